@@ -1,0 +1,1 @@
+"""esan: subgraph graph neural networks."""

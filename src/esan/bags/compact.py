@@ -1,0 +1,122 @@
+"""The compact bag: the background once, and only the pairs that differ from it; exact, and linear in sparse graphs."""
+
+import torch
+from torch import Tensor
+
+from esan import ragged
+from esan.bags.pairs import Pairs, entry_keys
+from esan.bags.rows import Rows
+from esan.graphs import Graphs
+from esan.policies import Selection
+
+
+def compact_rows(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
+    r"""The background rows, and the pairs whose level is at most `num_layers`.
+
+    The level :math:`\ell(v, s)` is 0 if v is marked in s; else 1 if the edges at v in s are not those of the
+    background; else one more than the least level among v's neighbours in the background. For every stack of
+    message-passing layers, :math:`h^t_{v,s} = h^t_v` of the background for all :math:`t < \ell(v, s)`, by induction
+    on t: so layer t needs the pairs of level at most t and no others.
+    """
+    pairs = Pairs(graphs, selection)
+    levels = _levels(graphs, selection, pairs, num_layers)
+    pair = torch.cat(levels)
+    node, subgraph = pairs.split(pair)
+    marked = torch.zeros_like(pair, dtype=torch.bool)
+    marked[: levels[0].numel()] = True
+
+    n = graphs.node_graph.numel()
+    row_of = _Lookup(pair, first_row=n)
+    ends_at, arc = _arcs(graphs, selection, node, subgraph, row_of, pairs, changed=sum(map(len, levels[:2])))
+    source_node = graphs.edge_index[0, arc]
+    source = row_of.rows(pairs.number(source_node, subgraph[ends_at - n]), otherwise=source_node)
+
+    num_rows = [graphs.num_nodes, *(_per_graph(graphs, pairs.split(level)[0]) for level in levels)]
+    row_ends = torch.stack(num_rows).sum(1).cumsum(0)
+    slot = torch.bucketize(ends_at, row_ends, right=True)
+    segment = slot * len(graphs) + graphs.node_graph[node[ends_at - n]]
+    num_arcs = torch.bincount(segment, minlength=len(num_rows) * len(graphs)).reshape(len(num_rows), -1)
+    if selection.keeps_edges:
+        every_arc = torch.arange(graphs.edge_index.size(1), device=arc.device)
+        num_arcs[0] = graphs.num_arcs
+        source = torch.cat([graphs.edge_index[0], source])
+        ends_at = torch.cat([graphs.edge_index[1], ends_at])
+        arc = torch.cat([every_arc, arc])
+    return Rows(torch.stack(num_rows), num_arcs, node, subgraph, marked, source, ends_at, arc)
+
+
+class _Lookup:
+    """From pair numbers to the rows that store them."""
+
+    def __init__(self, pair: Tensor, first_row: int) -> None:
+        self._pair, self._place = torch.sort(pair)
+        self._first_row = first_row
+
+    def rows(self, pair: Tensor, otherwise: Tensor) -> Tensor:
+        stored, place = ragged.member(pair, self._pair)
+        if not self._pair.numel():
+            return otherwise
+        return torch.where(stored, self._first_row + self._place[place], otherwise)
+
+
+def _levels(graphs: Graphs, selection: Selection, pairs: Pairs, num_layers: int) -> list[Tensor]:
+    """The pairs of level 0, 1, ..., `num_layers`, sorted: a breadth-first search from what the selection lists."""
+    ends = graphs.edges[:, selection.entry_edge]
+    changed = pairs.number(ends, selection.entry_subgraph.expand(2, -1)).reshape(-1)
+    levels = [pairs.number(selection.mark_node, selection.mark_subgraph)]
+    previous = levels[0][:0]
+    for level in range(1, num_layers + 1):
+        candidates = changed if level == 1 else changed[:0]
+        if selection.keeps_edges:
+            candidates = torch.cat([candidates, _neighbours(graphs, pairs, levels[-1])])
+        candidates = torch.unique(candidates)
+        # A neighbour of a pair of level t has level t - 1 at least, so the last two levels are all there is to exclude.
+        for known in (levels[-1], previous):
+            candidates = candidates[~ragged.member(candidates, known)[0]]
+        previous = levels[-1]
+        levels.append(candidates)
+    return levels
+
+
+def _neighbours(graphs: Graphs, pairs: Pairs, pair: Tensor) -> Tensor:
+    node, subgraph = pairs.split(pair)
+    degree = graphs.degree[node]
+    arc = ragged.ranges(graphs.first_arc[node], degree)
+    return pairs.number(graphs.edge_index[0, arc], subgraph.repeat_interleave(degree))
+
+
+def _arcs(
+    graphs: Graphs,
+    selection: Selection,
+    node: Tensor,
+    subgraph: Tensor,
+    row_of: _Lookup,
+    pairs: Pairs,
+    changed: int,
+) -> tuple[Tensor, Tensor]:
+    """The arcs into stored pairs, as (row, arc of the graph), sorted by row.
+
+    Args:
+        changed: how many of the pairs are of level 0 or 1; no other can miss an edge of the background.
+    """
+    n = graphs.node_graph.numel()
+    if not selection.keeps_edges:
+        arc = graphs.edge_arcs[:, selection.entry_edge]
+        both = torch.stack([torch.ones_like(arc[0], dtype=torch.bool), arc[0] != arc[1]])
+        arc, of_arc = arc[both], selection.entry_subgraph.expand(2, -1)[both]
+        target = graphs.edge_index[1, arc]
+        row, order = torch.sort(row_of.rows(pairs.number(target, of_arc), otherwise=target), stable=True)
+        return row, arc[order]
+    degree = graphs.degree[node]
+    arc = ragged.ranges(graphs.first_arc[node], degree)
+    row = ragged.owner(degree)
+    near = int(degree[:changed].sum())
+    listed = entry_keys(selection, selection.entry_subgraph, selection.entry_edge, graphs)
+    deleted, _ = ragged.member(entry_keys(selection, subgraph[row[:near]], graphs.arc_edge[arc[:near]], graphs), listed)
+    there = torch.ones_like(row, dtype=torch.bool)
+    there[:near] = ~deleted
+    return row[there] + n, arc[there]
+
+
+def _per_graph(graphs: Graphs, node: Tensor) -> Tensor:
+    return torch.bincount(graphs.node_graph[node], minlength=len(graphs))

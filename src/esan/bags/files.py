@@ -1,0 +1,131 @@
+"""Bags on disk: plain arrays and one line of JSON in a .npz file, never a pickle; stale files are refused."""
+
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from esan.bags.rows import Rows
+from esan.graphs import Graphs, Source, read
+from esan.policies import Policy, Selection, policy_named
+from esan.record import TensorRecord
+
+if TYPE_CHECKING:
+    from esan.bags.bag import Bag
+
+_FORMAT = "esan bag 1"
+_RECORDS: dict[str, type[TensorRecord]] = {"graphs": Graphs, "selection": Selection, "rows": Rows}
+
+
+def save_bag(bag: "Bag", path: Path) -> None:
+    """Written beside the target first and then put in its place, so a file is always whole."""
+    header = {
+        "format": _FORMAT,
+        "policy": repr(bag.policy),
+        "num_layers": bag.num_layers,
+        "strict": bag.strict,
+        "fingerprint": bag.graphs.fingerprint,
+        "flags": {
+            "graphs": {"y_level": bag.graphs.y_level},
+            "selection": {"keeps_edges": bag.selection.keeps_edges, "marked": bag.selection.marked},
+            "rows": {},
+        },
+        "sample_of": None if bag.whole is None else repr(bag.whole.policy),
+    }
+    arrays = _arrays(bag, "")
+    if bag.whole is not None:
+        arrays |= {name: a for name, a in _arrays(bag.whole, "whole/").items() if not name.startswith("whole/graphs/")}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+
+
+def load_bag(path: Path, *, source: Source | None, policy: Policy | None, num_layers: int | None) -> "Bag":
+    from esan.bags.bag import Bag
+
+    header, arrays = _read(path)
+    _refuse_stale(path, header, source, policy, num_layers)
+    flags = header["flags"]
+    records = {name: _record(name, "", flags, arrays) for name in _RECORDS}
+    known = _policy(header["policy"])
+    bag = Bag(**records, num_layers=header["num_layers"], policy=known, strict=header["strict"])
+    if header["sample_of"] is None:
+        return bag
+    parts = {name: _record(name, "whole/", flags, arrays) for name in ("selection", "rows")}
+    whole = Bag(bag.graphs, **parts, num_layers=bag.num_layers, policy=_policy(header["sample_of"]), strict=bag.strict)
+    return Bag(**records, num_layers=bag.num_layers, policy=known, strict=bag.strict, whole=whole)
+
+
+def _arrays(bag: "Bag", prefix: str) -> dict[str, np.ndarray]:
+    return {
+        f"{prefix}{record}/{name}": tensor.detach().cpu().numpy()
+        for record in _RECORDS
+        for name, tensor in getattr(bag, record).tensors().items()
+    }
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    if not path.exists():
+        raise FileNotFoundError(
+            f"Expected a bag file at {path} (got nothing there). Write it with bag.save({str(path)!r})."
+        )
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(str(arrays.pop("header")))
+    except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"Expected a whole bag file at {path} (got one that is cut short or not of esan: {error}). "
+            "Delete it and build the bag again."
+        ) from error
+    if not isinstance(header, dict) or header.get("format") != _FORMAT:
+        raise ValueError(
+            f"Expected a file of the format {_FORMAT!r} at {path} (got {str(header)[:60]!r}). Build the bag again."
+        )
+    return header, arrays
+
+
+def _refuse_stale(
+    path: Path, header: dict[str, Any], source: Source | None, policy: Policy | None, num_layers: int | None
+) -> None:
+    again = "Delete it and build the bag again."
+    if policy is not None and repr(policy) != header["policy"]:
+        raise ValueError(f"Expected a bag of {policy!r} at {path} (got one of {header['policy']}). {again}")
+    if num_layers is not None and header["num_layers"] is not None and header["num_layers"] < num_layers:
+        raise ValueError(
+            f"Expected a bag built for {num_layers} layers or more at {path} (got {header['num_layers']}). {again}"
+        )
+    if source is not None and (wanted := read(source).fingerprint) != header["fingerprint"]:
+        raise ValueError(
+            f"Expected a bag of these graphs at {path} (got one of other data: fingerprint {header['fingerprint'][:12]}, "
+            f"not {wanted[:12]}). {again}"
+        )
+
+
+def _record(name: str, prefix: str, flags: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    start = f"{prefix}{name}/"
+    tensors = {k.removeprefix(start): torch.from_numpy(v) for k, v in arrays.items() if k.startswith(start)}
+    return _RECORDS[name](**tensors, **flags[name])
+
+
+def _policy(text: str) -> Policy | str | None:
+    """A policy of ours comes back as itself; a user's own as what it was called."""
+    if text == "None":
+        return None
+    try:
+        return policy_named(text)
+    except ValueError:
+        return text

@@ -1,0 +1,64 @@
+"""The literal bag: a row for every (node, subgraph) pair, as the paper writes it. It is the meaning of a bag."""
+
+import torch
+from torch import Tensor
+
+from esan import ragged
+from esan.bags.rows import Rows
+from esan.bags.stage import Arcs
+from esan.graphs import Graphs
+from esan.policies import Selection
+
+
+def literal_rows(graphs: Graphs, selection: Selection) -> Rows:
+    """Every pair stored once, no background: n·m rows a graph, in the order subgraph, node."""
+    nodes_of = graphs.num_nodes[selection.subgraph_graph]
+    subgraph = ragged.owner(nodes_of)
+    node = ragged.ranges(graphs.node_start[selection.subgraph_graph], nodes_of)
+    first_row = ragged.starts(nodes_of) - graphs.node_start[selection.subgraph_graph]
+
+    marked = torch.zeros_like(node, dtype=torch.bool)
+    marked[first_row[selection.mark_subgraph] + selection.mark_node] = True
+
+    arc_subgraph, arc = _arcs(graphs, selection)
+    source = first_row[arc_subgraph] + graphs.edge_index[0, arc]
+    target = first_row[arc_subgraph] + graphs.edge_index[1, arc]
+    arcs_of = torch.bincount(selection.subgraph_graph[arc_subgraph], minlength=len(graphs))
+    pairs_of = graphs.num_nodes * selection.num_subgraphs
+    none = torch.zeros_like(pairs_of)
+    return Rows(
+        num_rows=torch.stack([none, pairs_of]),
+        num_arcs=torch.stack([none, arcs_of]),
+        node=node,
+        subgraph=subgraph,
+        marked=marked,
+        source=source,
+        target=target,
+        arc=arc,
+    )
+
+
+def _arcs(graphs: Graphs, selection: Selection) -> tuple[Tensor, Tensor]:
+    """Every (subgraph, arc in it), by subgraph and then as the graph's arcs are: by target."""
+    arcs_of = graphs.num_arcs[selection.subgraph_graph]
+    subgraph = ragged.owner(arcs_of)
+    arc = ragged.ranges(graphs.arc_start[selection.subgraph_graph], arcs_of)
+    first = ragged.starts(arcs_of) - graphs.arc_start[selection.subgraph_graph]
+    listed = torch.zeros_like(arc, dtype=torch.bool)
+    for side in graphs.edge_arcs:
+        listed[first[selection.entry_subgraph] + side[selection.entry_edge]] = True
+    there = ~listed if selection.keeps_edges else listed
+    return subgraph[there], arc[there]
+
+
+def literal_copies(graphs: Graphs, selection: Selection, arcs: Arcs) -> Arcs:
+    """Arcs between nodes, once more in every subgraph: arcs between the rows of a literal bag."""
+    graph = graphs.node_graph[arcs.edge_index[1]]
+    arcs_of = torch.bincount(graph, minlength=len(graphs))[selection.subgraph_graph]
+    first = ragged.starts(torch.bincount(graph, minlength=len(graphs)))
+    copy = ragged.ranges(first[selection.subgraph_graph], arcs_of)
+    nodes_of = graphs.num_nodes[selection.subgraph_graph]
+    first_row = ragged.starts(nodes_of) - graphs.node_start[selection.subgraph_graph]
+    edge_index = arcs.edge_index[:, copy] + torch.repeat_interleave(first_row, arcs_of)
+    weight = None if arcs.weight is None else arcs.weight[copy]
+    return Arcs(edge_index, arcs.arc[copy], int(nodes_of.sum()), weight)

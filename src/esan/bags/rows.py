@@ -1,0 +1,110 @@
+"""`Rows`: the (node, subgraph) pairs that a bag stores, and the arcs between them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from esan import ragged
+from esan.graphs import Graphs
+from esan.policies import Selection
+from esan.record import TensorRecord
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rows(TensorRecord):
+    r"""What a network computes on: a row stands for one or many pairs (node, subgraph) with equal features.
+
+    Rows come in *slots*: slot 0 holds the background rows, one a node (row v is node v) or none at all; slot
+    :math:`\ell + 1` holds the pairs of level :math:`\ell`, those which first differ from the background at layer
+    :math:`\ell`. Within a slot rows go graph by graph, so layer t works on the rows of the slots 0 to t + 1: a
+    prefix. Arcs are sorted by the row they end at, so theirs is a prefix too.
+
+    Attributes:
+        num_rows: rows of each slot and graph, `[slots, G]`.
+        num_arcs: arcs that end in each slot and graph, `[slots, G]`.
+        node: the node of each stored pair (the rows behind the background), `[P]`.
+        subgraph: its subgraph, `[P]`.
+        marked: whether the node is marked in that subgraph, `[P]`.
+        source: the row that each arc comes from; where the pair is not stored, the node's background row, `[B]`.
+        target: the row that it ends at, sorted, `[B]`.
+        arc: the arc of the graph that it is a copy of, `[B]`.
+    """
+
+    num_rows: Tensor
+    num_arcs: Tensor
+    node: Tensor
+    subgraph: Tensor
+    marked: Tensor
+    source: Tensor
+    target: Tensor
+    arc: Tensor
+
+    @cached_property
+    def row_ends(self) -> list[int]:
+        """How many rows there are up to and with each slot."""
+        return self.num_rows.sum(1).cumsum(0).tolist()
+
+    @cached_property
+    def arc_ends(self) -> list[int]:
+        """How many arcs end in the rows up to and with each slot."""
+        return self.num_arcs.sum(1).cumsum(0).tolist()
+
+    @property
+    def background(self) -> int:
+        """How many background rows there are: one a node in a compact bag, none in a literal one."""
+        return self.row_ends[0]
+
+    def take(self, ids: Tensor, graphs: Graphs, selection: Selection) -> "Rows":
+        """The rows of the graphs `ids`, in that order, renumbered."""
+        slots = self.num_rows.size(0)
+        num_rows, num_arcs = self.num_rows[:, ids], self.num_arcs[:, ids]
+        by_node = ragged.starts(graphs.num_nodes[ids]) - graphs.node_start[ids]
+        by_subgraph = ragged.starts(selection.num_subgraphs[ids]) - selection.subgraph_start[ids]
+        by_arc = ragged.starts(graphs.num_arcs[ids]) - graphs.arc_start[ids]
+        old_start = ragged.starts(self.num_rows)[:, ids]
+        by_row = (ragged.starts(num_rows) - old_start).reshape(-1)
+
+        pair = ragged.ranges((old_start[1:] - self.background).reshape(-1), num_rows[1:].reshape(-1))
+        place = torch.arange(ids.numel(), device=ids.device)
+        of_pair = place.repeat(slots - 1).repeat_interleave(num_rows[1:].reshape(-1))
+        arc = ragged.ranges(ragged.starts(self.num_arcs)[:, ids].reshape(-1), num_arcs.reshape(-1))
+        segment = ragged.owner(num_arcs.reshape(-1))
+        of_arc = segment % max(ids.numel(), 1)
+        source = self.source[arc]
+        ends = torch.tensor(self.row_ends, device=source.device)
+        source_slot = torch.bucketize(source, ends, right=True)
+        return Rows(
+            num_rows=num_rows,
+            num_arcs=num_arcs,
+            node=self.node[pair] + by_node[of_pair],
+            subgraph=self.subgraph[pair] + by_subgraph[of_pair],
+            marked=self.marked[pair],
+            source=source + by_row[source_slot * ids.numel() + of_arc],
+            target=self.target[arc] + by_row[segment],
+            arc=self.arc[arc] + by_arc[of_arc],
+        )
+
+    def only(self, kept: Tensor, graphs: Graphs) -> "Rows":
+        """The rows of the subgraphs where `kept` is true, renumbered; background rows all stay."""
+        number = kept.cumsum(0) - 1
+        pair = kept[self.subgraph]
+        row = torch.cat([pair.new_ones(self.background), pair])
+        new_row = row.cumsum(0) - 1
+        # A stored source is a pair of the same subgraph as its target, so it stays whenever the target does.
+        arc = row[self.target]
+        slots, total = self.num_rows.shape
+        slot = ragged.owner(self.num_rows.sum(1))
+        graph = graphs.node_graph[torch.cat([torch.arange(self.background, device=kept.device), self.node])]
+        segment = slot * total + graph
+        return Rows(
+            num_rows=torch.bincount(segment[row], minlength=slots * total).reshape(slots, total),
+            num_arcs=torch.bincount(segment[self.target[arc]], minlength=slots * total).reshape(slots, total),
+            node=self.node[pair],
+            subgraph=number[self.subgraph[pair]],
+            marked=self.marked[pair],
+            source=new_row[self.source[arc]],
+            target=new_row[self.target[arc]],
+            arc=self.arc[arc],
+        )

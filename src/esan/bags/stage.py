@@ -1,0 +1,170 @@
+"""`Stage`: the rows of a bag that one layer works on, as an ordinary graph, with the pools over them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from esan import ragged
+from esan.bags.rows import Rows
+from esan.bags.sums import scatter_max, scatter_sum, segment_sum
+from esan.graphs import Graphs
+from esan.policies import Selection
+
+
+@dataclass(frozen=True, eq=False)
+class Arcs:
+    """Arcs between rows, sorted by target: what a convolution sends messages along.
+
+    Attributes:
+        edge_index: source and target row of each arc, as PyG has it, `[2, B]`.
+        arc: the arc of the graph that each is a copy of: the line of its edge features, `[B]`.
+        num_rows: how many rows there are to send from and to.
+        weight: a factor a message, or None for 1.
+    """
+
+    edge_index: Tensor
+    arc: Tensor
+    num_rows: int
+    weight: Tensor | None = None
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """How many arcs end at each row, `[num_rows]`."""
+        return torch.bincount(self.edge_index[1], minlength=self.num_rows)
+
+
+class Stage:
+    """The rows that layer t of a network computes, an ordinary graph to any convolution.
+
+    In a literal bag this is every pair, in every layer. In a compact bag it is the background and the pairs of level
+    t at most; a message from a pair that is not among them comes from that node's background row.
+
+    Args:
+        graphs: the graphs of the bag.
+        selection: the selection of the bag.
+        rows: the rows of the bag.
+        t: the layer; 0 for the input.
+    """
+
+    def __init__(self, graphs: Graphs, selection: Selection, rows: Rows, t: int) -> None:
+        self._graphs, self._selection, self._rows = graphs, selection, rows
+        slot = min(t + 1, len(rows.row_ends) - 1)
+        self.num_rows = rows.row_ends[slot]
+        self._num_arcs = rows.arc_ends[slot]
+        self._background = rows.background
+        self._stored = self.num_rows - self._background
+
+    @cached_property
+    def node(self) -> Tensor:
+        """The node of each row."""
+        stored = self._rows.node[: self._stored]
+        return torch.cat([torch.arange(self._background, device=stored.device), stored])
+
+    @property
+    def _subgraph(self) -> Tensor:
+        """The subgraph of each stored pair."""
+        return self._rows.subgraph[: self._stored]
+
+    @cached_property
+    def marked(self) -> Tensor:
+        """Whether each row is a marked node; a background row never is."""
+        stored = self._rows.marked[: self._stored]
+        return torch.cat([stored.new_zeros(self._background), stored])
+
+    @cached_property
+    def weight(self) -> Tensor | None:
+        """How many pairs each row stands for, or None where every row stands for one."""
+        if not self._background:
+            return None
+        stored = torch.bincount(self._rows.node[: self._stored], minlength=self._background)
+        alike = self._selection.num_subgraphs[self._graphs.node_graph] - stored
+        return torch.cat([alike, torch.ones_like(self._subgraph)])
+
+    @cached_property
+    def arcs(self) -> Arcs:
+        source, target = self._rows.source[: self._num_arcs], self._rows.target[: self._num_arcs]
+        arc = self._rows.arc[: self._num_arcs]
+        if self._background and self.num_rows < self._rows.row_ends[-1]:
+            # A pair that is not of this stage still equals its background.
+            source = torch.where(source < self.num_rows, source, self._graphs.edge_index[0, arc])
+        return Arcs(torch.stack([source, target]), arc, self.num_rows)
+
+    def lift(self, h: Tensor) -> Tensor:
+        """Rows of an earlier stage → rows of this one: a pair that was not stored takes its background's value."""
+        if h.size(0) == self.num_rows:
+            return h
+        return torch.cat([h, h.index_select(0, self.node[h.size(0) :])])
+
+    def spread(self, x: Tensor) -> Tensor:
+        """A line a node → a line a row."""
+        return x.index_select(0, self.node)
+
+    def pool_bag(self, h: Tensor, reduce: str) -> Tensor:
+        r"""Rows → a line a node: :math:`\sum_s h_{v,s}`, its mean over the bag, or the maximum (literal bags)."""
+        n = self._graphs.node_graph.numel()
+        if reduce == "max":
+            self._needs_every_pair("the maximum over the bag")
+            return scatter_max(h, self.node, n)
+        total = scatter_sum(h[self._background :], self.node[self._background :], n)
+        if self.weight is not None:
+            total = torch.addcmul(total, h[: self._background], self.weight[: self._background, None].to(h.dtype))
+        if reduce == "sum":
+            return total
+        return total / self._selection.num_subgraphs[self._graphs.node_graph, None]
+
+    def pool_nodes(self, h: Tensor, reduce: str) -> Tensor:
+        r"""Rows → a line a subgraph: :math:`\sum_v h_{v,s}`, its mean over the nodes, or the maximum (literal bags)."""
+        subgraphs, graph = self._selection.total, self._selection.subgraph_graph
+        if reduce == "max":
+            self._needs_every_pair("the maximum over the nodes")
+            return scatter_max(h, self._subgraph, subgraphs)
+        stored = h[self._background :]
+        if self._background:
+            stored = stored - h.index_select(0, self.node[self._background :])
+        total = scatter_sum(stored, self._subgraph, subgraphs)
+        if self._background:
+            background = segment_sum(h[: self._background], self._graphs.num_nodes, self._graphs.node_graph)
+            total = total + background.index_select(0, graph)
+        return total if reduce == "sum" else total / self._graphs.num_nodes[graph, None]
+
+    def pool_edges(self, h: Tensor) -> Tensor:
+        r"""Rows → a line an edge {u, v}: the mean over the bag of :math:`[h_u + h_v,\; h_u \odot h_v]`, `[E, 2d]`."""
+        instances = self._edge_instances
+        left, right = (h.index_select(0, row) for row in instances.rows)
+        value = torch.cat([left + right, left * right], 1)
+        edges = self._graphs.edges.size(1)
+        total = scatter_sum(value, instances.edge, edges)
+        if self._background:
+            left, right = (h.index_select(0, node) for node in self._graphs.edges)
+            total = total + instances.alike[:, None] * torch.cat([left + right, left * right], 1)
+        return total / self._selection.num_subgraphs[self._graphs.edge_graph, None]
+
+    @cached_property
+    def _edge_instances(self) -> "_EdgeInstances":
+        """The (edge, subgraph) couples with an end that is stored, and how many of each edge are not among them."""
+        graphs, n = self._graphs, self._graphs.node_graph.numel()
+        node, subgraph = self._rows.node[: self._stored], self._subgraph
+        degree = graphs.degree[node]
+        arc = ragged.ranges(graphs.first_arc[node], degree)
+        key = torch.unique(graphs.arc_edge[arc] * self._selection.total + subgraph.repeat_interleave(degree))
+        edge, subgraph = key // self._selection.total, key % self._selection.total
+        stored, row = torch.sort(self._subgraph * n + node)
+        rows = []
+        for end in graphs.edges[:, edge]:
+            there, place = ragged.member(subgraph * n + end, stored)
+            rows.append(torch.where(there, row[place] + self._background, end) if stored.numel() else end)
+        alike = self._selection.num_subgraphs[graphs.edge_graph] - torch.bincount(edge, minlength=graphs.edges.size(1))
+        return _EdgeInstances(torch.stack(rows), edge, alike)
+
+    def _needs_every_pair(self, what: str) -> None:
+        if self._background:
+            raise ValueError(f"Expected a literal bag for {what} (got a compact one). Call bag.to_literal() first.")
+
+
+@dataclass(frozen=True, eq=False)
+class _EdgeInstances:
+    rows: Tensor
+    edge: Tensor
+    alike: Tensor

@@ -1,0 +1,136 @@
+"""`Graphs`: any number of undirected graphs as one disjoint union, which all of esan works on."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from esan import ragged
+from esan.record import TensorRecord
+
+Level = Literal["graph", "node", "edge"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graphs(TensorRecord):
+    r"""Undirected graphs :math:`G = (A, X)`, any number of them, laid end to end.
+
+    Nodes, edges and arcs are numbered through the whole collection, graph after graph. An *edge* is undirected
+    and listed once; an *arc* is one direction of it, as a column of PyG's `edge_index` (a self-loop has one arc,
+    any other edge two). Counts are stored, never inferred.
+
+    Attributes:
+        num_nodes: nodes of each graph, `[G]`.
+        num_edges: undirected edges of each graph, `[G]`.
+        num_arcs: arcs of each graph, `[G]`.
+        edges: both ends of each edge, the smaller first, sorted, `[2, E]`.
+        edge_index: source and target of each arc, sorted by target, then source, `[2, A]`.
+        arc_edge: the edge of each arc, `[A]`.
+        column: the place of each arc among the columns that the user gave, `[A]`.
+        x: node features, `[N, ...]`, or None.
+        edge_attr: arc features in the order of `edge_index` here, `[A, ...]`, or None.
+        y: targets, a line a graph, node or arc (arcs in the user's order), or None.
+        y_level: what a line of `y` belongs to.
+    """
+
+    num_nodes: Tensor
+    num_edges: Tensor
+    num_arcs: Tensor
+    edges: Tensor
+    edge_index: Tensor
+    arc_edge: Tensor
+    column: Tensor
+    x: Tensor | None = None
+    edge_attr: Tensor | None = None
+    y: Tensor | None = None
+    y_level: Level = "graph"
+
+    def __len__(self) -> int:
+        return self.num_nodes.numel()
+
+    def __repr__(self) -> str:
+        n, e = int(self.num_nodes.sum()), int(self.num_edges.sum())
+        return f"Graphs({len(self):,} graphs, {n:,} nodes, {e:,} edges)"
+
+    @property
+    def device(self) -> torch.device:
+        return self.num_nodes.device
+
+    @cached_property
+    def node_start(self) -> Tensor:
+        return ragged.starts(self.num_nodes)
+
+    @cached_property
+    def edge_start(self) -> Tensor:
+        return ragged.starts(self.num_edges)
+
+    @cached_property
+    def arc_start(self) -> Tensor:
+        return ragged.starts(self.num_arcs)
+
+    @cached_property
+    def node_graph(self) -> Tensor:
+        """The graph of each node, `[N]` (PyG's `batch`)."""
+        return ragged.owner(self.num_nodes)
+
+    @cached_property
+    def edge_graph(self) -> Tensor:
+        """The graph of each edge, `[E]`."""
+        return ragged.owner(self.num_edges)
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """How many arcs end at each node, `[N]`."""
+        return torch.bincount(self.edge_index[1], minlength=self.node_graph.numel())
+
+    @cached_property
+    def first_arc(self) -> Tensor:
+        """The first arc that ends at each node; its `degree` arcs follow one another, `[N]`."""
+        return ragged.starts(self.degree)
+
+    @cached_property
+    def incidence(self) -> tuple[Tensor, Tensor]:
+        """Every (node, edge at that node), sorted by node; a self-loop is at its node once."""
+        return self.edge_index[1], self.arc_edge
+
+    @cached_property
+    def edge_arcs(self) -> Tensor:
+        """The two arcs of each edge, `[2, E]`; both are the same for a self-loop."""
+        by_edge = torch.argsort(self.arc_edge, stable=True)
+        last = torch.bincount(self.arc_edge, minlength=self.edges.size(1)).cumsum(0) - 1
+        first = torch.cat([last.new_zeros(1), last[:-1] + 1]) if last.numel() else last
+        return torch.stack([by_edge[first], by_edge[last]])
+
+    def take(self, ids: Tensor) -> "Graphs":
+        """The graphs `ids`, in that order, renumbered."""
+        nodes, edges, arcs = self.num_nodes[ids], self.num_edges[ids], self.num_arcs[ids]
+        at_edge = ragged.ranges(self.edge_start[ids], edges)
+        at_arc = ragged.ranges(self.arc_start[ids], arcs)
+        by_node = ragged.starts(nodes) - self.node_start[ids]
+        by_edge = ragged.starts(edges) - self.edge_start[ids]
+        by_arc = ragged.starts(arcs) - self.arc_start[ids]
+        of_arc = torch.repeat_interleave(arcs)
+        y = self.y
+        if y is not None:
+            y = y[ids] if self.y_level == "graph" else y[self._lines(ids, nodes, arcs)]
+        at_node = None if self.x is None else ragged.ranges(self.node_start[ids], nodes)
+        return Graphs(
+            num_nodes=nodes,
+            num_edges=edges,
+            num_arcs=arcs,
+            edges=self.edges[:, at_edge] + torch.repeat_interleave(by_node, edges),
+            edge_index=self.edge_index[:, at_arc] + by_node[of_arc],
+            arc_edge=self.arc_edge[at_arc] + by_edge[of_arc],
+            column=self.column[at_arc] + by_arc[of_arc],
+            x=None if self.x is None else self.x[at_node],
+            edge_attr=None if self.edge_attr is None else self.edge_attr[at_arc],
+            y=y,
+            y_level=self.y_level,
+        )
+
+    def _lines(self, ids: Tensor, nodes: Tensor, arcs: Tensor) -> Tensor:
+        if self.y_level == "node":
+            return ragged.ranges(self.node_start[ids], nodes)
+        return ragged.ranges(self.arc_start[ids], arcs)

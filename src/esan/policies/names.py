@@ -1,0 +1,76 @@
+"""Policies by name: the paper's short names ("ED", "EGO+(3)") and the constructor calls that `repr` prints."""
+
+import re
+
+from esan.policies.deletion import EdgeDeletion, NodeDeletion
+from esan.policies.ego import EgoNets, SingleEdges
+from esan.policies.marking import NodeMarking, Whole
+from esan.policies.policy import Policy
+from esan.policies.wrappers import Augmented, Sampled
+
+#: What each of the paper's names makes of the number in parentheses behind it.
+NAMES = {
+    "ND": lambda number=1: NodeDeletion(number),
+    "ED": lambda: EdgeDeletion(),
+    "EGO": lambda number=2: EgoNets(number),
+    "EGO+": lambda number=2: EgoNets(number, marked=True),
+    "SE": lambda: SingleEdges(),
+    "NM": lambda: NodeMarking(),
+    "identity": lambda: Whole(),
+}
+_CLASSES = {c.__name__: c for c in (NodeDeletion, EdgeDeletion, EgoNets, SingleEdges, NodeMarking, Whole)}
+_NUMBER = re.compile(r"(?P<name>[A-Za-z+]+)(?:\((?P<number>\d+)\))?")
+_CALL = re.compile(r"(?P<name>\w+)\((?P<arguments>.*)\)")
+_ARGUMENT = re.compile(r"(?P<name>\w+)=(?P<value>True|False|\d+)")
+
+
+def policy_named(text: str) -> Policy:
+    """The policy called `text`.
+
+    Known are ND, ND(k), ED, EGO(k), EGO+(k), SE, NM (node marking) and identity; "^" behind a name adds the graph
+    itself, and "@0.2" behind it all samples a fifth of the bag: "EGO+(3)^@0.2". `repr` of a policy is read as well.
+    """
+    known = _from_repr(text.strip()) or _from_short_name(text.strip())
+    if known is None:
+        raise ValueError(
+            f"Expected the name of a policy (got {text!r}). Known: {', '.join(NAMES)}; EGO(2) sets the hops, ND(2) the "
+            "nodes deleted, ^ behind a name adds the graph itself, @0.2 samples a fifth of the bag."
+        )
+    return known
+
+
+def _from_short_name(text: str) -> Policy | None:
+    name, at, fraction = text.partition("@")
+    augmented = name.endswith("^")
+    match = _NUMBER.fullmatch(name.removesuffix("^"))
+    if match is None or match["name"] not in NAMES:
+        return None
+    try:
+        policy: Policy = NAMES[match["name"]](*([int(match["number"])] if match["number"] else []))
+        share = float(fraction) if at else 1.0
+    except (TypeError, ValueError):
+        return None
+    policy = Augmented(policy) if augmented else policy
+    return Sampled(policy, share) if at else policy
+
+
+def _from_repr(text: str) -> Policy | None:
+    match = _CALL.fullmatch(text)
+    if match is None:
+        return None
+    name, arguments = match["name"], match["arguments"]
+    if name == "Augmented" and (inner := _from_repr(arguments.removeprefix("policy="))):
+        return Augmented(inner)
+    if name == "Sampled":
+        inside, _, fraction = arguments.removeprefix("policy=").rpartition(", fraction=")
+        inner = _from_repr(inside)
+        return Sampled(inner, float(fraction)) if inner else None
+    if name not in _CLASSES:
+        return None
+    pieces = [_ARGUMENT.fullmatch(piece) for piece in arguments.split(", ")] if arguments else []
+    if any(piece is None for piece in pieces):
+        return None
+    values = {
+        p["name"]: p["value"] == "True" if p["value"] in ("True", "False") else int(p["value"]) for p in pieces if p
+    }
+    return _CLASSES[name](**values)

@@ -1,0 +1,35 @@
+"""`Policy`: the rule that turns a graph into a bag of subgraphs; the one class a user writes to add a rule."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from torch_geometric.data import Data
+
+from esan.graphs import Graphs, read
+from esan.policies.selected import SelectedData
+from esan.policies.selection import Selection
+
+
+class Policy(ABC):
+    r"""A subgraph selection policy :math:`\pi: G \mapsto S_G^\pi`, for a whole collection of graphs at once.
+
+    Write `select` and nothing else; it must not depend on the numbering of the nodes. A policy is also a PyG
+    transform: `policy(data)` is the same `data` with its selection attached, for an ordinary PyG `DataLoader`.
+    """
+
+    #: Whether the policy gives nodes the two identifying features; a model for it needs `marked=policy.marked`.
+    marked: bool = False
+    #: Whether `select` draws at random, so that each epoch wants a bag of its own.
+    random: ClassVar[bool] = False
+
+    @abstractmethod
+    def select(self, graphs: Graphs) -> Selection:
+        """What each subgraph of each graph changes."""
+
+    def __call__(self, data: Data) -> SelectedData:
+        graphs = read(data)
+        return SelectedData.of(data, graphs, self.select(graphs))
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({arguments})"

@@ -1,0 +1,179 @@
+"""`Selection`: what each subgraph of a bag changes, and nothing else."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from esan import ragged
+from esan.graphs import Graphs
+from esan.record import TensorRecord
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection(TensorRecord):
+    r"""The bags :math:`S_G = \{\!\{G_1, \dots, G_m\}\!\}` of a collection of graphs, as differences from a background.
+
+    All subgraphs keep the nodes of their graph, in its order; they differ in edges and marks. The *background* of
+    every subgraph is either the graph itself (policies that delete a little) or the graph without edges (policies
+    that keep a little); an *entry* (subgraph, edge) says that this edge is the other way round in that subgraph.
+    So the size is that of the differences, never subgraphs times edges.
+
+    Make one with `Selection.deleting` or `Selection.keeping`.
+
+    Attributes:
+        num_subgraphs: subgraphs of each graph, `[G]`; subgraphs are numbered through the collection, graph by graph.
+        keeps_edges: True if the background is the graph itself, False if it is the graph without edges.
+        entry_subgraph: sorted, `[K]`.
+        entry_edge: the undirected edge (`Graphs.edges`) that is deleted, or kept, in that subgraph, `[K]`.
+        marked: whether nodes carry the two identifying features at all: [1, 0] marked, [0, 1] not.
+        mark_subgraph: sorted, `[M]`.
+        mark_node: the node that is marked in that subgraph, `[M]`.
+    """
+
+    num_subgraphs: Tensor
+    keeps_edges: bool
+    entry_subgraph: Tensor
+    entry_edge: Tensor
+    marked: bool
+    mark_subgraph: Tensor
+    mark_node: Tensor
+
+    @staticmethod
+    def deleting(
+        graphs: Graphs,
+        num_subgraphs: Tensor,
+        subgraph: Tensor,
+        edge: Tensor,
+        marks: tuple[Tensor, Tensor] | None = None,
+    ) -> "Selection":
+        """Each subgraph is its graph without the edges listed for it.
+
+        Args:
+            graphs: what is selected from.
+            num_subgraphs: how many subgraphs each graph gets, `[G]`.
+            subgraph: with `edge`, the list of deletions; in any order, repetitions are harmless.
+            edge: numbers of undirected edges (columns of `graphs.edges`).
+            marks: the (subgraph, node) lists of identifying marks; None if the policy does not mark.
+        """
+        return _checked(graphs, num_subgraphs, True, (subgraph, edge), marks)
+
+    @staticmethod
+    def keeping(
+        graphs: Graphs,
+        num_subgraphs: Tensor,
+        subgraph: Tensor,
+        edge: Tensor,
+        marks: tuple[Tensor, Tensor] | None = None,
+    ) -> "Selection":
+        """Each subgraph has the edges listed for it and no others; arguments as in `deleting`."""
+        return _checked(graphs, num_subgraphs, False, (subgraph, edge), marks)
+
+    @property
+    def total(self) -> int:
+        """Subgraphs of all graphs together."""
+        return self.subgraph_graph.numel()
+
+    @cached_property
+    def subgraph_start(self) -> Tensor:
+        return ragged.starts(self.num_subgraphs)
+
+    @cached_property
+    def subgraph_graph(self) -> Tensor:
+        """The graph of each subgraph."""
+        return ragged.owner(self.num_subgraphs)
+
+    @cached_property
+    def _entries_and_marks(self) -> tuple[Tensor, Tensor]:
+        """How many entries and how many marks each graph has."""
+        graphs = self.num_subgraphs.numel()
+        entries = torch.bincount(self.subgraph_graph[self.entry_subgraph], minlength=graphs)
+        return entries, torch.bincount(self.subgraph_graph[self.mark_subgraph], minlength=graphs)
+
+    def holders(self, graphs: Graphs) -> Tensor:
+        """In how many subgraphs each edge is, `[E]`: the entries of the sum of all adjacency matrices of a bag."""
+        listed = torch.bincount(self.entry_edge, minlength=graphs.edges.size(1))
+        return self.num_subgraphs[graphs.edge_graph] - listed if self.keeps_edges else listed
+
+    def take(self, ids: Tensor, graphs: Graphs) -> "Selection":
+        """The selections of the graphs `ids` of `graphs`, in that order, renumbered."""
+        subgraphs = self.num_subgraphs[ids]
+        by_subgraph = ragged.starts(subgraphs) - self.subgraph_start[ids]
+        by_edge = ragged.starts(graphs.num_edges[ids]) - graphs.edge_start[ids]
+        by_node = ragged.starts(graphs.num_nodes[ids]) - graphs.node_start[ids]
+        num_entries, num_marks = self._entries_and_marks
+        entry = ragged.ranges(ragged.starts(num_entries)[ids], num_entries[ids])
+        mark = ragged.ranges(ragged.starts(num_marks)[ids], num_marks[ids])
+        of_entry, of_mark = ragged.owner(num_entries[ids]), ragged.owner(num_marks[ids])
+        return Selection(
+            num_subgraphs=subgraphs,
+            keeps_edges=self.keeps_edges,
+            entry_subgraph=self.entry_subgraph[entry] + by_subgraph[of_entry],
+            entry_edge=self.entry_edge[entry] + by_edge[of_entry],
+            marked=self.marked,
+            mark_subgraph=self.mark_subgraph[mark] + by_subgraph[of_mark],
+            mark_node=self.mark_node[mark] + by_node[of_mark],
+        )
+
+    def only(self, kept: Tensor) -> "Selection":
+        """The subgraphs where `kept` (a truth value a subgraph) is true, renumbered in their order."""
+        number = kept.cumsum(0) - 1
+        entry, mark = kept[self.entry_subgraph], kept[self.mark_subgraph]
+        return Selection(
+            num_subgraphs=torch.bincount(self.subgraph_graph[kept], minlength=self.num_subgraphs.numel()),
+            keeps_edges=self.keeps_edges,
+            entry_subgraph=number[self.entry_subgraph[entry]],
+            entry_edge=self.entry_edge[entry],
+            marked=self.marked,
+            mark_subgraph=number[self.mark_subgraph[mark]],
+            mark_node=self.mark_node[mark],
+        )
+
+
+def _checked(
+    graphs: Graphs,
+    num_subgraphs: Tensor,
+    keeps_edges: bool,
+    entries: tuple[Tensor, Tensor],
+    marks: tuple[Tensor, Tensor] | None,
+) -> Selection:
+    if num_subgraphs.shape != graphs.num_nodes.shape or bool((num_subgraphs < 1).any()):
+        raise ValueError(
+            f"Expected a bag of at least one subgraph for each of the {len(graphs)} graphs (got "
+            f"{tuple(num_subgraphs.shape)} counts, the smallest {int(num_subgraphs.min()) if num_subgraphs.numel() else 0}"
+            "). Let the policy give the graph itself where it finds nothing."
+        )
+    nothing = num_subgraphs.new_empty(0)
+    owner = ragged.owner(num_subgraphs)
+    entry_subgraph, entry_edge = _sorted_unique(*entries, graphs.edges.size(1))
+    _check_same_graph(owner, entry_subgraph, graphs.edge_graph, entry_edge, "edge")
+    mark_subgraph, mark_node = nothing, nothing
+    if marks is not None:
+        mark_subgraph, mark_node = _sorted_unique(*marks, graphs.node_graph.numel())
+        _check_same_graph(owner, mark_subgraph, graphs.node_graph, mark_node, "node")
+    return Selection(
+        num_subgraphs, keeps_edges, entry_subgraph, entry_edge, marks is not None, mark_subgraph, mark_node
+    )
+
+
+def _sorted_unique(first: Tensor, second: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    if first.shape != second.shape or first.dim() != 1:
+        raise ValueError(
+            f"Expected two lists of one length (got shapes {tuple(first.shape)} and {tuple(second.shape)}). "
+            "List (subgraph, edge) and (subgraph, node) as two flat tensors."
+        )
+    key = first * max(width, 1) + second
+    # Most policies list their entries in order already; looking is far cheaper than sorting.
+    if not bool((key[1:] > key[:-1]).all()):
+        key = torch.unique(key)
+    return key // max(width, 1), key % max(width, 1)
+
+
+def _check_same_graph(owner: Tensor, subgraph: Tensor, of_item: Tensor, item: Tensor, what: str) -> None:
+    in_range = (subgraph >= 0) & (subgraph < owner.numel()) & (item >= 0) & (item < of_item.numel())
+    if not bool(in_range.all()) or not torch.equal(owner[subgraph], of_item[item]):
+        raise ValueError(
+            f"Expected each subgraph to list {what}s of its own graph (got a number out of range or of another graph). "
+            f"Number subgraphs, nodes and edges through the whole collection, as `Graphs` does."
+        )

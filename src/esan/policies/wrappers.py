@@ -1,0 +1,87 @@
+"""Policies made of another: augmented (the graph itself joins the bag) and sampled (a random part of the bag)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from esan import ragged
+from esan.graphs import Graphs
+from esan.policies.policy import Policy
+from esan.policies.selection import Selection
+
+
+@dataclass(frozen=True)
+class Augmented(Policy):
+    r""":math:`\hat\pi`: the bag of a policy plus the graph itself as the last subgraph, with no node marked.
+
+    Gives DS-GNN at least the power of its base encoder.
+    """
+
+    policy: Policy
+
+    @property
+    def marked(self) -> bool:  # type: ignore[override]
+        return self.policy.marked
+
+    @property
+    def random(self) -> bool:  # type: ignore[override]
+        return self.policy.random
+
+    def select(self, graphs: Graphs) -> Selection:
+        inner = self.policy.select(graphs)
+        subgraphs = inner.num_subgraphs + 1
+        shift = torch.arange(len(graphs), device=graphs.device)[inner.subgraph_graph]
+        subgraph = inner.entry_subgraph + shift[inner.entry_subgraph]
+        edge = inner.entry_edge
+        if not inner.keeps_edges:
+            everything = torch.arange(graphs.edges.size(1), device=graphs.device)
+            last = ragged.starts(subgraphs) + inner.num_subgraphs
+            subgraph = torch.cat([subgraph, last[graphs.edge_graph]])
+            edge = torch.cat([edge, everything])
+        marks = (inner.mark_subgraph + shift[inner.mark_subgraph], inner.mark_node) if inner.marked else None
+        make = Selection.deleting if inner.keeps_edges else Selection.keeping
+        return make(graphs, subgraphs, subgraph, edge, marks)
+
+
+@dataclass(frozen=True)
+class Sampled(Policy):
+    r"""A uniform random part of a policy's bag: ceil(fraction · m) subgraphs of each graph, without replacement.
+
+    `esan.Loader` draws a fresh part for every batch, so for every epoch.
+
+    Args:
+        policy: the policy sampled from.
+        fraction: in (0, 1]; the paper uses 0.05, 0.2 and 0.5.
+    """
+
+    policy: Policy
+    fraction: float
+
+    random: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"Expected a fraction in (0, 1] (got {self.fraction}). 0.2 keeps a fifth of each bag.")
+
+    @property
+    def marked(self) -> bool:  # type: ignore[override]
+        return self.policy.marked
+
+    def select(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
+        whole = self.policy.select(graphs)
+        return whole.only(self.draw(whole.num_subgraphs, generator))
+
+    def draw(self, num_subgraphs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """A truth value a subgraph: is it in the sample? The generator's device is where the numbers are drawn."""
+        graph = ragged.owner(num_subgraphs)
+        device = generator.device if generator is not None else torch.device("cpu")
+        chance = torch.rand(graph.numel(), generator=generator, device=device, dtype=torch.float64).to(graph.device)
+        order = torch.argsort(graph + chance)
+        # Two draws may round to the same sum, but argsort still ranks them: the size of the sample is exact.
+        rank = torch.arange(graph.numel(), device=graph.device) - ragged.starts(num_subgraphs)[graph]
+        wanted = torch.ceil(self.fraction * num_subgraphs.double() - 1e-9).long().clamp(min=1)
+        kept = torch.empty_like(graph, dtype=torch.bool)
+        kept[order] = rank < wanted[graph]
+        return kept
