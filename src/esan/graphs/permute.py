@@ -1,0 +1,44 @@
+"""The same graph with its nodes numbered otherwise."""
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+#: What belongs to a node or to an arc in PyG data, other than `edge_index` itself.
+_NODE_LINES = ("x", "pos")
+_ARC_LINES = ("edge_attr", "edge_weight")
+
+
+def permuted(data: Data, generator: torch.Generator | None = None, *, order: Tensor | None = None) -> Data:
+    """An isomorphic copy of `data`: the nodes renumbered, the columns of `edge_index` shuffled too.
+
+    Node lines (`x`, `pos`, a `y` a node) move with their nodes, arc lines (`edge_attr`) with their arcs.
+
+    Args:
+        data: the graph.
+        generator: draws the permutation.
+        order: the permutation itself, if it should not be drawn: node v of the copy is node `order[v]` of `data`.
+    """
+    n, arcs = int(data.num_nodes or 0), data.edge_index.size(1)
+    if order is None:
+        order = torch.randperm(n, generator=generator)
+    if not torch.equal(order.sort().values, torch.arange(n)):
+        raise ValueError(
+            f"Expected an order of the nodes 0 to {n - 1} (got {order.tolist()[:8]}). Use torch.randperm({n})."
+        )
+    number = torch.empty_like(order)
+    number[order] = torch.arange(n)
+    shuffle = torch.randperm(arcs, generator=generator)
+    copy = data.clone()
+    copy.num_nodes = n
+    copy.edge_index = number[data.edge_index[:, shuffle]]
+    for name in _NODE_LINES:
+        if data.get(name) is not None:
+            copy[name] = data[name][order]
+    for name in _ARC_LINES:
+        if data.get(name) is not None:
+            copy[name] = data[name][shuffle]
+    y = data.get("y")
+    if isinstance(y, Tensor) and y.dim() and y.size(0) == n > 1:
+        copy.y = y[order]
+    return copy
