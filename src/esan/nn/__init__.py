@@ -1,0 +1,29 @@
+"""Networks on bags: layers, encoders, set encoders and the two architectures of the paper."""
+
+from esan.nn.architectures import ds_gnn as ds_gnn
+from esan.nn.architectures import dss_gnn as dss_gnn
+from esan.nn.conv import GCN as GCN
+from esan.nn.conv import GIN as GIN
+from esan.nn.conv import GINE as GINE
+from esan.nn.conv import BondGCN as BondGCN
+from esan.nn.conv import Conv as Conv
+from esan.nn.conv import GraphConv as GraphConv
+from esan.nn.encoder import Encoded as Encoded
+from esan.nn.encoder import Encoder as Encoder
+from esan.nn.features import ATOMS as ATOMS
+from esan.nn.features import BONDS as BONDS
+from esan.nn.features import Categories as Categories
+from esan.nn.features import NodeFeatures as NodeFeatures
+from esan.nn.features import OneHot as OneHot
+from esan.nn.foreign import PyGConv as PyGConv
+from esan.nn.layer import DSLayer as DSLayer
+from esan.nn.layer import DSSLayer as DSSLayer
+from esan.nn.model import SubgraphGNN as SubgraphGNN
+from esan.nn.norm import BatchNorm as BatchNorm
+from esan.nn.ppgn import PPGNBlock as PPGNBlock
+from esan.nn.ppgn import PPGNEncoder as PPGNEncoder
+from esan.nn.set_encoder import DeepSets as DeepSets
+from esan.nn.set_encoder import InvariantDeepSets as InvariantDeepSets
+from esan.nn.set_encoder import SetEncoder as SetEncoder
+from esan.nn.set_encoder import SetMax as SetMax
+from esan.nn.set_encoder import SetMean as SetMean

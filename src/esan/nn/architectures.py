@@ -1,0 +1,186 @@
+"""`ds_gnn` and `dss_gnn`: the two architectures of the paper, with every choice it makes as an argument."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from torch import Tensor, nn
+from torch_geometric.nn.resolver import activation_resolver
+
+from esan.nn.convs import ConvChoice, make_conv
+from esan.nn.encoder import Encoder
+from esan.nn.features import Channels, NodeFeatures
+from esan.nn.layer import ADJACENCIES, BAG_POOLS, DSLayer, DSSLayer
+from esan.nn.model import JKS, OUTPUTS, READOUTS, SubgraphGNN
+from esan.nn.norm import NORMS
+from esan.nn.ppgn import PPGNBlock, PPGNEncoder, PPGNLayer
+from esan.nn.set_encoder import SET_ENCODERS
+
+
+def ds_gnn(
+    in_channels: Channels,
+    hidden_channels: int,
+    num_layers: int,
+    out_channels: int,
+    *,
+    conv: ConvChoice = "gin",
+    edge_channels: Channels = None,
+    marked: bool = False,
+    readout: str = "sum",
+    set_encoder: str = "deepsets",
+    set_channels: int | None = None,
+    set_layers: int = 2,
+    jk: str | None = "cat",
+    norm: str | None = "batch_norm",
+    act: str | Callable[[Tensor], Tensor] = "relu",
+    dropout: float = 0.0,
+    output: str = "graph",
+) -> SubgraphGNN:
+    r"""DS-GNN: every subgraph through one and the same network, then a set encoder over the bag.
+
+    Args:
+        in_channels: what `x` holds: 7 for seven numbers a node, `Categories(28)`, `OneHot(5)`, `ATOMS`, None for none.
+        hidden_channels: width of the rows.
+        num_layers: how many message-passing layers.
+        out_channels: width of a prediction.
+        conv: "gin", "gine", "gine-ogb", "graphconv", "gcn", "ppgn", or a callable (in_channels, out_channels) → PyG
+            convolution.
+        edge_channels: what `edge_attr` holds, as `in_channels`; None leaves it unused.
+        marked: whether the bag marks nodes; `policy.marked`.
+        readout: "sum", "mean" or "max" over the nodes of a subgraph.
+        set_encoder: "deepsets", "invariant-deepsets", "mean" or "max" over the subgraphs.
+        set_channels: width of the set encoder, `hidden_channels` if None.
+        set_layers: layers of the set encoder.
+        jk: "cat" reads all layers side by side, "last" (or None) the last one.
+        norm: "batch_norm", "layer_norm" or None, after each convolution.
+        act: after each layer.
+        dropout: after each layer, on the rows.
+        output: "graph", "node" or "edge": what a line of the prediction is about.
+    """
+    return _build(**locals(), shares=False)
+
+
+def dss_gnn(
+    in_channels: Channels,
+    hidden_channels: int,
+    num_layers: int,
+    out_channels: int,
+    *,
+    conv: ConvChoice = "gin",
+    edge_channels: Channels = None,
+    marked: bool = False,
+    bag_pool: str = "mean",
+    adjacency: str = "max",
+    readout: str = "mean",
+    set_encoder: str = "mean",
+    set_channels: int | None = None,
+    set_layers: int = 2,
+    jk: str | None = "cat",
+    norm: str | None = "batch_norm",
+    act: str | Callable[[Tensor], Tensor] = "relu",
+    dropout: float = 0.0,
+    output: str = "graph",
+) -> SubgraphGNN:
+    r"""DSS-GNN: as DS-GNN, and in every layer the subgraphs also share what they know.
+
+    Args:
+        in_channels: see `ds_gnn`, for this and all arguments not named here.
+        hidden_channels: width of the rows.
+        num_layers: how many message-passing layers.
+        out_channels: width of a prediction.
+        conv: the base encoder of both branches.
+        edge_channels: what `edge_attr` holds.
+        marked: whether the bag marks nodes.
+        bag_pool: what the subgraphs share of each node: "sum", "mean", "max", or "others", the sum over the other
+            subgraphs.
+        adjacency: the edges along which it is shared: "max" (those of any subgraph), "sum" (the same, weighted by
+            how many hold them) or "original" (those of the graph).
+        readout: over the nodes of a subgraph.
+        set_encoder: over the subgraphs.
+        set_channels: width of the set encoder.
+        set_layers: layers of the set encoder.
+        jk: which layers are read.
+        norm: after each convolution.
+        act: after each layer.
+        dropout: after each layer.
+        output: what a line of the prediction is about.
+    """
+    return _build(**locals(), shares=True)
+
+
+def _build(
+    in_channels: Channels,
+    hidden_channels: int,
+    num_layers: int,
+    out_channels: int,
+    *,
+    conv: ConvChoice,
+    edge_channels: Channels,
+    marked: bool,
+    readout: str,
+    set_encoder: str,
+    set_channels: int | None,
+    set_layers: int,
+    jk: str | None,
+    norm: str | None,
+    act: str | Callable[[Tensor], Tensor],
+    dropout: float,
+    output: str,
+    shares: bool,
+    bag_pool: str = "mean",
+    adjacency: str = "max",
+) -> SubgraphGNN:
+    if num_layers < 1 or hidden_channels < 1 or out_channels < 1:
+        raise ValueError(
+            "Expected num_layers, hidden_channels and out_channels of at least 1 "
+            f"(got {num_layers}, {hidden_channels} and {out_channels})."
+        )
+    if not 0 <= dropout < 1:
+        raise ValueError(f"Expected a dropout in [0, 1) (got {dropout}).")
+    jk = jk or "last"
+    for name, value, known in (
+        ("bag_pool", bag_pool, BAG_POOLS),
+        ("adjacency", adjacency, ADJACENCIES),
+        ("readout", readout, READOUTS),
+        ("set_encoder", set_encoder, SET_ENCODERS),
+        ("jk", jk, JKS),
+        ("norm", norm, NORMS),
+        ("output", output, OUTPUTS),
+    ):
+        _check_known(name, value, known)
+    features = NodeFeatures(in_channels, hidden_channels, marked)
+    activation = activation_resolver(act) if isinstance(act, str) else act
+    widths = [features.out_channels] + [hidden_channels] * num_layers
+    if conv == "ppgn":
+        widths[0] = PPGNEncoder.width(features.out_channels, hidden_channels, edge_channels)
+        blocks = [
+            PPGNLayer(
+                PPGNBlock(i, o),
+                NORMS[norm](o),
+                PPGNBlock(i, o) if shares else None,
+                NORMS[norm](o) if shares else None,
+                activation,
+                bag_pool,
+            )
+            for i, o in zip(widths[:-1], widths[1:], strict=True)
+        ]
+        encoder: Encoder | PPGNEncoder = PPGNEncoder(hidden_channels, blocks, edge_channels, dropout)
+    else:
+        layers: list[Any] = []
+        for i, o in zip(widths[:-1], widths[1:], strict=True):
+            inside = make_conv(conv, i, o, edge_channels, hidden_channels)
+            if not shares:
+                layers.append(DSLayer(inside, NORMS[norm](o), activation))
+                continue
+            shared = make_conv(conv, i, o, edge_channels, hidden_channels)
+            layers.append(DSSLayer(inside, NORMS[norm](o), shared, NORMS[norm](o), activation, bag_pool, adjacency))
+        encoder = Encoder(layers, dropout)
+    read = hidden_channels * (num_layers if jk == "cat" else 1)
+    sets = SET_ENCODERS[set_encoder](read, set_channels or hidden_channels, set_layers) if output == "graph" else None
+    width = sets.out_channels if sets is not None else read * (2 if output == "edge" else 1)
+    head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, out_channels))
+    return SubgraphGNN(features, encoder, readout, sets, head, jk, output)
+
+
+def _check_known(name: str, value: str | None, known: Collection[str | None]) -> None:
+    if value not in known:
+        raise ValueError(f"Expected {name} to be one of {', '.join(map(str, known))} (got {value!r}).")

@@ -1,0 +1,186 @@
+"""The paper's base graph encoders (GIN, GINE, GraphConv, GCN), as layers that send messages along arcs."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from esan.bags import Arcs
+from esan.bags.sums import gather_sum, segment_sum
+from esan.nn.features import Channels, encoder
+from esan.nn.norm import BatchNorm
+
+
+class Conv(nn.Module):
+    """A message-passing layer that reads its own row, the rows its arcs come from, and their edge features.
+
+    Such a layer gives the literal bag's answer on a compact bag. One that also reads the degree of the rows that
+    messages come from sees a change one hop earlier and says so with `lookahead = 1`.
+    """
+
+    lookahead: int = 0
+    #: Why the layer is not exact on a compact bag; None if it is.
+    why_literal: str | None = None
+
+    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+        """One step.
+
+        Args:
+            x: `[rows, in]`.
+            arcs: where messages go.
+            edge_attr: features of the arcs of the graph; an arc between rows finds its line with `arcs.arc`.
+            weight: how many pairs each row stands for, for norms inside the layer; None for 1.
+        """
+        raise NotImplementedError
+
+
+class WeightedMLP(nn.Module):
+    """Linear, norm, ReLU, Linear: the MLP of GIN, its norm weighted as every norm over rows."""
+
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(in_channels, hidden_channels)
+        self.norm = BatchNorm(hidden_channels)
+        self.second = nn.Linear(hidden_channels, out_channels)
+
+    def forward(self, x: Tensor, weight: Tensor | None) -> Tensor:
+        return self.second(F.relu(self.norm(self.first(x), weight)))
+
+
+class GIN(Conv):
+    r""":math:`h'_v = \mathrm{MLP}\big((1 + \epsilon)\, h_v + \sum_{u \sim v} h_u\big)`.
+
+    Args:
+        in_channels: width of the rows.
+        out_channels: width of the result.
+        train_eps: whether ε is learned; the paper fixes it at 0 on TU, EXP, CEXP and CSL.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, train_eps: bool = False) -> None:
+        super().__init__()
+        self.mlp = WeightedMLP(in_channels, out_channels, out_channels)
+        self.eps = nn.Parameter(torch.zeros(1)) if train_eps else None
+
+    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+        own = x if self.eps is None else (1 + self.eps) * x
+        return self.mlp(own + _sum_of_neighbours(x, arcs), weight)
+
+
+class GINE(Conv):
+    r""":math:`h'_v = \mathrm{MLP}\big((1 + \epsilon)\, h_v + \sum_{u \sim v} \mathrm{ReLU}(h_u + e_{uv})\big)`.
+
+    Args:
+        in_channels: width of the rows.
+        out_channels: width of the result.
+        edge_channels: what `edge_attr` holds; each layer has an encoder of its own.
+        expansion: hidden width of the MLP over `out_channels`: 1 on ZINC, 2 on OGB.
+        train_eps: whether ε is learned.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        edge_channels: Channels,
+        expansion: int = 1,
+        train_eps: bool = True,
+    ) -> None:
+        super().__init__()
+        self.edges = EdgeFeatures(edge_channels, in_channels)
+        self.mlp = WeightedMLP(in_channels, expansion * out_channels, out_channels)
+        self.eps = nn.Parameter(torch.zeros(1)) if train_eps else None
+
+    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+        own = x if self.eps is None else (1 + self.eps) * x
+        messages = F.relu(x.index_select(0, arcs.edge_index[0]) + self.edges(edge_attr, x).index_select(0, arcs.arc))
+        return self.mlp(own + _sum_of_messages(messages, arcs), weight)
+
+
+class GraphConv(Conv):
+    r""":math:`h'_v = W_1 h_v + W_2 \sum_{u \sim v} h_u + b`."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.lin_rel = nn.Linear(in_channels, out_channels)
+        self.lin_root = nn.Linear(in_channels, out_channels, bias=False)
+
+    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+        return self.lin_rel(_sum_of_neighbours(x, arcs)) + self.lin_root(x)
+
+
+class GCN(Conv):
+    r""":math:`h'_v = \sum_{u \in N(v) \cup \{v\}} \frac{W h_u}{\sqrt{\hat d_u \hat d_v}} + b`, with :math:`\hat d` the
+    degree of the graph with a self-loop at every node.
+    """
+
+    lookahead = 1
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.lin = nn.Linear(in_channels, out_channels, bias=False)
+        self.bias = nn.Parameter(torch.zeros(out_channels))
+
+    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+        x = self.lin(x)
+        source, target = arcs.edge_index
+        strength = torch.ones_like(source) if arcs.weight is None else arcs.weight
+        missing = torch.ones(arcs.num_rows, dtype=x.dtype, device=x.device)
+        missing[target[source == target]] = 0  # a self-loop that is there already is not added again
+        degree = missing.index_add(0, target, strength.to(x.dtype))
+        root = degree.rsqrt().masked_fill(degree == 0, 0)
+        scale = root[source] * strength * root[target]
+        return gather_sum(x, source, arcs.degree, target, scale) + (missing * root * root)[:, None] * x + self.bias
+
+
+class BondGCN(Conv):
+    r"""GCN as OGB has it: :math:`h'_v = \sum_{u \sim v} \frac{\mathrm{ReLU}(W h_u + e_{uv})}{\sqrt{d_u d_v}} +
+    \frac{\mathrm{ReLU}(W h_v + r)}{d_v}`, with :math:`d` one more than the degree and r a learned root embedding.
+    """
+
+    lookahead = 1
+
+    def __init__(self, in_channels: int, out_channels: int, edge_channels: Channels) -> None:
+        super().__init__()
+        self.lin = nn.Linear(in_channels, out_channels)
+        self.edges = EdgeFeatures(edge_channels, out_channels)
+        self.root = nn.Parameter(torch.randn(1, out_channels))
+
+    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+        x = self.lin(x)
+        source, target = arcs.edge_index
+        strength = torch.ones_like(source) if arcs.weight is None else arcs.weight
+        degree = torch.ones(arcs.num_rows, dtype=x.dtype, device=x.device).index_add(0, target, strength.to(x.dtype))
+        messages = F.relu(x.index_select(0, source) + self.edges(edge_attr, x).index_select(0, arcs.arc))
+        scale = (degree[source] * degree[target]).rsqrt() * strength
+        own = F.relu(x + self.root) / degree[:, None]
+        return segment_sum(scale[:, None] * messages, arcs.degree, target) + own
+
+
+class EdgeFeatures(nn.Module):
+    """`edge_attr` → a vector an arc, of the width that messages have."""
+
+    def __init__(self, edge_channels: Channels, width: int) -> None:
+        super().__init__()
+        if edge_channels is None or edge_channels == 0:
+            raise ValueError(
+                "Expected edge_channels for a convolution with edge features (got None). "
+                "Pass e.g. Categories(4), or use conv='gin' or 'gcn', which need none."
+            )
+        self.lines = encoder(edge_channels, width, "edge_attr")
+        # Embeddings have the width already; numbers and 0/1 vectors are brought to it.
+        fits = isinstance(edge_channels, int) or self.lines.out_channels != width
+        self.project: nn.Module = nn.Linear(self.lines.out_channels, width) if fits else nn.Identity()
+
+    def forward(self, edge_attr: Tensor | None, like: Tensor) -> Tensor:
+        return self.project(self.lines(edge_attr, 0, like))
+
+
+def _sum_of_neighbours(x: Tensor, arcs: Arcs) -> Tensor:
+    source, target = arcs.edge_index
+    weight = None if arcs.weight is None else arcs.weight.to(x.dtype)
+    return gather_sum(x, source, arcs.degree, target, weight)
+
+
+def _sum_of_messages(messages: Tensor, arcs: Arcs) -> Tensor:
+    if arcs.weight is not None:
+        messages = messages * arcs.weight[:, None].to(messages.dtype)
+    return segment_sum(messages, arcs.degree, arcs.edge_index[1])

@@ -1,0 +1,53 @@
+"""Base encoders by name: what `conv=` takes."""
+
+from collections.abc import Callable
+
+from torch import nn
+
+from esan.nn.conv import GCN, GIN, GINE, BondGCN, Conv, GraphConv
+from esan.nn.features import Channels
+from esan.nn.foreign import PyGConv
+
+#: A name from `CONVS`, or a callable (in_channels, out_channels) → convolution, PyG's or ours.
+ConvChoice = str | Callable[[int, int], nn.Module]
+
+
+def _without_edges(conv: type[GIN] | type[GraphConv], name: str) -> Callable[[int, int, Channels], Conv]:
+    def make(in_channels: int, out_channels: int, edge_channels: Channels) -> Conv:
+        if edge_channels is not None:
+            raise ValueError(
+                f"Expected a convolution with edge features for edge_channels={edge_channels!r} (got {name!r}, which has "
+                "none). Use conv='gine', or leave edge_channels out."
+            )
+        return conv(in_channels, out_channels)
+
+    return make
+
+
+def _gcn(in_channels: int, out_channels: int, edge_channels: Channels) -> Conv:
+    return (
+        GCN(in_channels, out_channels) if edge_channels is None else BondGCN(in_channels, out_channels, edge_channels)
+    )
+
+
+#: How each name makes a layer of (in_channels, out_channels, edge_channels).
+CONVS: dict[str, Callable[[int, int, Channels], Conv]] = {
+    "gin": _without_edges(GIN, "gin"),
+    "gine": GINE,
+    "gine-ogb": lambda i, o, e: GINE(i, o, e, expansion=2),
+    "graphconv": _without_edges(GraphConv, "graphconv"),
+    "gcn": _gcn,
+}
+
+
+def make_conv(choice: ConvChoice, in_channels: int, out_channels: int, edge_channels: Channels, width: int) -> Conv:
+    """A layer of that kind; `width` is that of the edge embeddings which a PyG convolution is handed."""
+    if isinstance(choice, str):
+        if choice not in CONVS:
+            raise ValueError(
+                f"Expected the name of a convolution (got {choice!r}). Known: {', '.join([*CONVS, 'ppgn'])}; or pass a "
+                "callable (in_channels, out_channels) → PyG convolution."
+            )
+        return CONVS[choice](in_channels, out_channels, edge_channels)
+    conv = choice(in_channels, out_channels)
+    return conv if isinstance(conv, Conv) else PyGConv(conv, edge_channels, width)

@@ -1,0 +1,57 @@
+"""`Encoder`: a stack of equivariant layers, rows → rows."""
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from esan.bags import Bag, Stage
+from esan.nn.layer import DSLayer, DSSLayer
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """What a layer gave, and the stage whose rows it belongs to."""
+
+    h: Tensor
+    stage: Stage
+
+
+class Encoder(nn.Module):
+    r""":math:`E_{\text{subgraphs}}`: layers one after another, each on the stage of the bag that it needs.
+
+    Args:
+        layers: DS or DSS layers.
+        dropout: on the rows, after each layer.
+    """
+
+    def __init__(self, layers: list[DSLayer] | list[DSSLayer], dropout: float = 0.0) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.dropout = dropout
+        self.lookahead = max(layer.inside.lookahead for layer in layers)
+
+    @property
+    def why_literal(self) -> str | None:
+        """Why the stack is not exact on a compact bag in its present mode; None if it is."""
+        for layer in self.layers:
+            if layer.inside.why_literal:
+                return str(layer.inside.why_literal)
+            if getattr(layer, "bag_pool", "mean") in ("max", "others"):
+                return f"bag_pool={layer.bag_pool!r} needs every pair"
+        if self.training and self.dropout > 0:
+            return "dropout is drawn for every pair while training"
+        return None
+
+    def first_stage(self, bag: Bag) -> Stage:
+        """The stage of the input."""
+        return bag.stage(self.lookahead)
+
+    def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
+        """What each layer gave, first to last."""
+        given = []
+        for t, layer in enumerate(self.layers, start=1):
+            stage = bag.stage(t + self.lookahead)
+            h = F.dropout(layer(h, bag, stage), self.dropout, self.training)
+            given.append(Encoded(h, stage))
+        return given

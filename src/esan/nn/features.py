@@ -1,0 +1,175 @@
+"""Input encoders: from the features that graphs come with to the numbers that a first layer takes."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from esan.bags import Bag, Stage
+
+
+class Categories:
+    """Features that are category numbers: each column has an embedding, and the embeddings of all columns are summed.
+
+    Args:
+        sizes: how many categories each column has; `Categories(28)` for one column of 28.
+    """
+
+    def __init__(self, *sizes: int) -> None:
+        if not sizes or any(size < 1 for size in sizes):
+            raise ValueError(f"Expected the number of categories of each column (got {sizes}). E.g. Categories(28).")
+        self.sizes = sizes
+
+    def __repr__(self) -> str:
+        return f"Categories({', '.join(map(str, self.sizes))})"
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """A feature that is one category number, given to the network as a 0/1 vector."""
+
+    size: int
+
+
+#: OGB's nine atom features and three bond features.
+ATOMS = Categories(119, 5, 12, 12, 10, 6, 6, 2, 2)
+BONDS = Categories(5, 6, 2)
+
+#: 7 means seven numbers a line, None or 0 no features at all.
+Channels = int | Categories | OneHot | None
+
+
+def encoder(channels: Channels, width: int, name: str) -> "LineEncoder":
+    """The module that encodes features of that kind; `width` is that of embeddings, `name` is for errors."""
+    if isinstance(channels, Categories):
+        return Embeddings(channels.sizes, width, name)
+    if isinstance(channels, OneHot):
+        return OneHotLines(channels.size, name)
+    if channels is None or channels == 0:
+        return Constant()
+    if isinstance(channels, int) and channels > 0:
+        return Numbers(channels, name)
+    raise ValueError(
+        f"Expected a number of features, Categories, OneHot or None (got {channels!r}). 7 means seven numbers a line."
+    )
+
+
+class LineEncoder(nn.Module):
+    """Lines of features → lines of `out_channels` numbers."""
+
+    out_channels: int
+
+    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:
+        """`like` has the dtype and device of the result; it matters only where there is nothing to encode."""
+        raise NotImplementedError
+
+
+class Constant(LineEncoder):
+    """No features: every line is the number 1."""
+
+    out_channels = 1
+
+    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:  # noqa: ARG002
+        return like.new_ones(lines, 1)
+
+
+class Numbers(LineEncoder):
+    """Numbers as they are."""
+
+    def __init__(self, out_channels: int, name: str) -> None:
+        super().__init__()
+        self.out_channels, self.name = out_channels, name
+
+    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:  # noqa: ARG002
+        value = _given(value, self.name)
+        value = value[:, None] if value.dim() == 1 else value
+        if value.dim() != 2 or value.size(1) != self.out_channels:
+            raise ValueError(
+                f"Expected {self.name} with {self.out_channels} numbers a line (got shape {tuple(value.shape)}). "
+                "Build the model for the width of the data."
+            )
+        return value.to(like.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{self.out_channels}"
+
+
+class OneHotLines(LineEncoder):
+    """A category number → a 0/1 vector."""
+
+    def __init__(self, size: int, name: str) -> None:
+        super().__init__()
+        self.out_channels, self.name = size, name
+
+    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:  # noqa: ARG002
+        column = _columns(_given(value, self.name), (self.out_channels,), self.name)[:, 0]
+        return F.one_hot(column, self.out_channels).to(like.dtype)
+
+
+class Embeddings(LineEncoder):
+    """Category numbers → the sum of the embeddings of all columns."""
+
+    def __init__(self, sizes: tuple[int, ...], width: int, name: str) -> None:
+        super().__init__()
+        self.out_channels, self.sizes, self.name = width, sizes, name
+        self.tables = nn.ModuleList(nn.Embedding(size, width) for size in sizes)
+
+    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:  # noqa: ARG002
+        columns = _columns(_given(value, self.name), self.sizes, self.name)
+        total = self.tables[0](columns[:, 0])
+        for place in range(1, len(self.sizes)):
+            total = total + self.tables[place](columns[:, place])
+        return total
+
+
+def _given(value: Tensor | None, name: str) -> Tensor:
+    if value is None:
+        raise ValueError(f"Expected graphs with {name} (got none). Add it to the data, or build the model without it.")
+    return value
+
+
+def _columns(value: Tensor, sizes: tuple[int, ...], name: str) -> Tensor:
+    columns = value[:, None] if value.dim() == 1 else value
+    if columns.dim() != 2 or columns.size(1) != len(sizes):
+        raise ValueError(
+            f"Expected {name} with {len(sizes)} category numbers a line (got shape {tuple(value.shape)}). "
+            f"Build the model with Categories of as many sizes as there are columns."
+        )
+    if columns.is_floating_point() and not bool((columns == columns.round()).all()):
+        raise ValueError(f"Expected {name} to hold category numbers (got fractions). Use a plain number of channels.")
+    columns = columns.long()
+    # On a GPU this look would stop the stream in every step; there the embedding itself checks.
+    if columns.numel() and columns.device.type == "cpu":
+        low, high = columns.amin(0), columns.amax(0)
+        if bool((low < 0).any()) or bool((high >= torch.tensor(sizes)).any()):
+            raise ValueError(
+                f"Expected {name} below {sizes} in each column (got up to {high.tolist()}, down to {low.tolist()}). "
+                "Build the model with more categories."
+            )
+    return columns
+
+
+class NodeFeatures(nn.Module):
+    """The input of a network: encoded node features, a line a row, after two identifying features if marked.
+
+    Args:
+        in_channels: what `x` holds.
+        width: of embeddings.
+        marked: whether the bag marks nodes: marked [1, 0], others [0, 1].
+    """
+
+    def __init__(self, in_channels: Channels, width: int, marked: bool) -> None:
+        super().__init__()
+        self.lines = encoder(in_channels, width, "x")
+        self.marked = marked
+        self.out_channels = self.lines.out_channels + 2 * marked
+
+    def forward(self, bag: Bag, stage: Stage, like: Tensor) -> Tensor:
+        nodes = bag.graphs.node_graph.numel()
+        # Encoded once a node and then spread, never once a pair.
+        x = stage.spread(self.lines(bag.graphs.x, nodes, like))
+        if not self.marked:
+            return x
+        mark = torch.stack([stage.marked, ~stage.marked], 1)
+        return torch.cat([mark.to(x.dtype), x], 1)

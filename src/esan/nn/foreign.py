@@ -1,0 +1,84 @@
+"""Any PyG convolution as a base encoder, and what can be known about it."""
+
+import inspect
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch_geometric import nn as pyg
+
+from esan.bags import Arcs
+from esan.nn.conv import Conv
+from esan.nn.features import Channels, encoder
+
+#: PyG convolutions that read a row, the rows its arcs come from, and edge features, and nothing else.
+_LOCAL = (
+    "CGConv", "EdgeConv", "FiLMConv", "GATConv", "GATv2Conv", "GENConv", "GINConv", "GINEConv", "GMMConv", "GeneralConv",
+    "GraphConv", "MFConv", "NNConv", "PNAConv", "ResGatedGraphConv", "SAGEConv", "SplineConv", "TransformerConv",
+)  # fmt: skip
+#: PyG convolutions whose messages also depend on the degree of the row that they come from.
+_DEGREE = ("ClusterGCNConv", "GCNConv")
+
+
+class PyGConv(Conv):
+    """A PyG convolution, called on rows as on nodes: `conv(x, edge_index[, edge_attr][, edge_weight])`.
+
+    A convolution that esan does not know runs on literal bags, unless its class says `lookahead = 0` (it reads its own
+    row, the rows that its arcs come from, and their edge features) or `lookahead = 1` (also the degrees of those).
+
+    Args:
+        conv: the convolution.
+        edge_channels: what `edge_attr` holds. Categories are embedded with `width` numbers and a `OneHot` is written
+            out; plain numbers are handed on as they are. None: no edge features are handed on.
+        width: of embeddings.
+    """
+
+    def __init__(self, conv: nn.Module, edge_channels: Channels, width: int) -> None:
+        super().__init__()
+        self.conv = conv
+        self._takes = frozenset(inspect.signature(conv.forward).parameters)
+        if edge_channels is not None and "edge_attr" not in self._takes:
+            raise ValueError(
+                f"Expected a convolution with edge features (got {type(conv).__name__}, which takes no edge_attr). "
+                "Leave edge_channels out, or use another convolution."
+            )
+        self.edges = encoder(edge_channels, width, "edge_attr") if edge_channels is not None else None
+        self.lookahead, self.why_literal = _knowledge(conv)  # type: ignore[misc]
+
+    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+        extra: dict[str, Tensor] = {}
+        if self.edges is not None:
+            extra["edge_attr"] = self.edges(edge_attr, 0, x).index_select(0, arcs.arc)
+        if arcs.weight is not None:
+            if "edge_weight" not in self._takes:
+                raise ValueError(
+                    f"Expected a convolution with edge weights for adjacency='sum' (got {type(self.conv).__name__}). "
+                    "Use adjacency='max', or a convolution that takes edge_weight."
+                )
+            extra["edge_weight"] = arcs.weight.to(x.dtype)
+        return self.conv(x, arcs.edge_index, **extra)
+
+
+def _knowledge(conv: nn.Module) -> tuple[int, str | None]:
+    """How far ahead the convolution looks, and why it needs a literal bag if it does."""
+    name = type(conv).__name__
+    if getattr(conv, "flow", "source_to_target") != "source_to_target":
+        return 0, f"{name} reads the rows that its arcs go to"
+    for module in conv.modules():
+        if isinstance(module, _NormBase) or type(module).__module__.startswith("torch_geometric.nn.norm"):
+            return 0, f"{name} holds a {type(module).__name__}, which does not know how many pairs a row stands for"
+        if isinstance(module, nn.Dropout) and module.p > 0:
+            return 0, f"{name} holds a Dropout, which is drawn for every pair"
+    if isinstance(dropout := getattr(conv, "dropout", 0.0), float) and dropout > 0:
+        return 0, f"{name} drops messages at random, which is drawn for every pair"
+    declared = getattr(type(conv), "lookahead", None)
+    if declared is not None:
+        return int(declared), None
+    if type(conv) in _known(_LOCAL):
+        return 0, None
+    if type(conv) in _known(_DEGREE):
+        return 1, None
+    return 0, f"{name} is not known to read only the rows that its arcs come from (declare its class lookahead = 0)"
+
+
+def _known(names: tuple[str, ...]) -> tuple[type, ...]:
+    return tuple(getattr(pyg, name) for name in names if hasattr(pyg, name))

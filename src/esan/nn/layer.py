@@ -1,0 +1,83 @@
+"""The equivariant layer of the paper: message passing in each subgraph, and one pass shared by all of them."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from esan.bags import Bag, Stage
+from esan.nn.conv import Conv
+
+#: How the features of a node are pooled over the bag; "others" is the sum without the subgraph itself.
+BAG_POOLS = ("sum", "mean", "max", "others")
+#: How the adjacency matrices are pooled over the bag (see `Bag.shared_arcs`).
+ADJACENCIES = ("max", "sum", "original")
+
+
+class DSLayer(nn.Module):
+    r"""Message passing inside each subgraph: :math:`h'_i = \sigma(\mathrm{norm}(L^1(A_i, h_i)))`.
+
+    Args:
+        inside: L1.
+        norm: over the rows, weighted.
+        act: σ.
+    """
+
+    def __init__(self, inside: Conv, norm: nn.Module, act: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.inside, self.norm, self.act = inside, norm, act
+
+    def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+        h = stage.lift(h)
+        return self.act(self.norm(self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight))
+
+
+class DSSLayer(nn.Module):
+    r"""Message passing inside each subgraph, plus one pass shared by all of them (Eq. 1).
+
+    .. math:: h'_i = \sigma\Big(\mathrm{norm}_1\big(L^1(A_i, h_i)\big)
+              + \mathrm{norm}_2\big(L^2(\operatorname{agg}_j A_j, \operatorname{agg}_j h_j)\big)\Big)
+
+    Permuting the subgraphs or the nodes of the input permutes the output alike
+    (`esan.testing.assert_equivariant`).
+
+    Args:
+        inside: L1, acts within each subgraph.
+        norm: over the rows, weighted.
+        shared: L2, acts once on the whole graph; its answer is added to every subgraph.
+        shared_norm: over what L2 gives.
+        act: σ.
+        bag_pool: the aggregator of features, from `BAG_POOLS`; with "others", L2 acts once in every subgraph i, on
+            :math:`\sum_{j \ne i} h_j`.
+        adjacency: the aggregator of adjacency matrices, from `ADJACENCIES`.
+    """
+
+    def __init__(
+        self,
+        inside: Conv,
+        norm: nn.Module,
+        shared: Conv,
+        shared_norm: nn.Module,
+        act: Callable[[Tensor], Tensor],
+        bag_pool: str = "mean",
+        adjacency: str = "max",
+    ) -> None:
+        super().__init__()
+        self.inside, self.norm = inside, norm
+        self.shared, self.shared_norm = shared, shared_norm
+        self.act, self.bag_pool, self.adjacency = act, bag_pool, adjacency
+
+    def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+        h = stage.lift(h)
+        inside = self.norm(self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight)
+        return self.act(inside + self._shared(h, bag, stage))
+
+    def _shared(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+        edge_attr = bag.graphs.edge_attr
+        if self.bag_pool == "others":
+            others = stage.spread(stage.pool_bag(h, "sum")) - h
+            return self.shared_norm(self.shared(others, bag.copied_arcs(self.adjacency), edge_attr, None))
+        pooled = stage.pool_bag(h, self.bag_pool)
+        return stage.spread(self.shared_norm(self.shared(pooled, bag.shared_arcs(self.adjacency), edge_attr, None)))
+
+    def extra_repr(self) -> str:
+        return f"bag_pool={self.bag_pool!r}, adjacency={self.adjacency!r}"

@@ -1,0 +1,140 @@
+"""`SubgraphGNN`: a whole network, from a bag to its predictions."""
+
+import warnings
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from esan.bags import Bag
+from esan.nn.encoder import Encoded, Encoder
+from esan.nn.features import NodeFeatures
+from esan.nn.ppgn import PPGNEncoder
+from esan.nn.set_encoder import SetEncoder
+
+#: How the nodes of a subgraph are pooled.
+READOUTS = ("sum", "mean", "max")
+#: Which layers' rows are read: all of them side by side, or the last.
+JKS = ("cat", "last")
+#: What a prediction is about.
+OUTPUTS = ("graph", "node", "edge")
+
+
+class SubgraphGNN(nn.Module):
+    r""":math:`F = E_{\text{sets}} \circ R_{\text{subgraphs}} \circ E_{\text{subgraphs}}` (Eq. 2), and a head.
+
+    It takes a bag and never asks whether that is literal or compact: the answer is the same. What it cannot do
+    exactly on a compact bag (a maximum over pairs, say) it does on the literal one, and says so once. Make one with
+    `esan.ds_gnn` or `esan.dss_gnn`.
+
+    Args:
+        features: bag → the rows that the first layer takes.
+        encoder: rows → rows.
+        readout: how the nodes of a subgraph are pooled, from `READOUTS`.
+        set_encoder: vectors of subgraphs → vectors of graphs; None for outputs about nodes or edges.
+        head: vectors → predictions.
+        jk: from `JKS`.
+        output: from `OUTPUTS`.
+    """
+
+    def __init__(
+        self,
+        features: NodeFeatures,
+        encoder: Encoder | PPGNEncoder,
+        readout: str,
+        set_encoder: SetEncoder | None,
+        head: nn.Module,
+        jk: str,
+        output: str,
+    ) -> None:
+        super().__init__()
+        self.features, self.encoder, self.set_encoder, self.head = features, encoder, set_encoder, head
+        self.readout, self.jk, self.output = readout, jk, output
+        self._said: set[str] = set()
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.encoder.layers)
+
+    @property
+    def why_literal(self) -> str | None:
+        """Why the network is not exact on a compact bag in its present mode; None if it is."""
+        if self.encoder.why_literal:
+            return self.encoder.why_literal
+        if self.output == "graph" and self.readout == "max":
+            return "readout='max' needs every pair"
+        return None
+
+    def forward(self, bag: Bag | Data) -> Tensor:
+        """Predictions: a line a graph, a node, or a column of the `edge_index` that was given.
+
+        Args:
+            bag: a bag, or a PyG batch of data that a policy was applied to.
+        """
+        bag = self._fitting(bag)
+        like = next(self.parameters())
+        h = self.features(bag, self.encoder.first_stage(bag), like)
+        given = self.encoder(h, bag)
+        return self._predict(given if self.jk == "cat" else given[-1:], bag)
+
+    def _predict(self, given: list[Encoded], bag: Bag) -> Tensor:
+        if self.output == "node":
+            return self.head(torch.cat([g.stage.pool_bag(g.h, "mean") for g in given], 1))
+        if self.output == "edge":
+            edges = self.head(torch.cat([g.stage.pool_edges(g.h) for g in given], 1))
+            columns = edges.index_select(0, bag.graphs.arc_edge)
+            return torch.empty_like(columns).index_copy(0, bag.graphs.column, columns)
+        assert self.set_encoder is not None
+        subgraphs = torch.cat([g.stage.pool_nodes(g.h, self.readout) for g in given], 1)
+        return self.head(self.set_encoder(subgraphs, bag.selection))
+
+    def _fitting(self, bag: Bag | Data) -> Bag:
+        """The bag as this network can use it exactly, or an error that says what is wrong with it."""
+        if isinstance(bag, Data):
+            bag = Bag.of(bag, num_layers=self.num_layers + self.encoder.lookahead)
+        elif not isinstance(bag, Bag):
+            raise TypeError(
+                f"Expected a Bag (got {type(bag).__name__}). Make one with Bag.of(graphs, policy, num_layers)."
+            )
+        self._check(bag)
+        if bag.num_layers is None:
+            return bag
+        if self.why_literal:
+            if bag.strict:
+                raise ValueError(
+                    f"Expected a network that is exact on a compact bag (got one that is not: {self.why_literal}). "
+                    "Build the bag with literal=True, or leave literal out and let the network choose."
+                )
+            self._say(f"The literal bag is used in place of the compact one: {self.why_literal}.")
+            return bag.to_literal()
+        if bag.num_layers < self.num_layers + self.encoder.lookahead:
+            needed = self.num_layers + self.encoder.lookahead
+            self._say(
+                f"The bag is extended to {needed} layers in each call, since the convolution reads the degrees of "
+                f"neighbours. Build it with num_layers={needed} to save that."
+            )
+            return bag.to_compact(needed)
+        return bag
+
+    def _check(self, bag: Bag) -> None:
+        if bag.num_layers is not None and bag.num_layers < self.num_layers:
+            raise ValueError(
+                f"Expected a bag built for {self.num_layers} layers or more (got {bag.num_layers}). "
+                f"Build it with num_layers={self.num_layers}."
+            )
+        if bag.marked != self.features.marked:
+            kinds = {True: "marked", False: "unmarked"}
+            raise ValueError(
+                f"Expected a bag with {kinds[self.features.marked]} nodes (got {kinds[bag.marked]} ones). "
+                "Build the model with marked=policy.marked."
+            )
+        device = next(self.parameters()).device
+        if bag.device != device:
+            raise ValueError(
+                f"Expected a bag on {device}, where the model is (got one on {bag.device}). Call bag.to({str(device)!r})."
+            )
+
+    def _say(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            warnings.warn(message, stacklevel=4)

@@ -1,0 +1,164 @@
+"""PPGN, the base encoder with the power of 2-FWL: dense tensors over pairs of nodes, on literal bags."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from esan import ragged
+from esan.bags import Bag, Stage
+from esan.bags.sums import scatter_max, scatter_sum
+from esan.nn.encoder import Encoded
+from esan.nn.features import Channels, encoder
+
+
+@dataclass(frozen=True, eq=False)
+class _Dense:
+    """Where the entries of the n×n matrices of all subgraphs lie in a tensor `[subgraphs, N, N]`."""
+
+    real: Tensor
+    row_subgraph: Tensor
+    row_place: Tensor
+
+
+class PPGNBlock(nn.Module):
+    r""":math:`T' = W\,[\,T \,\|\, m_1(T) \cdot m_2(T)\,]`, a matrix product in each channel; m are MLPs of each entry."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.left, self.right = _entry_mlp(in_channels, out_channels), _entry_mlp(in_channels, out_channels)
+        self.mix = nn.Linear(in_channels + out_channels, out_channels)
+
+    def forward(self, T: Tensor, real: Tensor) -> Tensor:
+        # Padding must not reach the product: an MLP with biases makes it nonzero.
+        left, right = (m(T) * real for m in (self.left, self.right))
+        # Divided by the size, so that deep stacks keep their scale; the power is the same.
+        size = real.sum((1, 2), keepdim=True).sqrt()
+        product = torch.einsum("sikd,skjd->sijd", left, right) / size
+        return self.mix(torch.cat([T, product], -1))
+
+
+def _entry_mlp(in_channels: int, out_channels: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(in_channels, out_channels), nn.ReLU(), nn.Linear(out_channels, out_channels), nn.ReLU()
+    )
+
+
+class PPGNLayer(nn.Module):
+    r""":math:`T'_i = \sigma(\mathrm{norm}_1(L^1(T_i)) + \mathrm{norm}_2(L^2(\operatorname{agg}_j T_j)))`.
+
+    As the DSS layer, with PPGN blocks: they transform the adjacency too. Without `shared` it is the DS layer.
+    """
+
+    def __init__(
+        self,
+        inside: PPGNBlock,
+        norm: nn.Module,
+        shared: PPGNBlock | None,
+        shared_norm: nn.Module | None,
+        act: Callable[[Tensor], Tensor],
+        bag_pool: str,
+    ) -> None:
+        super().__init__()
+        self.inside, self.norm, self.shared, self.shared_norm = inside, norm, shared, shared_norm
+        self.act, self.bag_pool = act, bag_pool
+
+    def forward(self, T: Tensor, real: Tensor, bag: Bag) -> Tensor:
+        out = _normed(self.norm, self.inside(T, real), real)
+        if self.shared is not None and self.shared_norm is not None:
+            pooled, where = self._pool(T, bag), bag.selection.subgraph_graph
+            if self.bag_pool == "others":
+                out = out + _normed(self.shared_norm, self.shared(pooled[where] - T, real), real)
+            else:
+                there = real[bag.selection.subgraph_start]
+                out = out + _normed(self.shared_norm, self.shared(pooled, there), there)[where]
+        return self.act(out) * real
+
+    def _pool(self, T: Tensor, bag: Bag) -> Tensor:
+        graph, graphs = bag.selection.subgraph_graph, bag.num_graphs
+        flat = T.flatten(1)
+        if self.bag_pool == "max":
+            return scatter_max(flat, graph, graphs).reshape(graphs, *T.shape[1:])
+        total = scatter_sum(flat, graph, graphs).reshape(graphs, *T.shape[1:])
+        return total / bag.selection.num_subgraphs[:, None, None, None] if self.bag_pool == "mean" else total
+
+
+def _normed(norm: nn.Module, T: Tensor, real: Tensor) -> Tensor:
+    return norm(T.flatten(0, 2), real.flatten()).reshape(T.shape)
+
+
+class PPGNEncoder(nn.Module):
+    """Rows → dense tensors → PPGN layers → rows again: the diagonal entry of a node and the mean of its line.
+
+    Args:
+        in_channels: width of the rows.
+        hidden_channels: width of the tensors, and of the rows given back.
+        layers: PPGN layers; the first takes `PPGNEncoder.width(...)` channels.
+        edge_channels: what `edge_attr` holds, None if it is not used.
+        dropout: on the rows given back.
+    """
+
+    lookahead = 0
+    why_literal = "conv='ppgn' works on dense matrices of whole subgraphs"
+
+    def __init__(
+        self,
+        hidden_channels: int,
+        layers: list[PPGNLayer],
+        edge_channels: Channels,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.edges = None if edge_channels is None else encoder(edge_channels, hidden_channels, "edge_attr")
+        self.rows = nn.ModuleList(nn.Linear(2 * hidden_channels, hidden_channels) for _ in layers)
+        self.dropout = dropout
+
+    @staticmethod
+    def width(in_channels: int, hidden_channels: int, edge_channels: Channels) -> int:
+        """Channels of the first tensor: node features on the diagonal, the adjacency, and edge features."""
+        edges = None if edge_channels is None else encoder(edge_channels, hidden_channels, "edge_attr").out_channels
+        return in_channels + 1 + (edges or 0)
+
+    def first_stage(self, bag: Bag) -> Stage:
+        return bag.stage(0)
+
+    def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
+        stage = bag.stage(0)
+        dense = _dense(bag)
+        real = dense.real[..., None].to(h.dtype)
+        T = self._input(h, bag, stage, dense)
+        place = (dense.row_subgraph, dense.row_place)
+        nodes_of = bag.graphs.num_nodes[bag.selection.subgraph_graph][dense.row_subgraph]
+        given = []
+        for layer, rows in zip(self.layers, self.rows, strict=True):
+            T = layer(T, real, bag)
+            line = T.sum(2)[place] / nodes_of[:, None]
+            diagonal = T[dense.row_subgraph, dense.row_place, dense.row_place]
+            out = F.dropout(rows(torch.cat([diagonal, line], 1)), self.dropout, self.training)
+            given.append(Encoded(out, stage))
+        return given
+
+    def _input(self, h: Tensor, bag: Bag, stage: Stage, dense: _Dense) -> Tensor:
+        source, target = stage.arcs.edge_index
+        parts = [h.new_ones(source.numel(), 1)]
+        if self.edges is not None:
+            parts.append(self.edges(bag.graphs.edge_attr, 0, h).index_select(0, stage.arcs.arc))
+        arcs = torch.cat(parts, 1)
+        T = h.new_zeros(*dense.real.shape, h.size(1) + arcs.size(1))
+        subgraph = dense.row_subgraph
+        diagonal = T.new_zeros(*dense.real.shape, h.size(1))
+        diagonal = diagonal.index_put((subgraph, dense.row_place, dense.row_place), h)
+        entries = T.new_zeros(*dense.real.shape, arcs.size(1))
+        entries = entries.index_put((subgraph[target], dense.row_place[target], dense.row_place[source]), arcs)
+        return torch.cat([diagonal, entries], -1)
+
+
+def _dense(bag: Bag) -> _Dense:
+    nodes_of = bag.graphs.num_nodes[bag.selection.subgraph_graph]
+    row_subgraph = ragged.owner(nodes_of)
+    row_place = ragged.ranges(torch.zeros_like(nodes_of), nodes_of)
+    inside = torch.arange(int(nodes_of.max()), device=bag.device) < nodes_of[:, None]
+    return _Dense(inside[:, :, None] & inside[:, None, :], row_subgraph, row_place)

@@ -1,0 +1,91 @@
+"""Set encoders: the vectors of the subgraphs of a graph → one vector of the graph."""
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from esan.bags.sums import scatter_max, segment_sum
+from esan.policies import Selection
+
+
+class SetEncoder(nn.Module):
+    r""":math:`E_{\text{sets}}`: a line a subgraph → a line a graph, whatever the order of the subgraphs."""
+
+    out_channels: int
+
+    def __init__(self, out_channels: int) -> None:
+        super().__init__()
+        self.out_channels = out_channels
+
+    def forward(self, x: Tensor, selection: Selection) -> Tensor:
+        raise NotImplementedError
+
+
+class SetMean(SetEncoder):
+    """The mean over the bag."""
+
+    def forward(self, x: Tensor, selection: Selection) -> Tensor:
+        return _mean(x, selection)
+
+
+class SetMax(SetEncoder):
+    """The entrywise maximum over the bag (PointNet)."""
+
+    def forward(self, x: Tensor, selection: Selection) -> Tensor:
+        return scatter_max(x, selection.subgraph_graph, selection.num_subgraphs.numel())
+
+
+class DeepSets(SetEncoder):
+    r"""Equivariant layers :math:`x_i \leftarrow \mathrm{ELU}(W_1 x_i + W_2 \operatorname{mean}_j x_j + b)`, then a mean.
+
+    Args:
+        in_channels: width of the vectors.
+        channels: width of each layer.
+        num_layers: how many layers.
+    """
+
+    def __init__(self, in_channels: int, channels: int, num_layers: int = 2) -> None:
+        super().__init__(channels)
+        widths = [in_channels] + [channels] * num_layers
+        self.own = nn.ModuleList(nn.Linear(i, o) for i, o in zip(widths[:-1], widths[1:], strict=True))
+        self.bag = nn.ModuleList(nn.Linear(i, o, bias=False) for i, o in zip(widths[:-1], widths[1:], strict=True))
+
+    def forward(self, x: Tensor, selection: Selection) -> Tensor:
+        for own, bag in zip(self.own, self.bag, strict=True):
+            x = F.elu(own(x) + bag(_mean(x, selection)).index_select(0, selection.subgraph_graph))
+        return _mean(x, selection)
+
+
+class InvariantDeepSets(SetEncoder):
+    r""":math:`\rho(\operatorname{mean}_j \phi(x_j))`, φ and ρ of `num_layers` linear layers with ELU each."""
+
+    def __init__(self, in_channels: int, channels: int, num_layers: int = 2) -> None:
+        super().__init__(channels)
+        self.phi = _mlp(in_channels, channels, num_layers)
+        self.rho = _mlp(channels, channels, num_layers)
+
+    def forward(self, x: Tensor, selection: Selection) -> Tensor:
+        return self.rho(_mean(self.phi(x), selection))
+
+
+def _mlp(in_channels: int, channels: int, num_layers: int) -> nn.Sequential:
+    widths = [in_channels] + [channels] * num_layers
+    layers: list[nn.Module] = []
+    for i, o in zip(widths[:-1], widths[1:], strict=True):
+        layers += [nn.Linear(i, o), nn.ELU()]
+    return nn.Sequential(*layers)
+
+
+def _mean(x: Tensor, selection: Selection) -> Tensor:
+    total = segment_sum(x, selection.num_subgraphs, selection.subgraph_graph)
+    return total / selection.num_subgraphs[:, None]
+
+
+#: How each name makes a set encoder of (in_channels, channels, num_layers).
+SET_ENCODERS: dict[str, Callable[[int, int, int], SetEncoder]] = {
+    "deepsets": DeepSets,
+    "invariant-deepsets": InvariantDeepSets,
+    "mean": lambda in_channels, _, __: SetMean(in_channels),
+    "max": lambda in_channels, _, __: SetMax(in_channels),
+}
