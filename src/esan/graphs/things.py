@@ -1,0 +1,105 @@
+"""Whatever names or holds one graph → the graph: PyG data, networkx, a name, a line of graph6, a file, an edge list."""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+from esan.graphs import named
+from esan.graphs.graph6 import from_graph6, read_graph6
+
+Thing = Data | nx.Graph | str | Path | Sequence[tuple[int, int]] | np.ndarray
+
+NAMED: dict[str, Callable[..., Data]] = {
+    "cycle": named.cycle,
+    "path": named.path,
+    "star": named.star,
+    "complete": named.complete,
+    "csl": named.csl,
+    "rook": named.rook,
+    "shrikhande": named.shrikhande,
+}
+_NAME = re.compile(r"(?P<times>\d+x)?(?P<name>[a-z]+)(?:\((?P<numbers>\d+(?:,\s*\d+)*)\))?")
+
+
+def graph_of(thing: Thing) -> Data | nx.Graph:
+    """The one graph that `thing` is or names.
+
+    Args:
+        thing: PyG data or a networkx graph (given back as they are); a name such as "rook", "csl(12,3)" or, for
+            disjoint unions, "2xcycle(3)" and "cycle(3)+path(4)"; a line of graph6; the path of a graph6 file (.g6)
+            or of a list of edges with a line "u v" an edge, which holds one graph; a list of edges (u, v), each once.
+    """
+    if isinstance(thing, Data | nx.Graph):
+        return thing
+    if isinstance(thing, Path):
+        return _from_file(thing)
+    if isinstance(thing, str):
+        return _from_text(thing)
+    return _from_edges(thing)
+
+
+def _from_text(text: str) -> Data:
+    parts = [_NAME.fullmatch(part.strip()) for part in text.split("+")]
+    if all(part is not None and part["name"] in NAMED for part in parts):
+        graphs = [graph for part in parts if part is not None for graph in _named(part)]
+        return graphs[0] if len(graphs) == 1 else named.disjoint_union(*graphs)
+    if Path(text).is_file():
+        return _from_file(Path(text))
+    try:
+        return from_graph6(text)
+    except ValueError as error:
+        raise ValueError(
+            f"Expected the name of a graph, a file or a line of graph6 (got {text!r}). Known names: "
+            f"{', '.join(NAMED)}, as in csl(12,3) or 2xcycle(3). As graph6: {error}"
+        ) from None
+
+
+def _named(match: re.Match[str]) -> list[Data]:
+    numbers = [int(number) for number in (match["numbers"] or "").split(",") if number.strip()]
+    try:
+        graph = NAMED[match["name"]](*numbers)
+    except TypeError:
+        raise ValueError(
+            f"Expected other numbers behind {match['name']} (got {match[0]!r}). Write cycle(6), csl(12,3) or rook."
+        ) from None
+    return [graph] * int((match["times"] or "1x")[:-1])
+
+
+def _from_file(path: Path) -> Data:
+    if not path.is_file():
+        raise FileNotFoundError(f"Expected a file (got {str(path)!r}, which is not there). Check the path.")
+    if path.suffix == ".g6":
+        graphs = read_graph6(path)
+        if len(graphs) > 1:
+            raise ValueError(
+                f"Expected one graph (got {len(graphs)} in {path}). Pass one of its lines, or read them all with "
+                "esan.graphs.read_graph6."
+            )
+        return graphs[0]
+    rows = [line.split("#")[0].replace(",", " ").split() for line in path.read_text(encoding="utf-8").splitlines()]
+    try:
+        edges = [tuple(int(end) for end in row[:2]) for row in rows if row]
+    except ValueError:
+        edges = [()]
+    if any(len(edge) != 2 for edge in edges):
+        raise ValueError(f'Expected lines "u v" of two node numbers (got other text in {path}). Graph6 ends in .g6.')
+    return _from_edges(edges)
+
+
+def _from_edges(edges: Any) -> Data:
+    try:
+        ends = np.asarray(edges)
+    except ValueError:
+        ends = np.empty(0)
+    if ends.ndim != 2 or ends.shape[1] != 2 or not np.issubdtype(ends.dtype, np.integer) or ends.min() < 0:
+        raise TypeError(
+            f"Expected a graph: PyG data, networkx, a name, graph6 or a list of edges (u, v) of node numbers, at least "
+            f"one (got {type(edges).__name__} {str(edges)[:60]}). Nodes with other names go into a networkx graph."
+        )
+    return named.undirected(int(ends.max()) + 1, torch.from_numpy(ends.astype(np.int64)))

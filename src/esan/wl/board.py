@@ -1,0 +1,77 @@
+"""`Board`: the cells that a test colours, and the rule by which one round refines their colours."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from esan.graphs import Graphs
+from esan.policies import Selection
+from esan.wl.palette import Colours, Ints, Palette
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Initial colours of a collection: one an original node, one an arc. Both are constant where nothing is given."""
+
+    node: Colours
+    arc: Colours
+
+    def take(self, graphs: Graphs, ids: Tensor) -> "Labels":
+        """The labels of the graphs `ids`, numbered as before."""
+        node = torch.zeros(len(graphs), dtype=torch.bool)
+        node[ids] = True
+        of_arc = torch.repeat_interleave(graphs.num_arcs)
+        return Labels(self.node[numpy(node[graphs.node_graph])], self.arc[numpy(node[of_arc])])
+
+
+class Board(ABC):
+    """Cells of any number of bags, graph by graph, subgraph by subgraph, and the rule that refines their colours.
+
+    Args:
+        graphs: the graphs.
+        selection: their subgraphs.
+        labels: the initial colours.
+    """
+
+    #: What a round hashes, in the paper's letters.
+    rule: str
+
+    #: The subgraph of each cell, ascending.
+    cell_subgraph: Ints
+
+    def __init__(self, graphs: Graphs, selection: Selection, labels: Labels) -> None:
+        self.graphs, self.selection, self.labels = graphs, selection, labels
+        self.subgraph_graph = numpy(selection.subgraph_graph)
+
+    @property
+    def cell_graph(self) -> Ints:
+        return self.subgraph_graph[self.cell_subgraph]
+
+    @abstractmethod
+    def initial(self, palette: Palette) -> Colours:
+        """The colours of round 0."""
+
+    @abstractmethod
+    def refine(self, palette: Palette, colours: Colours) -> Colours:
+        """The colours of the next round; two cells that differ go on to differ."""
+
+    def subgraph_colours(self, palette: Palette, colours: Colours) -> Colours:
+        r""":math:`c_S = \mathrm{HASH}(\{\{c_{v,S} : v \in S\}\})`, a colour a subgraph."""
+        return palette.multiset(self.cell_subgraph, colours, self.subgraph_graph.size)
+
+    def graph_colours(self, palette: Palette, colours: Colours) -> Colours:
+        r""":math:`c_G = \{\{c_S : S \in \mathcal{G}\}\}`, a colour a graph: what a test compares."""
+        return palette.multiset(self.subgraph_graph, self.subgraph_colours(palette, colours), len(self.graphs))
+
+    def only(self, kept: np.ndarray) -> "Board":
+        """The same board for the graphs where `kept` is true."""
+        ids = torch.from_numpy(np.flatnonzero(kept))
+        taken = self.graphs.take(ids)
+        return type(self)(taken, self.selection.take(ids, self.graphs), self.labels.take(self.graphs, ids))
+
+
+def numpy(tensor: Tensor) -> Ints:
+    return tensor.detach().cpu().numpy()

@@ -1,0 +1,69 @@
+"""The tests by name, and what each needs: a rule, and a policy or none."""
+
+from dataclasses import dataclass
+
+from esan.policies import Policy, Whole, policy_named
+from esan.wl.board import Board
+from esan.wl.fwl import FWLBoard
+from esan.wl.variants import DSBoard, DSSBoard, ExcludingBoard
+
+
+@dataclass(frozen=True)
+class Test:
+    """A Weisfeiler-Leman test.
+
+    Attributes:
+        name: what users call it.
+        board: the rule that refines colours.
+        subgraphs: whether it works on a bag, so needs a policy; otherwise the bag is the graph itself.
+        couples: whether a cell is an ordered couple of nodes instead of a node.
+    """
+
+    name: str
+    board: type[Board]
+    subgraphs: bool
+    couples: bool
+
+
+TESTS = {
+    test.name: test
+    for test in (
+        Test("1", DSBoard, subgraphs=False, couples=False),
+        Test("ds", DSBoard, subgraphs=True, couples=False),
+        Test("dss", DSSBoard, subgraphs=True, couples=False),
+        Test("dss-excluding", ExcludingBoard, subgraphs=True, couples=False),
+        Test("2-fwl", FWLBoard, subgraphs=False, couples=True),
+        Test("ds-2-fwl", FWLBoard, subgraphs=True, couples=True),
+    )
+}
+
+
+def test_named(name: str) -> Test:
+    if name not in TESTS:
+        raise ValueError(f"Expected the name of a test (got {name!r}). Known: {', '.join(TESTS)}.")
+    return TESTS[name]
+
+
+def policy_for(test: Test, policy: Policy | str | None) -> Policy:
+    """The policy that `test` runs with: the one given, or the bag {G} for a test that takes none."""
+    if not test.subgraphs:
+        if policy is not None:
+            raise ValueError(
+                f'Expected no policy for the test "{test.name}", which sees the graph alone (got {policy!r}). '
+                'Leave it out, or use the test "ds" or "dss".'
+            )
+        return Whole()
+    if policy is None:
+        raise ValueError(
+            f'Expected a policy for the test "{test.name}" (got None). Pass one, e.g. policy=esan.EdgeDeletion().'
+        )
+    if isinstance(policy, str):
+        policy = policy_named(policy)
+    if not isinstance(policy, Policy):
+        raise TypeError(f'Expected a policy (got {policy!r}). Pass an object or a name, e.g. "EGO+(2)".')
+    if policy.random:
+        raise ValueError(
+            f"Expected a policy that draws nothing (got {policy!r}): two samples of one graph may differ, so a test "
+            "would separate a graph from itself. Use the policy that is sampled from."
+        )
+    return policy

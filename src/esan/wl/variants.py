@@ -1,0 +1,92 @@
+"""The rules of 1-WL, DS-WL and DSS-WL: one colour a (node, subgraph) pair, refined by what the pair can see."""
+
+import numpy as np
+import torch
+
+from esan.bags.literal import literal_copies, literal_rows
+from esan.bags.stage import Arcs
+from esan.graphs import Graphs
+from esan.policies import Selection
+from esan.wl.board import Board, Labels, numpy
+from esan.wl.palette import Colours, Palette
+
+
+class DSBoard(Board):
+    r"""DS-WL: 1-WL in every subgraph by itself; with the bag {G} it is 1-WL.
+
+    .. math:: c^{t+1}_{v,S} = \mathrm{HASH}\big(c^t_{v,S},\; N^t_{v,S}\big), \quad
+              N^t_{v,S} = \{\{c^t_{w,S} : w \sim_S v\}\}
+    """
+
+    rule = "HASH(c, N)"
+
+    def __init__(self, graphs: Graphs, selection: Selection, labels: Labels) -> None:
+        super().__init__(graphs, selection, labels)
+        rows = literal_rows(graphs, selection)
+        self.cell_subgraph, self.cell_node = numpy(rows.subgraph), numpy(rows.node)
+        self._marked = numpy(rows.marked)
+        self._source, self._target = numpy(rows.source), numpy(rows.target)
+        self._arc_label = labels.arc[numpy(rows.arc)]
+
+    def initial(self, palette: Palette) -> Colours:
+        marked = Colours(self._marked.astype(np.int64), 2)
+        return palette.pair(self.labels.node[self.cell_node], marked)
+
+    def refine(self, palette: Palette, colours: Colours) -> Colours:
+        return palette.pair(colours, self._neighbours(palette, colours))
+
+    def _neighbours(self, palette: Palette, colours: Colours) -> Colours:
+        """N: what each cell sees of its neighbours in its own subgraph, along with the labels of the edges."""
+        seen = _with_label(self._arc_label, colours[self._source])
+        return palette.multiset(self._target, seen, len(colours))
+
+
+class DSSBoard(DSBoard):
+    r"""DSS-WL (Algorithm 2): a pair also sees its node, and its node's neighbours, in all subgraphs at once.
+
+    .. math:: c^{t+1}_{v,S} = \mathrm{HASH}\big(c^t_{v,S},\; N^t_{v,S},\; C^t_v,\; M^t_v\big), \quad
+              C^t_v = \{\{c^t_{v,R} : R \in \mathcal{G}\}\}, \quad M^t_v = \{\{C^t_w : w \sim v\}\}
+    """
+
+    rule = "HASH(c, N, C, M)"
+
+    def refine(self, palette: Palette, colours: Colours) -> Colours:
+        source, target = numpy(self.graphs.edge_index)
+        nodes = self.graphs.node_graph.numel()
+        across = palette.multiset(self.cell_node, colours, nodes)
+        around = palette.multiset(target, _with_label(self.labels.arc, across[source]), nodes)
+        shared = palette.pair(across, around)
+        inside = palette.pair(colours, self._neighbours(palette, colours))
+        return palette.pair(inside, shared[self.cell_node])
+
+
+class ExcludingBoard(DSBoard):
+    r"""DSS-WL with the aggregation that leaves the current subgraph out (Prop. 3, the strengthened result).
+
+    .. math:: c^{t+1}_{v,S} = \mathrm{HASH}\big(c^t_{v,S},\; N^t_{v,S},\; C^t_{v \setminus S},\;
+              \{\{C^t_{w \setminus S} : w \sim v\}\}\big), \quad
+              C^t_{v \setminus S} = \{\{c^t_{v,R} : R \in \mathcal{G}, R \neq S\}\}
+    """
+
+    rule = "HASH(c, N, C without S, M without S)"
+
+    def __init__(self, graphs: Graphs, selection: Selection, labels: Labels) -> None:
+        super().__init__(graphs, selection, labels)
+        every = torch.arange(graphs.edge_index.size(1), device=graphs.device)
+        original = Arcs(graphs.edge_index, every, graphs.node_graph.numel())
+        copies = literal_copies(graphs, selection, original)
+        self._copy_source, self._copy_target = numpy(copies.edge_index)
+        self._copy_label = labels.arc[numpy(copies.arc)]
+
+    def refine(self, palette: Palette, colours: Colours) -> Colours:
+        others = palette.others(self.cell_node, colours, self.graphs.node_graph.numel())
+        seen = _with_label(self._copy_label, others[self._copy_source])
+        around = palette.multiset(self._copy_target, seen, len(colours))
+        inside = palette.pair(colours, self._neighbours(palette, colours))
+        return palette.pair(palette.pair(inside, others), around)
+
+
+def _with_label(label: Colours, colours: Colours) -> Colours:
+    if label.count == 1:
+        return colours
+    return Colours(label.values * colours.count + colours.values, label.count * colours.count)
