@@ -1,0 +1,120 @@
+"""The compact bag gives the literal bag's answer: outputs, gradients, buffers, and what an optimiser makes of them."""
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from esan.bags import Bag
+from esan.graphs import Source
+from esan.policies import Policy
+from esan.testing.compare import check_close
+from esan.testing.equivariance import layers_of
+
+
+def assert_same_execution(
+    model: nn.Module,
+    source: Source,
+    policy: Policy,
+    num_layers: int | None = None,
+    *,
+    one_by_one: bool = True,
+    generator: torch.Generator | None = None,
+    tolerance: float | None = None,
+) -> None:
+    """The model does the same on a literal and on a compact bag, in training and in evaluation.
+
+    Compared are predictions, the gradient of every parameter, every buffer, all parameters after a step of gradient
+    descent, and the predictions after it; on the whole batch and on each graph alone. Where a model refuses the literal
+    bag with a `ValueError` (batch norm over one value), it must refuse the compact one too. The model is left as it
+    was.
+
+    Args:
+        model: takes a bag.
+        source: the graphs.
+        policy: makes both bags; of a policy that draws at random both get the same sample.
+        num_layers: of the compact bag; None for what the model needs.
+        one_by_one: whether each graph is also tried alone.
+        generator: draws what gradients are taken of.
+        tolerance: None for that of the dtype of the parameters.
+
+    Raises:
+        AssertionError: says what differs, in which mode, and by how much.
+    """
+    compact = Bag.of(source, policy, layers_of(model, num_layers), literal=False, generator=generator)
+    literal = compact.to_literal()
+    for training in (True, False):
+        mode = "training" if training else "evaluation"
+        batched = _compared(model, literal, compact, training, f"while {mode}", generator, tolerance)
+        if not one_by_one:
+            continue
+        alone = [
+            _compared(model, literal[i], compact[i], training, f"while {mode}, graph {i} alone", generator, tolerance)
+            for i in range(len(literal))
+        ]
+        if not training and batched is not None:
+            together = torch.cat([a.output for a in alone if a is not None])
+            check_close(together, batched.output, "predictions one by one and batched", tolerance=tolerance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """What a model did on a bag: its state is that after one step of gradient descent."""
+
+    output: Tensor
+    gradients: dict[str, Tensor]
+    buffers: dict[str, Tensor]
+    state: dict[str, Tensor]
+    after: Tensor
+
+
+def _compared(
+    model: nn.Module,
+    literal: Bag,
+    compact: Bag,
+    training: bool,
+    when: str,
+    generator: torch.Generator | None,
+    tolerance: float | None,
+) -> _Outcome | None:
+    seed = int(torch.randint(2**31, (), generator=generator))
+    try:
+        expected = _run(model, literal, training, seed)
+    except ValueError as refusal:
+        try:
+            _run(model, compact, training, seed)
+        except ValueError:
+            return None
+        raise AssertionError(f"Expected the compact bag to be refused {when}, as the literal one: {refusal}") from None
+    got = _run(model, compact, training, seed)
+    check_close(got.output, expected.output, f"predictions of both bags {when}", tolerance=tolerance)
+    for what in ("gradients", "buffers", "state"):
+        theirs, mine = getattr(expected, what), getattr(got, what)
+        if theirs.keys() != mine.keys():
+            odd = sorted(theirs.keys() ^ mine.keys())
+            raise AssertionError(f"Expected {what} of the same names on both bags {when} (got {odd} on one only).")
+        # Gradients that vanish are sums of large terms which cancel: measured against the largest of all.
+        scale = max([1.0, *(float(t.abs().max()) for t in theirs.values() if t.is_floating_point() and t.numel())])
+        for name in theirs:
+            where = f"{what} of both bags, {name}, {when}"
+            check_close(mine[name], theirs[name], where, scale=scale, tolerance=tolerance)
+    check_close(got.after, expected.after, f"predictions of both bags after a step {when}", tolerance=tolerance)
+    return expected
+
+
+def _run(model: nn.Module, bag: Bag, training: bool, seed: int) -> _Outcome:
+    mine = copy.deepcopy(model).train(training)
+    mine.zero_grad()
+    output = mine(bag)
+    noise = torch.randn(output.shape, generator=torch.Generator().manual_seed(seed), dtype=output.dtype)
+    (output * noise.to(output.device)).sum().backward()
+    gradients = {name: p.grad.clone() for name, p in mine.named_parameters() if p.grad is not None}
+    buffers = {name: b.clone() for name, b in mine.named_buffers()}
+    # A step of a fixed length: large gradients would else carry both networks where rounding decides.
+    size = max([1.0, *(float(g.abs().max()) for g in gradients.values())])
+    torch.optim.SGD(mine.parameters(), lr=0.1 / size).step()
+    state = {name: value.clone() for name, value in mine.state_dict().items()}
+    with torch.no_grad():
+        after = mine.eval()(bag)
+    return _Outcome(output.detach(), gradients, buffers, state, after)

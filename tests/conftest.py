@@ -1,0 +1,29 @@
+"""Settings of the whole suite."""
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run: a suite that fails now and then teaches nobody.
+settings.register_profile(
+    "esan",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("esan")
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Weights are drawn from torch's own generator."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def gpu() -> torch.device:
+    """The GPU, for tests marked `gpu`."""
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU, and torch sees none here")
+    return torch.device("cuda")
