@@ -111,8 +111,8 @@ def _arcs(
     arc = ragged.ranges(graphs.first_arc[node], degree)
     row = ragged.owner(degree)
     near = int(degree[:changed].sum())
-    listed = entry_keys(selection, selection.entry_subgraph, selection.entry_edge, graphs)
-    deleted, _ = ragged.member(entry_keys(selection, subgraph[row[:near]], graphs.arc_edge[arc[:near]], graphs), listed)
+    listed = entry_keys(graphs, selection.entry_subgraph, selection.entry_edge)
+    deleted, _ = ragged.member(entry_keys(graphs, subgraph[row[:near]], graphs.arc_edge[arc[:near]]), listed)
     there = torch.ones_like(row, dtype=torch.bool)
     there[:near] = ~deleted
     return row[there] + n, arc[there]

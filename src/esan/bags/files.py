@@ -110,8 +110,8 @@ def _refuse_stale(
         )
     if source is not None and (wanted := read(source).fingerprint) != header["fingerprint"]:
         raise ValueError(
-            f"Expected a bag of these graphs at {path} (got one of other data: fingerprint {header['fingerprint'][:12]}, "
-            f"not {wanted[:12]}). {again}"
+            f"Expected a bag of these graphs at {path} (got one of other data, with the fingerprint "
+            f"{header['fingerprint'][:12]}, not {wanted[:12]}). {again}"
         )
 
 

@@ -38,6 +38,6 @@ class Pairs:
         return pair - self._shift[subgraph], subgraph
 
 
-def entry_keys(selection: Selection, subgraph: Tensor, edge: Tensor, graphs: Graphs) -> Tensor:
+def entry_keys(graphs: Graphs, subgraph: Tensor, edge: Tensor) -> Tensor:
     """One number an entry (subgraph, edge); those of a selection's own entries are sorted."""
     return subgraph * max(graphs.edges.size(1), 1) + edge

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import networkx as nx
 import torch
@@ -12,7 +12,7 @@ from torch_geometric.data import Batch, Data, Dataset
 from esan import ragged
 from esan.graphs.collection import Graphs, Level
 
-Source = Graphs | Data | nx.Graph | Dataset | Sequence[Data | nx.Graph]
+Source: TypeAlias = Graphs | Data | nx.Graph | Dataset | Sequence[Data | nx.Graph]
 
 
 def read(source: Source) -> Graphs:
@@ -224,8 +224,8 @@ def _joined(values: list[Tensor | None], name: str) -> Tensor | None:
     for place, value in enumerate(given):
         if value.shape[1:] != given[0].shape[1:]:
             raise ValueError(
-                f"Expected {name} of one width (got {tuple(given[0].shape[1:])} on graph 0 and {tuple(value.shape[1:])} "
-                f"on graph {place}). Give all graphs the same features."
+                f"Expected {name} of one width (got {tuple(given[0].shape[1:])} on graph 0 and "
+                f"{tuple(value.shape[1:])} on graph {place}). Give all graphs the same features."
             )
     joined = torch.cat(given)
     _check_finite(joined, name)

@@ -1,6 +1,7 @@
 """`ds_gnn` and `dss_gnn`: the two architectures of the paper, with every choice it makes as an argument."""
 
 from collections.abc import Callable, Collection
+from itertools import pairwise
 from typing import Any
 
 from torch import Tensor, nn
@@ -161,12 +162,12 @@ def _build(
                 activation,
                 bag_pool,
             )
-            for i, o in zip(widths[:-1], widths[1:], strict=True)
+            for i, o in pairwise(widths)
         ]
         encoder: Encoder | PPGNEncoder = PPGNEncoder(hidden_channels, blocks, edge_channels, dropout)
     else:
         layers: list[Any] = []
-        for i, o in zip(widths[:-1], widths[1:], strict=True):
+        for i, o in pairwise(widths):
             inside = make_conv(conv, i, o, edge_channels, hidden_channels)
             if not shares:
                 layers.append(DSLayer(inside, NORMS[norm](o), activation))

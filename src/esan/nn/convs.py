@@ -16,8 +16,8 @@ def _without_edges(conv: type[GIN] | type[GraphConv], name: str) -> Callable[[in
     def make(in_channels: int, out_channels: int, edge_channels: Channels) -> Conv:
         if edge_channels is not None:
             raise ValueError(
-                f"Expected a convolution with edge features for edge_channels={edge_channels!r} (got {name!r}, which has "
-                "none). Use conv='gine', or leave edge_channels out."
+                f"Expected a convolution with edge features for edge_channels={edge_channels!r} (got {name!r}). "
+                "Use conv='gine' or 'gcn', or leave edge_channels out."
             )
         return conv(in_channels, out_channels)
 

@@ -30,15 +30,13 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.dropout = dropout
         self.lookahead = max(layer.inside.lookahead for layer in layers)
+        self._why_literal = next((why for layer in layers if (why := layer.why_literal)), None)
 
     @property
     def why_literal(self) -> str | None:
         """Why the stack is not exact on a compact bag in its present mode; None if it is."""
-        for layer in self.layers:
-            if layer.inside.why_literal:
-                return str(layer.inside.why_literal)
-            if getattr(layer, "bag_pool", "mean") in ("max", "others"):
-                return f"bag_pool={layer.bag_pool!r} needs every pair"
+        if self._why_literal:
+            return self._why_literal
         if self.training and self.dropout > 0:
             return "dropout is drawn for every pair while training"
         return None

@@ -12,8 +12,8 @@ from esan.nn.features import Channels, encoder
 
 #: PyG convolutions that read a row, the rows its arcs come from, and edge features, and nothing else.
 _LOCAL = (
-    "CGConv", "EdgeConv", "FiLMConv", "GATConv", "GATv2Conv", "GENConv", "GINConv", "GINEConv", "GMMConv", "GeneralConv",
-    "GraphConv", "MFConv", "NNConv", "PNAConv", "ResGatedGraphConv", "SAGEConv", "SplineConv", "TransformerConv",
+    "CGConv", "EdgeConv", "FiLMConv", "GATConv", "GATv2Conv", "GENConv", "GINConv", "GINEConv", "GMMConv",
+    "GeneralConv", "GraphConv", "MFConv", "NNConv", "PNAConv", "ResGatedGraphConv", "SAGEConv", "SplineConv", "TransformerConv",
 )  # fmt: skip
 #: PyG convolutions whose messages also depend on the degree of the row that they come from.
 _DEGREE = ("ClusterGCNConv", "GCNConv")
@@ -42,7 +42,7 @@ class PyGConv(Conv):
                 "Leave edge_channels out, or use another convolution."
             )
         self.edges = encoder(edge_channels, width, "edge_attr") if edge_channels is not None else None
-        self.lookahead, self.why_literal = _knowledge(conv)  # type: ignore[misc]
+        self.lookahead, self.why_literal = _knowledge(conv)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         extra: dict[str, Tensor] = {}

@@ -26,6 +26,11 @@ class DSLayer(nn.Module):
         super().__init__()
         self.inside, self.norm, self.act = inside, norm, act
 
+    @property
+    def why_literal(self) -> str | None:
+        """Why the layer is not exact on a compact bag; None if it is."""
+        return self.inside.why_literal
+
     def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
         h = stage.lift(h)
         return self.act(self.norm(self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight))
@@ -65,6 +70,13 @@ class DSSLayer(nn.Module):
         self.inside, self.norm = inside, norm
         self.shared, self.shared_norm = shared, shared_norm
         self.act, self.bag_pool, self.adjacency = act, bag_pool, adjacency
+
+    @property
+    def why_literal(self) -> str | None:
+        """Why the layer is not exact on a compact bag; None if it is."""
+        if self.bag_pool in ("max", "others"):
+            return f"bag_pool={self.bag_pool!r} needs every pair"
+        return self.inside.why_literal
 
     def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
         h = stage.lift(h)

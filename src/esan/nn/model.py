@@ -131,7 +131,8 @@ class SubgraphGNN(nn.Module):
         device = next(self.parameters()).device
         if bag.device != device:
             raise ValueError(
-                f"Expected a bag on {device}, where the model is (got one on {bag.device}). Call bag.to({str(device)!r})."
+                f"Expected a bag on {device}, where the model is (got one on {bag.device}). "
+                f"Call bag.to({str(device)!r})."
             )
 
     def _say(self, message: str) -> None:

@@ -24,7 +24,7 @@ class _Dense:
 
 
 class PPGNBlock(nn.Module):
-    r""":math:`T' = W\,[\,T \,\|\, m_1(T) \cdot m_2(T)\,]`, a matrix product in each channel; m are MLPs of each entry."""
+    r""":math:`T' = W\,[\,T \,\|\, m_1(T) \cdot m_2(T)\,]`, a matrix product a channel; m are MLPs of each entry."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()

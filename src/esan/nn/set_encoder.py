@@ -1,6 +1,7 @@
 """Set encoders: the vectors of the subgraphs of a graph → one vector of the graph."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -37,7 +38,7 @@ class SetMax(SetEncoder):
 
 
 class DeepSets(SetEncoder):
-    r"""Equivariant layers :math:`x_i \leftarrow \mathrm{ELU}(W_1 x_i + W_2 \operatorname{mean}_j x_j + b)`, then a mean.
+    r"""Equivariant layers :math:`x_i \leftarrow \mathrm{ELU}(W_1 x_i + W_2 \operatorname{mean}_j x_j + b)`, and a mean.
 
     Args:
         in_channels: width of the vectors.
@@ -48,8 +49,8 @@ class DeepSets(SetEncoder):
     def __init__(self, in_channels: int, channels: int, num_layers: int = 2) -> None:
         super().__init__(channels)
         widths = [in_channels] + [channels] * num_layers
-        self.own = nn.ModuleList(nn.Linear(i, o) for i, o in zip(widths[:-1], widths[1:], strict=True))
-        self.bag = nn.ModuleList(nn.Linear(i, o, bias=False) for i, o in zip(widths[:-1], widths[1:], strict=True))
+        self.own = nn.ModuleList(nn.Linear(i, o) for i, o in pairwise(widths))
+        self.bag = nn.ModuleList(nn.Linear(i, o, bias=False) for i, o in pairwise(widths))
 
     def forward(self, x: Tensor, selection: Selection) -> Tensor:
         for own, bag in zip(self.own, self.bag, strict=True):
@@ -72,7 +73,7 @@ class InvariantDeepSets(SetEncoder):
 def _mlp(in_channels: int, channels: int, num_layers: int) -> nn.Sequential:
     widths = [in_channels] + [channels] * num_layers
     layers: list[nn.Module] = []
-    for i, o in zip(widths[:-1], widths[1:], strict=True):
+    for i, o in pairwise(widths):
         layers += [nn.Linear(i, o), nn.ELU()]
     return nn.Sequential(*layers)
 

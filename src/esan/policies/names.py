@@ -1,6 +1,8 @@
 """Policies by name: the paper's short names ("ED", "EGO+(3)") and the constructor calls that `repr` prints."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 from esan.policies.deletion import EdgeDeletion, NodeDeletion
 from esan.policies.ego import EgoNets, SingleEdges
@@ -9,7 +11,7 @@ from esan.policies.policy import Policy
 from esan.policies.wrappers import Augmented, Sampled
 
 #: What each of the paper's names makes of the number in parentheses behind it.
-NAMES = {
+NAMES: dict[str, Callable[..., Policy]] = {
     "ND": lambda number=1: NodeDeletion(number),
     "ED": lambda: EdgeDeletion(),
     "EGO": lambda number=2: EgoNets(number),
@@ -18,7 +20,9 @@ NAMES = {
     "NM": lambda: NodeMarking(),
     "identity": lambda: Whole(),
 }
-_CLASSES = {c.__name__: c for c in (NodeDeletion, EdgeDeletion, EgoNets, SingleEdges, NodeMarking, Whole)}
+_CLASSES: dict[str, Callable[..., Policy]] = {
+    c.__name__: c for c in (NodeDeletion, EdgeDeletion, EgoNets, SingleEdges, NodeMarking, Whole)
+}
 _NUMBER = re.compile(r"(?P<name>[A-Za-z+]+)(?:\((?P<number>\d+)\))?")
 _CALL = re.compile(r"(?P<name>\w+)\((?P<arguments>.*)\)")
 _ARGUMENT = re.compile(r"(?P<name>\w+)=(?P<value>True|False|\d+)")
@@ -67,10 +71,11 @@ def _from_repr(text: str) -> Policy | None:
         return Sampled(inner, float(fraction)) if inner else None
     if name not in _CLASSES:
         return None
-    pieces = [_ARGUMENT.fullmatch(piece) for piece in arguments.split(", ")] if arguments else []
-    if any(piece is None for piece in pieces):
-        return None
-    values = {
-        p["name"]: p["value"] == "True" if p["value"] in ("True", "False") else int(p["value"]) for p in pieces if p
-    }
+    values: dict[str, Any] = {}
+    for piece in arguments.split(", ") if arguments else []:
+        argument = _ARGUMENT.fullmatch(piece)
+        if argument is None:
+            return None
+        text = argument["value"]
+        values[argument["name"]] = text == "True" if text in ("True", "False") else int(text)
     return _CLASSES[name](**values)

@@ -46,9 +46,10 @@ def carried_selection(data: Data) -> Selection | None:
     """The selection that a `SelectedData`, or a PyG batch of them, carries; None for other data."""
     if _PREFIX + "num_subgraphs" not in data:
         return None
-    flags = {name: _agreed(data[_PREFIX + name], name) for name in _FLAGS}
-    names = ("num_subgraphs", "entry_subgraph", "entry_edge", "mark_subgraph", "mark_node")
-    return Selection(**flags, **{name: data[_PREFIX + name] for name in names})
+    held: dict[str, Any] = {name: _agreed(data[_PREFIX + name], name) for name in _FLAGS}
+    for name in ("num_subgraphs", "entry_subgraph", "entry_edge", "mark_subgraph", "mark_node"):
+        held[name] = data[_PREFIX + name]
+    return Selection(**held)
 
 
 def _agreed(flag: Tensor, name: str) -> bool:

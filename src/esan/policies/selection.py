@@ -139,10 +139,10 @@ def _checked(
     marks: tuple[Tensor, Tensor] | None,
 ) -> Selection:
     if num_subgraphs.shape != graphs.num_nodes.shape or bool((num_subgraphs < 1).any()):
+        got = sorted(set(num_subgraphs.tolist()))[:5]
         raise ValueError(
-            f"Expected a bag of at least one subgraph for each of the {len(graphs)} graphs (got "
-            f"{tuple(num_subgraphs.shape)} counts, the smallest {int(num_subgraphs.min()) if num_subgraphs.numel() else 0}"
-            "). Let the policy give the graph itself where it finds nothing."
+            f"Expected one subgraph at least for each of the {len(graphs)} graphs (got {num_subgraphs.numel()} counts, "
+            f"among them {got}). Let the policy give the graph itself where it finds nothing."
         )
     nothing = num_subgraphs.new_empty(0)
     owner = ragged.owner(num_subgraphs)
