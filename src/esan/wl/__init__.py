@@ -1,8 +1,13 @@
 """Weisfeiler-Leman tests: 1-WL, DS-WL, DSS-WL and 2-FWL, exact, for two graphs or for a whole collection."""
 
+from esan.wl.advice import Advice as Advice
+from esan.wl.advice import Option as Option
+from esan.wl.advice import advise as advise
+from esan.wl.advice_plot import plot_advice as plot_advice
 from esan.wl.colouring import Colouring as Colouring
 from esan.wl.colouring import colouring as colouring
 from esan.wl.colouring import colourings as colourings
+from esan.wl.draw import draw_refinement as draw_refinement
 from esan.wl.kinds import TESTS as TESTS
 from esan.wl.partition import classes as classes
 from esan.wl.separation import Verdict as Verdict

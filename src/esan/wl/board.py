@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -46,7 +47,7 @@ class Board(ABC):
         self.graphs, self.selection, self.labels = graphs, selection, labels
         self.subgraph_graph = numpy(selection.subgraph_graph)
 
-    @property
+    @cached_property
     def cell_graph(self) -> Ints:
         return self.subgraph_graph[self.cell_subgraph]
 

@@ -93,7 +93,7 @@ class Palette:
         colours = self._short(colours, owners)
         bits = max(colours.count - 1, 0).bit_length()
         key = np.sort((owner << bits) | colours.values)
-        first = np.flatnonzero(_new(key))
+        first = np.flatnonzero(distinct(key))
         run = key[first]
         repeats = np.diff(np.append(first, key.size))
         return self._multiset_of_runs(run >> bits, Colours(run & ((1 << bits) - 1), colours.count), repeats, owners)
@@ -107,7 +107,7 @@ class Palette:
         bits = max(colours.count - 1, 0).bit_length()
         key = (owner << bits) | colours.values
         order = np.argsort(key, kind="stable")
-        new = _new(key[order])
+        new = distinct(key[order])
         first = np.flatnonzero(new)
         run = key[order][first]
         run_owner, run_colour = run >> bits, Colours(run & ((1 << bits) - 1), colours.count)
@@ -172,7 +172,7 @@ class Palette:
         return Colours(values, item.count + 1)
 
 
-def _new(key: Ints) -> NDArray[np.bool_]:
+def distinct(key: Ints) -> NDArray[np.bool_]:
     """Where sorted keys change: True at the first of each run."""
     new = np.ones(key.size, dtype=bool)
     np.not_equal(key[1:], key[:-1], out=new[1:])

@@ -12,10 +12,12 @@ from esan.policies import Policy, Selection
 from esan.wl.board import Board, Labels, numpy
 from esan.wl.inputs import collection, labels_of
 from esan.wl.kinds import Test, policy_for, test_named
-from esan.wl.palette import Colours, Ints, Palette
+from esan.wl.palette import Colours, Ints, Palette, distinct
 
 #: How many cells and arcs are coloured at once; more graphs than that go one portion after another.
 _PORTION = 20_000_000
+#: Graphs that are settled leave the board when this few are left; before that, carrying them along is cheaper.
+_WORTH_REBUILDING = 0.7
 
 
 def classes(
@@ -44,9 +46,10 @@ def classes(
     read = collection(graphs)
     labels = labels_of(read, Palette(), node_labels, edge_labels)
     selection = chosen.select(read)
-    result = np.zeros(len(read), dtype=np.int64)
-    used = 0
-    for ids in _portions(read, selection, labels, kind):
+    # A graph that is in no portion is alone with its numbers of nodes, subgraphs and edges: a class of its own.
+    result = np.arange(len(read))
+    used = len(read)
+    for ids in portions(read, selection, labels, kind):
         part = torch.from_numpy(ids)
         board = kind.board(read.take(part), selection.take(part, read), labels.take(read, part))
         found = partition(board)
@@ -81,7 +84,7 @@ def rounds(board: Board) -> Iterator[Round]:
     """Refine until every graph is alone in its class or its colours are stable; one record a round.
 
     A graph that is alone stays alone, and a class whose colours did not multiply is stable for good; neither says
-    anything about the others' colours, so both leave the board.
+    anything about the others' colours, so both may leave the board.
     """
     palette = Palette()
     colours = board.initial(palette)
@@ -92,13 +95,13 @@ def rounds(board: Board) -> Iterator[Round]:
     number = 0
     active = _crowded(found, place)
     while active.any():
-        if active.sum() < place.size:
+        if active.sum() < _WORTH_REBUILDING * place.size:
             colours = palette.rank(colours.values[active[board.cell_graph]], colours.count)
             board, place = board.only(active), place[active]
         number += 1
         refined = board.refine(palette, colours)
         parted = palette.pair(found[place], board.graph_colours(palette, refined))
-        stable = ~_split(found[place], parted) & (_variety(board, refined) == _variety(board, colours))
+        stable = _stable(board, found[place], parted, colours, refined)
         values = found.values.copy()
         values[place] = found.count + parted.values
         found = Palette().rank(values, found.count + parted.count)
@@ -112,41 +115,49 @@ def _crowded(found: Colours, place: Ints) -> np.ndarray:
     return np.bincount(found.values, minlength=found.count)[found.values[place]] > 1
 
 
-def _split(before: Colours, after: Colours) -> np.ndarray:
-    """For each graph, whether its class has fallen apart."""
+def _stable(board: Board, before: Colours, after: Colours, colours: Colours, refined: Colours) -> np.ndarray:
+    """For each graph, whether its class stayed whole and its colours did not multiply: then they never will.
+
+    The graphs of a class have equal histograms, so one of them speaks for all.
+    """
     parts = Palette().pair(before, after)
     example = np.zeros(parts.count, dtype=np.int64)
     example[parts.values] = np.arange(len(parts))
-    number_of_parts = np.bincount(before.values[example], minlength=before.count)
-    return number_of_parts[before.values] > 1
+    whole = np.bincount(before.values[example], minlength=before.count)[before.values[example]] == 1
+    speaks = np.zeros(len(before), dtype=bool)
+    speaks[example[whole]] = True
+    cell = speaks[board.cell_graph]
+    graph = board.cell_graph[cell]
+    grown = _variety(graph, refined[cell], len(before)) > _variety(graph, colours[cell], len(before))
+    return (whole & ~grown[example])[parts.values]
 
 
-def _variety(board: Board, colours: Colours) -> Ints:
+def _variety(graph: Ints, colours: Colours, graphs: int) -> Ints:
     """How many different colours each graph has."""
-    key = np.unique(board.cell_graph * colours.count + colours.values)
-    return np.bincount(key // colours.count, minlength=len(board.graphs))
+    key = np.sort(graph * colours.count + colours.values)
+    return np.bincount(key[distinct(key)] // colours.count, minlength=graphs)
 
 
-def _portions(graphs: Graphs, selection: Selection, labels: Labels, kind: Test) -> Iterator[Ints]:
-    """The graphs in portions of bounded size; those that may turn out alike are always in the same portion.
+def portions(graphs: Graphs, selection: Selection, labels: Labels, kind: Test) -> Iterator[Ints]:
+    """The graphs that may be like another, in portions of bounded size; two that may be alike share a portion.
 
     Graphs are alike only if they have as many nodes, subgraphs, edges in those subgraphs, and each initial label as
-    often; a graph that is alone with its numbers stays a portion's smallest part.
+    often. Those that share these numbers with no other need no test.
     """
     palette = Palette()
-    held = np.bincount(
-        numpy(graphs.edge_graph), weights=numpy(selection.holders(graphs)), minlength=len(graphs)
-    ).astype(np.int64)
+    holders = numpy(selection.holders(graphs))
+    held = np.bincount(numpy(graphs.edge_graph), weights=holders, minlength=len(graphs)).astype(np.int64)
     used = palette.multiset(numpy(graphs.node_graph), labels.node, len(graphs))
-    numbers = np.stack([numpy(graphs.num_nodes), numpy(selection.num_subgraphs), held, used.values], 1)
-    alike = palette.lines(numbers)
-    order = np.argsort(alike.values, kind="stable")
-    n, m = numbers[:, 0], numbers[:, 1]
-    size = m * n**3 if kind.couples else n * m + 2 * held
-    sum_of = np.bincount(alike.values, weights=size, minlength=alike.count)
-    portion = np.floor(np.cumsum(sum_of) / _PORTION).astype(np.int64)
-    of_graph = portion[alike.values[order]]
-    return iter(np.sort(part) for part in np.split(order, np.flatnonzero(np.diff(of_graph)) + 1))
+    n, m = numpy(graphs.num_nodes), numpy(selection.num_subgraphs)
+    alike = palette.lines(np.stack([n, m, held, used.values], 1))
+    crowded = np.bincount(alike.values)[alike.values] > 1
+    size = np.where(crowded, m * n**3 if kind.couples else n * m + 2 * held, 0)
+    total = np.cumsum(np.bincount(alike.values, weights=size, minlength=alike.count))
+    portion = (total // _PORTION).astype(np.int64)[alike.values]
+    order = np.argsort(portion, kind="stable")
+    order = order[crowded[order]]
+    parts = np.split(order, np.flatnonzero(np.diff(portion[order])) + 1)
+    return (part for part in parts if part.size)
 
 
 def _by_first_appearance(values: Ints) -> Ints:

@@ -1,0 +1,21 @@
+"""The command line: `esan COMMAND`. A command is a file in `esan.commands`; here it gets its name."""
+
+import typer
+
+from esan.commands import advise, wl
+
+app = typer.Typer(
+    name="esan",
+    help="Subgraph graph neural networks: bags, models, and the tests that say what they can tell apart.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+app.command("wl")(wl.run)
+app.command("advise")(advise.run)
+
+
+@app.callback()
+def main() -> None:
+    """Subgraph graph neural networks: bags, models, and the tests that say what they can tell apart."""

@@ -1,0 +1,79 @@
+"""`esan advise DATA`: which policy a user's graphs need, if any, as a table, a JSON file and a plot."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from esan import wl
+from esan.commands.plainly import console, plainly
+from esan.graphs import load_graphs
+from esan.wl.advice import POLICIES
+from esan.wl.advice_plot import plot_advice
+
+
+@plainly
+def run(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A .g6, .npz or .pt file, or a TU folder.")],
+    labels: Annotated[Path | None, typer.Option(help="A number a line, one a graph; default: y of the data.")] = None,
+    policy: Annotated[list[str] | None, typer.Option(help="A policy to try; repeat for more.")] = None,
+    layers: Annotated[int, typer.Option(help="The depth of the network that rows are counted for.")] = 4,
+    node_labels: Annotated[bool, typer.Option(help="Use integer node features as initial colours.")] = True,
+    edge_labels: Annotated[bool, typer.Option(help="Use integer edge features as labels.")] = True,
+    out: Annotated[Path, typer.Option(help="Folder for advice.json and advice.png.")] = Path(),
+) -> None:
+    """Say whether your graphs need more than 1-WL, and the cheapest policy that suffices."""
+    graphs = load_graphs(data)
+    advice = wl.advise(
+        graphs,
+        None if labels is None else _numbers(labels),
+        policies=policy or POLICIES,
+        num_layers=layers,
+        node_labels=node_labels,
+        edge_labels=edge_labels,
+    )
+    console.print(_table(advice))
+    for name, pairs in advice.skipped:
+        console.print(Text(f"Skipped {name}: its bags have {pairs:,} pairs."))
+    console.print(Text(advice.text), style="bold")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "advice.json").write_text(json.dumps(advice.to_dict(), indent=2) + "\n", encoding="utf-8")
+    plot_advice(advice, out / "advice.png")
+    console.print(f"Saved: {out / 'advice.json'}, {out / 'advice.png'}")
+
+
+def _numbers(path: Path) -> np.ndarray:
+    if not path.is_file():
+        raise FileNotFoundError(f"Expected a file of labels (got {str(path)!r}, which is not there). Check the path.")
+    try:
+        return np.loadtxt(path, ndmin=1)
+    except ValueError as error:
+        raise ValueError(f"Expected a number a line in {path} ({error}). Write one label for each graph.") from None
+
+
+def _table(advice: wl.Advice) -> Table:
+    labelled = advice.options[0].confused_labels is not None
+    table = Table(
+        title=f"{advice.graphs:,} graphs",
+        caption="confused: pairs of graphs that the test cannot tell apart; split, lost: against 1-WL; rows: compact "
+        f"bags for {advice.num_layers} layers",
+    )
+    for column in ("test", "policy"):
+        table.add_column(column)
+    for column in ("classes", "confused", "split", "lost", "rows", "× 1-WL"):
+        table.add_column(column, justify="right")
+    if labelled:
+        table.add_column("confused, labels differ", justify="right")
+        table.add_column("error at least", justify="right")
+    for option in advice.options:
+        counts = [f"{n:,}" for n in (option.classes, option.confused, option.split, option.lost, option.rows)]
+        counts.append(f"{option.rows / advice.options[0].rows:.1f}")
+        if labelled:
+            counts += [f"{option.confused_labels:,}", f"{option.error_floor:.4g}"]
+        name = "1-WL" if option.test == "1" else f"{option.test.upper()}-WL"
+        table.add_row(name, Text(option.policy), *counts, style="bold green" if option is advice.best else None)
+    return table
