@@ -1,0 +1,36 @@
+"""The examples run: the demo for one epoch, the rest whole."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_policy_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    load("own_policy").main()
+    assert "MarkedDeletion()" in capsys.readouterr().out
+
+
+def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    demo = load("demo")
+    monkeypatch.setattr(demo, "SKIPS", (2, 3))
+    monkeypatch.setattr(demo, "NODES", 9)
+    monkeypatch.setattr(demo, "LARGER", (20, 40))
+    runs = demo.main(epochs=12, seed=0, fold=0, folder=tmp_path)
+    assert [run.accuracy for run in runs] == [0.5, 1, 1]
+    assert (tmp_path / "demo.png").stat().st_size > 10_000
