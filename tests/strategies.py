@@ -106,6 +106,11 @@ def batches(draw: st.DrawFn, max_drawn: int = 2, max_nodes: int = 6) -> list[Dat
     return list(draw(st.permutations(drawn + [odd[i] for i in sorted(kept)])))
 
 
+def policies() -> st.SearchStrategy[esan.Policy]:
+    """One of the policies that the laws are tried on."""
+    return st.sampled_from(list(POLICIES.values()))
+
+
 def plain_edges(data: Data) -> set[tuple[int, int]]:
     """The undirected edges of a graph, as Python sees them."""
     columns: Tensor = data.edge_index
