@@ -59,16 +59,16 @@ def _table(advice: wl.Advice) -> Table:
     labelled = advice.options[0].confused_labels is not None
     table = Table(
         title=f"{advice.graphs:,} graphs",
-        caption="confused: pairs of graphs that the test cannot tell apart; split, lost: against 1-WL; rows: compact "
-        f"bags for {advice.num_layers} layers",
+        caption="confused: pairs of graphs in one class; differ: those of them with different labels; split and lost: "
+        f"against 1-WL; rows: of compact bags for {advice.num_layers} layers",
     )
     for column in ("test", "policy"):
         table.add_column(column)
-    for column in ("classes", "confused", "split", "lost", "rows", "× 1-WL"):
+    for column in ("classes", "confused", "split", "lost", "rows", "×"):
         table.add_column(column, justify="right")
     if labelled:
-        table.add_column("confused, labels differ", justify="right")
-        table.add_column("error at least", justify="right")
+        table.add_column("differ", justify="right")
+        table.add_column("error ≥", justify="right")
     for option in advice.options:
         counts = [f"{n:,}" for n in (option.classes, option.confused, option.split, option.lost, option.rows)]
         counts.append(f"{option.rows / advice.options[0].rows:.1f}")

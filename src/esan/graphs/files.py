@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch_geometric.data import Data
+from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+from torch_geometric.data.storage import GlobalStorage
 
 from esan.graphs.graph6 import read_graph6
 
@@ -110,11 +112,12 @@ def _cut(arrays: dict[str, np.ndarray]) -> list[Data]:
 
 def _from_pt(path: Path) -> list[Data]:
     try:
-        found = torch.load(path, weights_only=True)
+        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+            found = torch.load(path, weights_only=True)
     except Exception as error:
         raise ValueError(
             f"Expected a list of PyG Data that torch.load reads with weights_only=True (got {path}: "
-            f"{str(error).splitlines()[0]}). Save a plain list: torch.save([data, ...], path)."
+            f"{type(error).__name__}). Save a plain list: torch.save([data, ...], path)."
         ) from None
     if not isinstance(found, list) or not all(isinstance(graph, Data) for graph in found):
         raise ValueError(f"Expected a list of PyG Data (got {type(found).__name__} in {path}). Save a plain list.")

@@ -12,7 +12,7 @@ from torch import Tensor
 from esan.bags.compact import compact_rows
 from esan.graphs import Graphs, Source
 from esan.graphs.things import Thing
-from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy, policy_named
+from esan.policies import Augmented, EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy, policy_named
 from esan.wl.inputs import collection
 from esan.wl.palette import Colours, Ints, Palette
 from esan.wl.partition import classes
@@ -25,12 +25,13 @@ POLICIES: tuple[Policy, ...] = (
     NodeMarking(),
 )
 
-_SHORT_NAMES = ("ND", "ND(2)", "ED", "SE", "NM", *(f"{ego}({hops})" for ego in ("EGO", "EGO+") for hops in range(1, 9)))
-
 
 def short_name(policy: Policy) -> str:
-    """The paper's name of a policy, where it has one: "ND", "EGO+(2)"; else its `repr`."""
-    for name in (*_SHORT_NAMES, *(f"{name}^" for name in _SHORT_NAMES)):
+    """The paper's name of a policy, where it has one: "ND", "EGO+(2)", "ED^"; else its `repr`."""
+    if isinstance(policy, Augmented):
+        return f"{short_name(policy.policy)}^"
+    hops = getattr(policy, "hops", 1)
+    for name in ("ND", f"ND({getattr(policy, 'k', 1)})", "ED", "SE", "NM", f"EGO({hops})", f"EGO+({hops})"):
         if policy_named(name) == policy:
             return name
     return repr(policy)
@@ -100,15 +101,15 @@ class Advice:
     def text(self) -> str:
         """The advice in words."""
         plain, best = self.options[0], self.best
-        what = "pairs of graphs" if plain.confused_labels is None else "pairs of graphs with different labels"
+        kind = "" if plain.confused_labels is None else " with different labels"
         of_plain = plain.confused if plain.confused_labels is None else plain.confused_labels
         of_best = best.confused if best.confused_labels is None else best.confused_labels
         if not self.needs_subgraphs:
             again = "and no policy tested here splits one more" if of_plain else "so nothing is left to split"
-            return f"1-WL suffices: it confuses {of_plain:,} {what}, {again}. A plain message-passing network will do."
-        rest = "none is left" if not of_best else f"{of_best:,} are left, which no policy tested here splits"
+            return f"1-WL suffices: it confuses {_counted(of_plain)}{kind}, {again}. A plain network will do."
+        rest = "none is left" if not of_best else f"{_counted(of_best)} left, which no policy tested here splits"
         return (
-            f"1-WL confuses {of_plain:,} {what}; {best.name} is the cheapest that suffices: {rest}, for "
+            f"1-WL confuses {_counted(of_plain)}{kind}; {best.name} is the cheapest that suffices: {rest}, for "
             f"{best.rows / plain.rows:.1f} times the rows of the plain graphs."
         )
 
@@ -167,6 +168,10 @@ def advise(
             seconds = time.perf_counter() - start
             options.append(judge.option(test, short_name(policy), found, plain, pairs, rows, seconds))
     return Advice(len(read), num_layers, tuple(options), tuple(skipped), _cheapest(options))
+
+
+def _counted(pairs: int) -> str:
+    return f"{pairs:,} pair{'' if pairs == 1 else 's'} of graphs"
 
 
 def _refined(plain: Colours, graphs: Graphs, alone: np.ndarray, divide: Callable[[Graphs], Tensor]) -> Colours:

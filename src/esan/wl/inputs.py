@@ -37,7 +37,7 @@ def labels_of(graphs: Graphs, palette: Palette, node_labels: bool, edge_labels: 
 
 
 def _colours(lines: Tensor | None, count: int, palette: Palette, name: str, option: str) -> Colours:
-    if lines is None:
+    if lines is None or count == 0:
         return Colours(np.zeros(count, dtype=np.int64), 1)
     if lines.is_floating_point():
         whole = lines == lines.round()

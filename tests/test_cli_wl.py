@@ -1,0 +1,86 @@
+"""The commands `esan wl` and `esan advise`."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from esan.cli import app
+from esan.graphs import cycle, disjoint_union, path, to_graph6
+
+RUNNER = CliRunner(env={"COLUMNS": "200"})
+
+
+def test_names_and_policies() -> None:
+    given = RUNNER.invoke(app, ["wl", "rook", "shrikhande", "--policy", "ED", "--test", "dss"])
+    assert given.exit_code == 0
+    assert "Separated after round 3" in given.stdout
+    lines = [line for line in given.stdout.splitlines() if line.strip().startswith("│")]
+    counts = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
+    assert counts == [
+        ["0", "1", "1", "1", "equal"],
+        ["1", "2", "2", "2", "equal"],
+        ["2", "4", "4", "4", "equal"],
+        ["3", "4", "6", "3", "different"],
+    ]
+
+
+def test_an_inconclusive_test_is_an_answer() -> None:
+    given = RUNNER.invoke(app, ["wl", "rook", "shrikhande", "--test", "2-fwl"])
+    assert given.exit_code == 0
+    assert "Inconclusive" in given.stdout
+
+
+def test_graph6_and_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "out.png"
+    lines = [to_graph6(cycle(6)), to_graph6(disjoint_union(cycle(3), cycle(3)))]
+    given = RUNNER.invoke(app, ["wl", *lines, "--test", "ds", "--policy", "ED", "--draw", str(picture)])
+    assert given.exit_code == 0, given.output
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["wl", "rook", "rok"], "Expected the name of a graph"),
+        (["wl", "rook", "rook", "--policy", "ABC"], "Expected the name of a policy"),
+        (["wl", "rook", "rook", "--test", "4-wl"], "Expected the name of a test"),
+        (["advise", "missing.g6"], "which is not there"),
+    ],
+)
+def test_errors_are_one_line(arguments: list[str], message: str) -> None:
+    given = RUNNER.invoke(app, arguments)
+    assert given.exit_code == 2
+    assert message in given.output
+    assert "Traceback" not in given.output
+
+
+def test_advise_saves_what_it_says(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    data, labels = tmp_path / "graphs.g6", tmp_path / "labels.txt"
+    graphs = [cycle(6), disjoint_union(cycle(3), cycle(3)), path(5)]
+    data.write_text("\n".join(to_graph6(graph) for graph in graphs))
+    labels.write_text("0\n1\n0\n")
+    out = tmp_path / "out"
+    options = ["--labels", str(labels), "--policy", "ND", "--policy", "ED", "--out", str(out)]
+    given = RUNNER.invoke(app, ["advise", str(data), *options])
+    assert given.exit_code == 0, given.output
+    assert "DS-WL ED is the cheapest that suffices" in " ".join(given.stdout.split())
+    told = json.loads((out / "advice.json").read_text())
+    assert [option["confused_labels"] for option in told["options"]] == [1, 0, 0, 0, 0]
+    assert (out / "advice.png").stat().st_size > 5000
+    labels.write_text("a\n")
+    assert "Expected a number a line" in RUNNER.invoke(app, ["advise", str(data), *options]).output
+
+
+def test_advise_on_arrays(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    arcs = [graph.edge_index.numpy() for graph in (cycle(6), disjoint_union(cycle(3), cycle(3)))]
+    where = tmp_path / "two.npz"
+    np.savez(where, edge_index=np.concatenate(arcs, 1), edge_ptr=[0, 12, 24], num_nodes=[6, 6], y=[0, 1])
+    given = RUNNER.invoke(app, ["advise", str(where), "--policy", "ED", "--out", str(tmp_path)])
+    assert given.exit_code == 0, given.output
+    assert json.loads((tmp_path / "advice.json").read_text())["best"]["policy"] == "ED"

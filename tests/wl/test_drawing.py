@@ -1,0 +1,46 @@
+"""Pictures of refinements: what they show, and what they refuse."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from esan import wl
+from esan.graphs import cycle, random_regular
+
+pytest.importorskip("matplotlib")
+
+
+def _texts(figure: object) -> list[str]:
+    axes = figure.axes  # type: ignore[attr-defined]
+    return [text.get_text() for axis in axes for text in axis.texts] + [axis.get_xlabel() for axis in axes]
+
+
+def test_a_line_a_round_until_they_part(tmp_path: Path) -> None:
+    figure = wl.draw_refinement("cycle(6)", "2xcycle(3)", "ds", "ED", path=tmp_path / "c6.png")
+    assert (tmp_path / "c6.png").stat().st_size > 20_000
+    # Three rounds of two whole graphs, one subgraph of each, and the legend between.
+    assert len(figure.axes) == 3 * 5
+    assert figure.get_suptitle() == "G and H: 1-WL cannot part them; DS-WL with EdgeDeletion() parts them in round 2"
+    legend = "1 = was 1, saw 1 1\n2 = was 2, saw 1\n3 = was 1, saw 1 2\n4 = was 1, saw 2 2"
+    assert legend in _texts(figure)
+    assert "2 of colour 1\n2 of colour 2\n2 of colour 3" in _texts(figure)
+
+
+def test_whole_graphs_under_1_wl() -> None:
+    figure = wl.draw_refinement("path(4)", "star(3)", "1")
+    assert len(figure.axes) == 2 * 3
+    assert figure.get_suptitle() == "G and H: 1-WL parts them in round 1"
+
+
+def test_marks_and_kept_edges() -> None:
+    figure = wl.draw_refinement("path(4)", "star(3)", "dss", "EGO+(1)", most=2)
+    rings = [np.max(points.get_linewidth()) for axis in figure.axes for points in axis.collections]
+    assert max(rings) > 2
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="a test that colours nodes"):
+        wl.draw_refinement("path(4)", "star(3)", "2-fwl")
+    with pytest.raises(ValueError, match="at most 64 nodes"):
+        wl.draw_refinement(cycle(65), random_regular(2, 65, 0), "1")

@@ -1,0 +1,56 @@
+"""`classes`: a whole collection by one palette, whatever it is cut into."""
+
+import pytest
+import torch
+from torch_geometric.data import Batch
+
+import esan
+from esan import wl
+from esan.graphs import atlas, cycle, disjoint_union, path, permuted, random_regular, read
+from esan.wl import partition
+
+
+def test_classes_are_numbered_as_they_appear() -> None:
+    graphs = [cycle(6), path(3), disjoint_union(cycle(3), cycle(3)), path(3), path(4)]
+    assert wl.classes(graphs, "1").tolist() == [0, 1, 0, 1, 2]
+    assert wl.classes(graphs, "dss", esan.EdgeDeletion()).tolist() == [0, 1, 2, 1, 3]
+
+
+@pytest.mark.parametrize(("test", "policy"), [("1", None), ("ds", "ED"), ("dss", "EGO(1)"), ("2-fwl", None)])
+def test_small_portions_change_nothing(test: str, policy: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = read(atlas(6))
+    whole = wl.classes(graphs, test, policy)
+    monkeypatch.setattr(partition, "_PORTION", 500)
+    assert torch.equal(wl.classes(graphs, test, policy), whole)
+
+
+def test_settled_graphs_may_leave_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    graphs = [random_regular(3, 10, seed) for seed in range(12)]
+    graphs += [permuted(graph, generator) for graph in graphs[:6]] + [path(10), path(10)]
+    found = []
+    for share in (0.0, 0.7, 1.1):
+        monkeypatch.setattr(partition, "_WORTH_REBUILDING", share)
+        found.append(wl.classes(graphs, "dss", "ED").tolist())
+    assert found[0] == found[1] == found[2]
+    assert found[0][12:18] == found[0][:6]
+
+
+def test_pairwise_verdicts_agree_with_classes() -> None:
+    graphs = [graph for graph in atlas(6) if graph.num_nodes == 6 and graph.num_edges == 14]
+    for test, policy in (("1", None), ("ds", "SE"), ("ds", "ED")):
+        found = wl.classes(graphs, test, policy).tolist()
+        for i in range(len(graphs)):
+            for j in range(i):
+                assert bool(wl.separates(graphs[i], graphs[j], test, policy)) == (found[i] != found[j])
+
+
+def test_a_batch_and_a_collection_are_read_too() -> None:
+    graphs = [path(3), cycle(3), path(3)]
+    for source in (Batch.from_data_list(graphs), read(graphs), tuple(graphs)):
+        assert wl.classes(source, "1").tolist() == [0, 1, 0]
+
+
+def test_an_empty_collection() -> None:
+    with pytest.raises(ValueError, match="at least one graph"):
+        wl.classes([], "1")
