@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import networkx as nx
 import numpy as np
@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from esan.graphs import named
 from esan.graphs.graph6 import from_graph6, read_graph6
 
-Thing = Data | nx.Graph | str | Path | Sequence[tuple[int, int]] | np.ndarray
+Thing: TypeAlias = Data | nx.Graph | str | Path | Sequence[tuple[int, int]] | np.ndarray
 
 NAMED: dict[str, Callable[..., Data]] = {
     "cycle": named.cycle,
