@@ -174,6 +174,7 @@ class Bag:
             self.num_layers,
             self.policy,
             self.strict,
+            None if self.whole is None else self.whole[chosen],
         )
 
     def __iter__(self) -> Iterator["Bag"]:

@@ -59,12 +59,12 @@ def load_bag(path: Path, *, source: Source | None, policy: Policy | None, num_la
     header, arrays = _read(path)
     _refuse_stale(path, header, source, policy, num_layers)
     flags = header["flags"]
-    records = {name: _record(name, "", flags, arrays) for name in _RECORDS}
+    records = {name: _record(name, "", flags, arrays, path) for name in _RECORDS}
     known = _policy(header["policy"])
     bag = Bag(**records, num_layers=header["num_layers"], policy=known, strict=header["strict"])
     if header["sample_of"] is None:
         return bag
-    parts = {name: _record(name, "whole/", flags, arrays) for name in ("selection", "rows")}
+    parts = {name: _record(name, "whole/", flags, arrays, path) for name in ("selection", "rows")}
     whole = Bag(bag.graphs, **parts, num_layers=bag.num_layers, policy=_policy(header["sample_of"]), strict=bag.strict)
     return Bag(**records, num_layers=bag.num_layers, policy=known, strict=bag.strict, whole=whole)
 
@@ -87,10 +87,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays.pop("header")))
     except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, AttributeError, TypeError) as error:
-        raise ValueError(
-            f"Expected a whole bag file at {path} (got one that is cut short or not of esan: {error}). "
-            "Delete it and build the bag again."
-        ) from error
+        raise ValueError(_not_whole(path, error)) from error
     if not isinstance(header, dict) or header.get("format") != _FORMAT:
         raise ValueError(
             f"Expected a file of the format {_FORMAT!r} at {path} (got {str(header)[:60]!r}). Build the bag again."
@@ -115,10 +112,20 @@ def _refuse_stale(
         )
 
 
-def _record(name: str, prefix: str, flags: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+def _not_whole(path: Path, error: Exception) -> str:
+    return (
+        f"Expected a whole bag file at {path} (got one that is cut short or not of esan: {error}). "
+        "Delete it and build the bag again."
+    )
+
+
+def _record(name: str, prefix: str, flags: dict[str, Any], arrays: dict[str, np.ndarray], path: Path) -> Any:
     start = f"{prefix}{name}/"
     tensors = {k.removeprefix(start): torch.from_numpy(v) for k, v in arrays.items() if k.startswith(start)}
-    return _RECORDS[name](**tensors, **flags[name])
+    try:
+        return _RECORDS[name](**tensors, **flags[name])
+    except TypeError as error:  # a field that is missing, or one too many
+        raise ValueError(_not_whole(path, error)) from error
 
 
 def _policy(text: str) -> Policy | str | None:

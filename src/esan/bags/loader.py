@@ -53,5 +53,6 @@ class Loader:
             return batch.only(policy.draw(batch.selection.num_subgraphs, self.generator))
         if not isinstance(policy, str | None) and policy.random:
             graphs, bag = self.bag.graphs.take(ids), self.bag
-            return Bag.of(graphs, policy, bag.num_layers, literal=bag.literal or (False if bag.strict else None))
+            literal = bag.literal or (False if bag.strict else None)
+            return Bag.of(graphs, policy, bag.num_layers, literal=literal, generator=self.generator)
         return self.bag[ids]
