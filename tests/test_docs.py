@@ -27,7 +27,7 @@ def blocks(page: Path) -> list[tuple[int, str]]:
 def test_the_code_on_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
-    names: dict[str, Any] = {"__name__": "page"}
+    names: dict[str, Any] = {"__name__": __name__}  # a module that exists: PyG looks classes up there
     for line, code in blocks(page):
         # Blank lines in front, so that an error names the line of the page.
         exec(compile("\n" * line + code, str(page), "exec"), names)

@@ -1,6 +1,7 @@
 """Draws overview.png from the library itself: a graph, its bag, the rows that are stored, and the network."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,7 +49,7 @@ def draw_rows(axes: Axes, bag: esan.Bag) -> None:
             axes.add_patch(Rectangle((s, n - 1 - v), 0.86, 0.86, facecolor="#edf0f4"))
     for v, s, t in zip(bag.rows.node.tolist(), bag.rows.subgraph.tolist(), level.tolist(), strict=True):
         axes.add_patch(Rectangle((s, n - 1 - v), 0.86, 0.86, facecolor=SHADES[-t]))
-    small = {"fontsize": 8.5, "color": GREY, "ha": "center"}
+    small: dict[str, Any] = {"fontsize": 8.5, "color": GREY, "ha": "center"}
     axes.text(-1.87, n + 0.35, "background", **small)
     axes.text(m / 2, n + 0.35, f"{m} subgraphs", **small)
     axes.text(-3.0, n / 2, f"{n} nodes", rotation=90, va="center", **small)
