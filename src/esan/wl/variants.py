@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from esan.bags import Arcs
 from esan.bags.literal import literal_copies, literal_rows
-from esan.bags.stage import Arcs
 from esan.graphs import Graphs
 from esan.policies import Selection
 from esan.wl.board import Board, Labels, numpy
