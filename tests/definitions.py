@@ -1,4 +1,4 @@
-"""The bags of the paper from their definitions: networkx and Python loops, nothing of esan but the names of policies."""
+"""The bags of the paper from their definitions, in networkx and Python loops; esan only names the policies."""
 
 from itertools import combinations
 

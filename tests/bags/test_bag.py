@@ -1,0 +1,122 @@
+"""`Bag`: making one, taking it apart, and what it refuses."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.data import Batch
+
+import esan
+import strategies
+
+GRAPHS = strategies.odd_graphs()
+
+
+@pytest.fixture
+def bag() -> esan.Bag:
+    return esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [(2, [2]), (-1, [6]), (slice(1, 4), [1, 2, 3]), ([3, 3, 0], [3, 3, 0]), (torch.tensor([5, 1]), [5, 1])],
+)
+def test_getitem(bag: esan.Bag, ids: Any, expected: list[int]) -> None:
+    assert bag[ids].graphs.num_nodes.tolist() == [GRAPHS[i].num_nodes for i in expected]
+    assert bag[ids].y is not None
+
+
+def test_getitem_by_truth_values(bag: esan.Bag) -> None:
+    mask = torch.tensor([False, True, False, True, False, False, False])
+    assert len(bag[mask]) == 2
+
+
+def test_iteration(bag: esan.Bag) -> None:
+    assert [one.num_pairs for one in bag] == [g.num_nodes**2 for g in GRAPHS]
+
+
+@pytest.mark.parametrize("ids", [7, -8, [0, 7], [], slice(3, 3)], ids=str)
+def test_getitem_out_of_range(bag: esan.Bag, ids: Any) -> None:
+    with pytest.raises(IndexError, match=r"Expected numbers of graphs below 7, at least one \(got .*len\(bag\)"):
+        bag[ids]
+
+
+def test_subgraph_out_of_range(bag: esan.Bag) -> None:
+    with pytest.raises(IndexError, match=rf"Expected the number of a subgraph below {bag.num_subgraphs} \(got -1\)"):
+        bag.subgraph(-1)
+    with pytest.raises(IndexError, match="Expected the number of a subgraph"):
+        bag.subgraph(bag.num_subgraphs)
+
+
+def test_needs_a_policy() -> None:
+    with pytest.raises(ValueError, match=r"Expected a policy \(got None, and the data carry no selection\)\. Pass one"):
+        esan.Bag.of(GRAPHS)
+    with pytest.raises(TypeError, match=r"Expected a policy \(got 'ED'\)\. Pass an object"):
+        esan.Bag.of(GRAPHS, "ED", 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("num_layers", [None, 0, -1])
+def test_a_compact_bag_needs_its_layers(num_layers: int | None) -> None:
+    with pytest.raises(
+        ValueError, match=rf"Expected num_layers, .*got {num_layers}\)\. Pass num_layers=4 .*literal=True"
+    ):
+        esan.Bag.of(GRAPHS, esan.Whole(), num_layers)
+
+
+def test_only_needs_a_subgraph_of_each_graph(bag: esan.Bag) -> None:
+    kept = torch.ones(bag.num_subgraphs, dtype=torch.bool)
+    kept[0] = False
+    with pytest.raises(
+        ValueError, match=r"Expected at least one subgraph of each graph \(got none of graph 0\)\. Keep"
+    ):
+        bag.only(kept)
+
+
+def test_only_samples_are_drawn_again(bag: esan.Bag) -> None:
+    with pytest.raises(ValueError, match=r"Expected the bag of a Sampled policy \(got NodeDeletion\(k=1\)\)\. Wrap"):
+        bag.resample()
+
+
+def test_copied_arcs_need_every_pair(bag: esan.Bag) -> None:
+    with pytest.raises(ValueError, match=r"Expected a literal bag \(got a compact one\)\. Call bag.to_literal"):
+        bag.copied_arcs("max")
+
+
+@pytest.mark.parametrize("pool", ["pool_bag", "pool_nodes"])
+def test_maxima_need_every_pair(bag: esan.Bag, pool: str) -> None:
+    stage = bag.stage(1)
+    with pytest.raises(ValueError, match=r"Expected a literal bag for the maximum .*Call bag.to_literal"):
+        getattr(stage, pool)(torch.ones(stage.num_rows, 1), "max")
+
+
+def test_repr_says_what_it_holds(bag: esan.Bag) -> None:
+    text = repr(bag)
+    assert text.startswith("Bag(compact for 3 layers, policy=NodeDeletion(k=1): 7 graphs, 25 subgraphs")
+    assert f"{bag.num_pairs:,} pairs in {bag.num_rows:,} rows" in text
+    assert repr(bag.to_literal()).startswith("Bag(literal, ")
+
+
+def test_moving_it_keeps_it(bag: esan.Bag) -> None:
+    assert bag.to("cpu") is bag
+    assert bag.to("meta").device.type == "meta"
+    sampled = esan.Bag.of(GRAPHS, esan.Sampled(esan.NodeDeletion(), 0.5), 2).to("meta")
+    assert sampled.whole is not None
+    assert sampled.whole.device.type == "meta"
+
+
+def test_a_pyg_batch_is_a_bag_too() -> None:
+    one, other = (esan.Bag.of(s, esan.EgoNets(1), 2) for s in (GRAPHS, Batch.from_data_list(GRAPHS)))
+    assert one.rows.fingerprint == other.rows.fingerprint
+
+
+def test_adjacency_of_the_bag() -> None:
+    """Entrywise maximum and sum of the adjacency matrices, for a policy that does not cover all edges."""
+    path = strategies.from_edges(3, [(0, 1), (1, 2)], 0)
+    bag = esan.Bag.of(path, esan.NodeDeletion(2), literal=True)
+    assert bag.shared_arcs("max").edge_index.size(1) == 0
+    assert bag.shared_arcs("original").edge_index.size(1) == 4
+    bag = esan.Bag.of(path, esan.NodeDeletion(), literal=True)
+    counts = bag.shared_arcs("sum")
+    assert counts.weight is not None
+    assert counts.weight.tolist() == [1, 1, 1, 1]
+    assert torch.equal(counts.edge_index, bag.shared_arcs("max").edge_index)

@@ -1,0 +1,102 @@
+"""`Loader`: every graph once an epoch, in a fresh order, with a fresh sample."""
+
+from itertools import chain
+
+import pytest
+import torch
+
+import esan
+import strategies
+
+
+def _bag(policy: esan.Policy, count: int = 10, literal: bool | None = None) -> esan.Bag:
+    graphs = [strategies.from_edges(6, [(i, (i + 1) % 6) for i in range(6)], seed) for seed in range(count)]
+    for place, graph in enumerate(graphs):
+        graph.y = torch.tensor([place])
+    return esan.Bag.of(graphs, policy, 2, literal=literal)
+
+
+def _labels(loader: esan.Loader) -> list[list[int]]:
+    labels = []
+    for bag in loader:
+        assert bag.y is not None
+        labels.append(bag.y.tolist())
+    return labels
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("policy", [esan.EdgeDeletion(), esan.Sampled(esan.EdgeDeletion(), 0.5)], ids=repr)
+def test_every_graph_once_an_epoch(policy: esan.Policy, shuffle: bool) -> None:
+    loader = esan.Loader(_bag(policy), batch_size=4, shuffle=shuffle)
+    epochs = [_labels(loader) for _ in range(2)]
+    assert len(loader) == 3
+    for epoch in epochs:
+        assert [len(batch) for batch in epoch] == [4, 4, 2]
+        assert sorted(chain(*epoch)) == list(range(10))
+    assert (epochs[0] != epochs[1]) == shuffle
+    assert (list(chain(*epochs[0])) == list(range(10))) != shuffle
+
+
+def test_drop_last() -> None:
+    loader = esan.Loader(_bag(esan.EdgeDeletion()), batch_size=4, drop_last=True)
+    assert len(loader) == 2
+    assert _labels(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    whole = esan.Loader(_bag(esan.EdgeDeletion()), batch_size=5, drop_last=True)
+    assert len(whole) == len(_labels(whole)) == 2
+
+
+def test_batches_are_parts_of_the_bag() -> None:
+    bag = _bag(esan.EgoNets(1, marked=True))
+    for batch, ids in zip(esan.Loader(bag, batch_size=3), ([0, 1, 2], [3, 4, 5], [6, 7, 8], [9]), strict=True):
+        assert batch.rows.fingerprint == bag[ids].rows.fingerprint
+
+
+@pytest.mark.parametrize("batch_size", [0, -3])
+def test_batch_size_out_of_range(batch_size: int) -> None:
+    with pytest.raises(ValueError, match=rf"Expected a batch_size of at least 1 \(got {batch_size}\)"):
+        esan.Loader(_bag(esan.EdgeDeletion()), batch_size)
+
+
+def _drawn(loader: esan.Loader) -> list[str]:
+    return [batch.selection.fingerprint for batch in loader]
+
+
+@pytest.mark.parametrize("literal", [True, None])
+def test_samples_are_redrawn_each_epoch(literal: bool | None) -> None:
+    bag = _bag(esan.Sampled(esan.NodeDeletion(), 0.5), literal=literal)
+    loader = esan.Loader(bag, batch_size=5)
+    first, second = _drawn(loader), _drawn(loader)
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+    for batch in loader:
+        assert batch.selection.num_subgraphs.tolist() == [3] * 5
+        assert batch.literal == bool(literal)
+
+
+def test_a_generator_makes_epochs_repeatable() -> None:
+    bag = _bag(esan.Sampled(esan.NodeDeletion(), 0.5))
+    runs = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(len(runs))  # nothing may come from torch's own generator
+        loader = esan.Loader(bag, 4, shuffle=True, generator=torch.Generator().manual_seed(seed))
+        runs.append((_labels(loader), _drawn(loader), _drawn(loader)))
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_part_of_a_sampled_bag_is_redrawn_from_the_generator() -> None:
+    """A training split is `bag[ids]`: it samples, and repeats itself, as the whole bag does."""
+    part = _bag(esan.Sampled(esan.NodeDeletion(), 0.5))[[0, 2, 4, 6]]
+    runs = []
+    for _ in range(2):
+        torch.manual_seed(len(runs))
+        loader = esan.Loader(part, 4, generator=torch.Generator().manual_seed(1))
+        runs.append([_drawn(loader), _drawn(loader)])
+    assert runs[0] == runs[1]
+    assert runs[0][0] != runs[0][1]
+    assert part.resample().num_subgraphs == 4 * 3
+
+
+def test_a_random_policy_of_ones_own_is_redrawn() -> None:
+    bag = _bag(esan.Augmented(esan.Sampled(esan.NodeDeletion(), 0.5)))
+    loader = esan.Loader(bag, batch_size=10)
+    assert _drawn(loader) != _drawn(loader)

@@ -1,0 +1,150 @@
+"""What `read` refuses: each error says what was expected, what it got and what to do."""
+
+from typing import Any
+
+import networkx as nx
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+import esan
+from esan.graphs import read
+
+BOTH = [[0, 1], [1, 0]]
+
+
+def _data(edge_index: Any = BOTH, num_nodes: int = 2, **extra: Any) -> Data:
+    return Data(edge_index=torch.as_tensor(edge_index), num_nodes=num_nodes, **extra)
+
+
+@pytest.mark.parametrize(
+    ("edge_index", "error", "match"),
+    [
+        (
+            [[0, 2], [2, 0]],
+            ValueError,
+            r"Expected node numbers from 0 to 1 .*graph 0 \(got the edge \(0, 2\)\)\. Number",
+        ),
+        ([[0, -1], [-1, 0]], ValueError, r"Expected node numbers from 0 to 1 .*got the edge \(0, -1\)"),
+        ([[0.0, 1.0], [1.0, 0.0]], TypeError, r"Expected edge_index of integers \(got torch.float32 .*\.long\(\)"),
+        ([[True, False], [False, True]], TypeError, r"Expected edge_index of integers \(got torch.bool"),
+        ([0, 1], ValueError, r"Expected edge_index of shape \[2, arcs\] \(got \(2,\) in graph 0\)\. Transpose"),
+        ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], ValueError, r"Expected edge_index of shape \[2, arcs\] \(got \(3, 3\)"),
+        ([[0], [1]], ValueError, r"Expected both directions of every edge \(got 0→1 of graph 0 .*to_undirected"),
+        ([[0, 1, 0], [1, 0, 1]], ValueError, r"Expected simple graphs \(got the edge 0→1 of graph 0 .*coalesce"),
+    ],
+    ids=["too large", "negative", "floats", "truth values", "flat", "three lines", "one direction", "twice"],
+)
+def test_edge_index(edge_index: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        read(_data(edge_index))
+
+
+def test_errors_name_the_graph_in_a_list_and_in_a_batch() -> None:
+    graphs = [_data(), _data([[0, 5], [5, 0]])]
+    with pytest.raises(ValueError, match=r"in edge_index of graph 1 \(got the edge \(0, 5\)\)"):
+        read(graphs)
+    with pytest.raises(ValueError, match=r"Expected both directions of every edge \(got 1→0 of graph 1"):
+        read(Batch.from_data_list([_data(), _data([[1], [0]])]))
+
+
+def test_edge_index_that_is_no_tensor() -> None:
+    data = Data(num_nodes=2)
+    data.edge_index = [[0, 1], [1, 0]]
+    with pytest.raises(ValueError, match=r"Expected edge_index of shape \[2, arcs\] \(got list in graph 0\)"):
+        read(data)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", ["x", "edge_attr"])
+def test_features_that_are_not_finite(name: str, bad: float) -> None:
+    with pytest.raises(ValueError, match=rf"Expected finite numbers in {name} \(got .* at line 1 .*Fill or drop"):
+        read(_data(**{name: torch.tensor([[0.0], [bad]])}))
+
+
+@pytest.mark.parametrize(("name", "what"), [("x", "node"), ("edge_attr", "column of edge_index")])
+def test_features_of_a_wrong_length(name: str, what: str) -> None:
+    data = Data(edge_index=torch.tensor(BOTH), **{name: torch.ones(3, 1)})
+    if name == "x":
+        data.num_nodes = 2
+        with pytest.raises(ValueError, match=r"Expected a line of x a node \(got 3 lines and num_nodes=2"):
+            read(data)
+    else:
+        with pytest.raises(ValueError, match=rf"Expected a line of {name} a {what}, 2 in all \(got shape \(3, 1\)"):
+            read(data)
+
+
+@pytest.mark.parametrize("name", ["x", "edge_attr"])
+def test_features_on_some_graphs_only(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"Expected {name} on every graph or on none \(got none on graph 1\)\. Add"):
+        read([_data(**{name: torch.ones(2, 1)}), _data()])
+
+
+def test_features_of_several_widths() -> None:
+    with pytest.raises(ValueError, match=r"Expected x of one width \(got \(1,\) on graph 0 and \(2,\) on graph 1\)"):
+        read([_data(x=torch.ones(2, 1)), _data(x=torch.ones(2, 2))])
+
+
+def test_features_that_are_no_tensor() -> None:
+    data = _data()
+    data.edge_attr = [1, 2]
+    with pytest.raises(TypeError, match=r"Expected edge_attr to be a tensor \(got list in graph 0\)\. Convert"):
+        read(data)
+
+
+def test_labels() -> None:
+    graph = _data(y=torch.tensor([1.0]))
+    with pytest.raises(
+        ValueError, match=r"Expected y with one line a graph, .*got 3 lines on graph 1.*Give each graph"
+    ):
+        read([graph, _data(y=torch.ones(3))])
+    with pytest.raises(ValueError, match=r"Expected y on every graph or on none \(got none on graph 1\)\. Label it"):
+        read([graph, _data()])
+
+
+def test_nothing_to_read() -> None:
+    with pytest.raises(ValueError, match=r"Expected at least one graph \(got an empty list\)\. Pass the graphs"):
+        read([])
+    with pytest.raises(ValueError, match=r"Expected at least one graph"):
+        esan.Bag.of([], esan.Whole(), 1)
+
+
+@pytest.mark.parametrize("empty", [Data(num_nodes=0), Data(edge_index=torch.empty(2, 0, dtype=torch.long)), nx.Graph()])
+def test_graphs_without_nodes(empty: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"Expected graphs with at least one node \(got none in graph 1\)\. Leave it out"
+    ):
+        read([_data(), empty])
+
+
+@pytest.mark.parametrize("thing", ["a graph", 3, torch.tensor(BOTH), {"edge_index": BOTH}])
+def test_things_that_are_no_graphs(thing: Any) -> None:
+    with pytest.raises(TypeError, match=r"Expected PyG data, a dataset, networkx graphs .*got .*Wrap an edge index"):
+        read(thing)
+
+
+def test_lists_of_things_that_are_no_graphs() -> None:
+    with pytest.raises(TypeError, match=r"Expected PyG Data or networkx graphs \(got int at place 1"):
+        read([_data(), 3])  # type: ignore[list-item]
+
+
+def test_networkx() -> None:
+    with pytest.raises(ValueError, match=r"Expected an undirected networkx graph \(got a directed one at 0\)\. Call"):
+        read(nx.DiGraph([(0, 1)]))
+    partial = nx.path_graph(2)
+    partial.nodes[0]["x"] = [1.0]
+    with pytest.raises(ValueError, match=r"Expected x on every node \(got 1 of 2 in graph 0\)"):
+        read(partial)
+    partial = nx.path_graph(3)
+    partial.edges[0, 1]["edge_attr"] = [1.0]
+    with pytest.raises(ValueError, match=r"Expected edge_attr on every edge \(got 1 of 2 in graph 0\)"):
+        read(partial)
+    with pytest.raises(ValueError, match="more than once"):
+        read(nx.MultiGraph([(0, 1), (0, 1)]))
+
+
+def test_permuted_needs_a_permutation() -> None:
+    with pytest.raises(
+        ValueError, match=r"Expected an order of the nodes 0 to 1 \(got \[0, 0\]\)\. Use torch.randperm"
+    ):
+        esan.graphs.permuted(_data(), order=torch.tensor([0, 0]))

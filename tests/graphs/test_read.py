@@ -1,0 +1,121 @@
+"""`read` and `Graphs`: one collection from whatever people hold."""
+
+import networkx as nx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import from_networkx
+
+import strategies
+from esan.graphs import Graphs, permuted, read
+
+
+@settings(max_examples=40)
+@given(graphs=strategies.batches(max_drawn=4))
+def test_list_and_batch_are_the_same_graphs(graphs: list[Data]) -> None:
+    assert read(graphs).fingerprint == read(Batch.from_data_list(graphs)).fingerprint
+    assert read(read(graphs)).fingerprint == read(graphs).fingerprint
+
+
+@settings(max_examples=40)
+@given(graphs=strategies.batches(max_drawn=4))
+def test_counts_edges_and_arcs(graphs: list[Data]) -> None:
+    collection = read(graphs)
+    assert len(collection) == len(graphs)
+    assert collection.num_nodes.tolist() == [g.num_nodes for g in graphs]
+    assert collection.num_edges.tolist() == [len(strategies.plain_edges(g)) for g in graphs]
+    assert collection.num_arcs.tolist() == [g.edge_index.size(1) for g in graphs]
+    whole = Batch.from_data_list(graphs)
+    columns = torch.empty_like(collection.edge_index)
+    columns[:, collection.column] = collection.edge_index
+    assert torch.equal(columns, whole.edge_index)
+    assert collection.edge_attr is not None
+    assert torch.equal(collection.edge_attr, whole.edge_attr[collection.column])
+    source, target = collection.edge_index
+    key = target * whole.num_nodes + source
+    assert bool((key[1:] > key[:-1]).all())
+    ends = torch.stack([torch.minimum(source, target), torch.maximum(source, target)])
+    assert torch.equal(collection.edges[:, collection.arc_edge], ends)
+    first, second = collection.edge_arcs
+    assert torch.equal(collection.edge_index[:, first], collection.edge_index[:, second].flip(0))
+    assert torch.equal(collection.degree, torch.bincount(target, minlength=whole.num_nodes))
+
+
+@settings(max_examples=30)
+@given(graphs=strategies.batches(max_drawn=3), data=st.data())
+def test_take(graphs: list[Data], data: st.DataObject) -> None:
+    ids = data.draw(st.lists(st.integers(0, len(graphs) - 1), min_size=1, max_size=6))
+    assert read(graphs).take(torch.tensor(ids)).fingerprint == read([graphs[i] for i in ids]).fingerprint
+
+
+@pytest.mark.parametrize("level", ["graph", "node", "edge"])
+def test_targets_of_every_level_travel_with_their_graphs(level: str) -> None:
+    graphs = strategies.odd_graphs()[3:]
+    for place, graph in enumerate(graphs):
+        lines = {"graph": 1, "node": graph.num_nodes, "edge": graph.edge_index.size(1)}[level]
+        graph.y = torch.arange(lines) + 100 * place
+    collection = read(graphs)
+    assert collection.y_level == level
+    part = collection.take(torch.tensor([2, 0]))
+    assert part.y is not None
+    assert part.y.tolist() == [*graphs[2].y.tolist(), *graphs[0].y.tolist()]
+
+
+def test_targets_may_be_missing_or_of_several_tasks() -> None:
+    graphs = strategies.odd_graphs()
+    for graph in graphs:
+        graph.y = torch.tensor([[1.0, float("nan")]])
+    assert read(graphs).y_level == "graph"
+    assert tuple(read(graphs).y.shape) == (len(graphs), 2)  # type: ignore[union-attr]
+
+
+def test_networkx_graphs_keep_their_attributes() -> None:
+    graph = nx.Graph()
+    graph.add_nodes_from([("a", {"x": [1.0]}), ("b", {"x": [2.0]}), ("c", {"x": [3.0]})])
+    graph.add_edge("c", "a", edge_attr=[5.0])
+    graph.add_edge("b", "b", edge_attr=[6.0])
+    graph.graph["y"] = 7.0
+    collection = read(graph)
+    assert collection.x is not None
+    assert collection.edge_attr is not None
+    assert collection.y is not None
+    assert collection.x.tolist() == [[1.0], [2.0], [3.0]]
+    assert collection.edge_index.tolist() == [[2, 1, 0], [0, 1, 2]]
+    assert collection.edge_attr.tolist() == [[5.0], [6.0], [5.0]]
+    assert collection.y.tolist() == [7.0]
+
+
+@pytest.mark.parametrize("graph", [nx.petersen_graph(), nx.empty_graph(3), nx.path_graph(1)], ids=str)
+def test_networkx_and_pyg_agree(graph: nx.Graph) -> None:
+    data = Data(edge_index=from_networkx(graph).edge_index, num_nodes=graph.number_of_nodes())
+    one, other = read(graph), read(data)
+    assert torch.equal(one.edge_index, other.edge_index)
+    assert torch.equal(one.num_nodes, other.num_nodes)
+
+
+def test_edge_index_of_32_bits_and_absent_edge_index() -> None:
+    data = strategies.odd_graphs()[5]
+    narrow = data.clone()
+    narrow.edge_index = data.edge_index.int()
+    assert read(narrow).fingerprint == read(data).fingerprint
+    assert read(Data(x=torch.ones(2, 1))).num_arcs.tolist() == [0]
+
+
+@settings(max_examples=20)
+@given(graph=strategies.graphs())
+def test_permuted_is_isomorphic(graph: Data) -> None:
+    order = torch.randperm(graph.num_nodes)
+    moved = permuted(graph, order=order)
+    assert {(min(a, b), max(a, b)) for a, b in order[moved.edge_index].t().tolist()} == strategies.plain_edges(graph)
+    assert torch.equal(moved.x, graph.x[order])
+
+
+def test_records_move_measure_and_show_themselves() -> None:
+    graphs = read(strategies.odd_graphs())
+    assert isinstance(graphs.to("cpu"), Graphs)
+    assert graphs.nbytes == sum(t.numel() * t.element_size() for t in graphs.tensors().values())
+    assert repr(graphs) == "Graphs(7 graphs, 25 nodes, 17 edges)"
+    other = read(strategies.odd_graphs()[::-1])
+    assert graphs.fingerprint != other.fingerprint
