@@ -150,7 +150,7 @@ def test_files_that_lack_a_part_are_refused(tmp_path: Path) -> None:
     esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3).save(path)
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files if name != "rows/source"}
-    np.savez(path, **arrays)  # type: ignore[arg-type]
+    np.savez(path, **arrays)
     with pytest.raises(ValueError, match=r"Expected a whole bag file at .*Delete it and build the bag again"):
         esan.Bag.load(path)
 

@@ -13,7 +13,7 @@ from esan.graphs import read
 BOTH = [[0, 1], [1, 0]]
 
 
-def _data(edge_index: Any = BOTH, num_nodes: int = 2, **extra: Any) -> Data:
+def _data(edge_index: Any = BOTH, num_nodes: Any = 2, **extra: Any) -> Data:
     return Data(edge_index=torch.as_tensor(edge_index), num_nodes=num_nodes, **extra)
 
 
@@ -125,7 +125,7 @@ def test_things_that_are_no_graphs(thing: Any) -> None:
 
 def test_lists_of_things_that_are_no_graphs() -> None:
     with pytest.raises(TypeError, match=r"Expected PyG Data or networkx graphs \(got int at place 1"):
-        read([_data(), 3])  # type: ignore[list-item]
+        read([_data(), 3])
 
 
 def test_networkx() -> None:

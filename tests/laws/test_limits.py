@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -17,34 +18,34 @@ from esan.testing.compare import check_close
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 
 
-def _mlp(theirs: esan.nn.conv.WeightedMLP) -> nn.Sequential:
+def _mlp(theirs: Any) -> nn.Sequential:
     """Linear, BN, ReLU, Linear with the same weights, of torch's own modules."""
     norm = nn.BatchNorm1d(theirs.norm.num_features).double()
     norm.load_state_dict(theirs.norm.state_dict())
     return nn.Sequential(copy.deepcopy(theirs.first), norm, nn.ReLU(), copy.deepcopy(theirs.second))
 
 
-def _gin(theirs: esan.nn.GIN) -> nn.Module:
+def _gin(theirs: Any) -> nn.Module:
     conv = pyg.GINConv(nn.Identity())
     conv.nn = _mlp(theirs.mlp)  # set here, as the constructor would draw its weights anew
     return conv
 
 
-def _gine(theirs: esan.nn.GINE) -> nn.Module:
+def _gine(theirs: Any) -> nn.Module:
     conv = pyg.GINEConv(nn.Sequential(nn.Linear(1, 1)), train_eps=True).double()
     conv.nn, conv.lin = _mlp(theirs.mlp), None
-    conv.eps.data.copy_(theirs.eps.data)  # type: ignore[union-attr]
+    conv.eps.data.copy_(theirs.eps.data)
     return conv
 
 
-def _graphconv(theirs: esan.nn.GraphConv) -> nn.Module:
+def _graphconv(theirs: Any) -> nn.Module:
     conv = pyg.GraphConv(theirs.lin_rel.in_features, theirs.lin_rel.out_features).double()
     conv.lin_rel.load_state_dict(theirs.lin_rel.state_dict())
     conv.lin_root.load_state_dict(theirs.lin_root.state_dict())
     return conv
 
 
-def _gcn(theirs: esan.nn.GCN) -> nn.Module:
+def _gcn(theirs: Any) -> nn.Module:
     conv = pyg.GCNConv(theirs.lin.in_features, theirs.lin.out_features).double()
     conv.lin.weight.data.copy_(theirs.lin.weight.data)
     conv.bias.data.copy_(theirs.bias.data)
@@ -54,9 +55,9 @@ def _gcn(theirs: esan.nn.GCN) -> nn.Module:
 PLAIN: dict[str, Callable[..., nn.Module]] = {"gin": _gin, "gine": _gine, "graphconv": _graphconv, "gcn": _gcn}
 
 
-def plain_gnn(network: esan.nn.SubgraphGNN, encoder: str, batch: Batch, readout: str) -> Tensor:
+def plain_gnn(network: Any, encoder: str, batch: Batch, readout: str) -> Tensor:
     """The base GNN on the graphs themselves, written with PyG's modules and the weights of `network`."""
-    h = network.features.lines.tables[0](batch.x)  # type: ignore[index, union-attr]
+    h = network.features.lines.tables[0](batch.x)
     read = []
     for layer in network.encoder.layers:
         conv = PLAIN[encoder](layer.inside)
@@ -85,7 +86,7 @@ def test_identity_policy_is_the_plain_gnn(readout: str, encoder: str, graphs: li
 @EVERY_POLICY
 @pytest.mark.parametrize("encoder", ["gin", "gine", "graphconv", "gcn"])
 def test_without_a_shared_branch_dss_is_ds(encoder: str, policy: esan.Policy) -> None:
-    dss = strategies.model("dss", encoder, policy, norm=None).eval()
+    dss: Any = strategies.model("dss", encoder, policy, norm=None).eval()
     ds = strategies.model("ds", encoder, policy, norm=None, readout="mean", set_encoder="mean").eval()
     ds.load_state_dict({k: v for k, v in dss.state_dict().items() if ".shared" not in k})
     bag = esan.Bag.of([*strategies.odd_graphs()], policy, 4)

@@ -1,5 +1,7 @@
 """S_m × S_n: layers are equivariant and models invariant, for every policy and every encoder."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from torch_geometric.data import Data
@@ -75,7 +77,7 @@ def test_outputs_about_nodes_and_edges_are_equivariant(encoder: str, output: str
 )
 @settings(max_examples=6)
 @given(graphs=strategies.batches())
-def test_every_choice_is_invariant(choices: dict[str, str], graphs: list[Data]) -> None:
+def test_every_choice_is_invariant(choices: dict[str, Any], graphs: list[Data]) -> None:
     policy = esan.EgoNets(hops=1)
     network = strategies.model("dss", "gin", policy, num_layers=2, **choices)
     assert_invariant(network, graphs, policy, literal=True, trials=1)

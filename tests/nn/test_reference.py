@@ -4,6 +4,8 @@ The reference knows nothing of bags: it builds every subgraph from the definitio
 PyG batch, and uses scatter pools and loops. Only the weights are shared.
 """
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -23,32 +25,33 @@ def _subgraph_data(graph: Data, edges: frozenset[tuple[int, int]], marks: frozen
     return Data(x=graph.x, mark=mark, edge_index=graph.edge_index[:, kept], edge_attr=graph.edge_attr[kept])
 
 
-def _norm(theirs: nn.Module, x: Tensor) -> Tensor:
+def _norm(theirs: Any, x: Tensor) -> Tensor:
     norm = nn.BatchNorm1d(x.size(1)).double()
     norm.load_state_dict(theirs.state_dict())
     return norm(x)
 
 
-def _mlp(theirs: nn.Module, x: Tensor) -> Tensor:
-    return theirs.second(torch.relu(_norm(theirs.norm, theirs.first(x))))  # type: ignore[operator, union-attr]
+def _mlp(theirs: Any, x: Tensor) -> Tensor:
+    return theirs.second(torch.relu(_norm(theirs.norm, theirs.first(x))))
 
 
-def _conv(theirs: nn.Module, x: Tensor, edge_index: Tensor, edge_attr: Tensor, weight: Tensor | None = None) -> Tensor:
+def _conv(conv: nn.Module, x: Tensor, edge_index: Tensor, edge_attr: Tensor, weight: Tensor | None = None) -> Tensor:
     """One message-passing step as the equations have it."""
+    theirs: Any = conv
     source, target = edge_index
     factor = torch.ones(source.numel(), 1, dtype=x.dtype) if weight is None else weight[:, None]
     n = x.size(0)
-    if isinstance(theirs, esan.nn.GIN):
+    if isinstance(conv, esan.nn.GIN):
         return _mlp(theirs.mlp, x + scatter(factor * x[source], target, 0, n))
-    if isinstance(theirs, esan.nn.GINE):
-        bond = theirs.edges.lines.tables[0](edge_attr)  # type: ignore[index, union-attr]
-        return _mlp(theirs.mlp, (1 + theirs.eps) * x + scatter(factor * torch.relu(x[source] + bond), target, 0, n))  # type: ignore[operator]
-    if isinstance(theirs, esan.nn.GraphConv):
+    if isinstance(conv, esan.nn.GINE):
+        bond = theirs.edges.lines.tables[0](edge_attr)
+        return _mlp(theirs.mlp, (1 + theirs.eps) * x + scatter(factor * torch.relu(x[source] + bond), target, 0, n))
+    if isinstance(conv, esan.nn.GraphConv):
         return theirs.lin_root(x) + theirs.lin_rel(scatter(factor * x[source], target, 0, n))
-    assert isinstance(theirs, esan.nn.BondGCN)
+    assert isinstance(conv, esan.nn.BondGCN)
     x = theirs.lin(x)
     degree = 1 + scatter(factor[:, 0], target, 0, n)
-    messages = torch.relu(x[source] + theirs.edges.lines.tables[0](edge_attr))  # type: ignore[index, union-attr]
+    messages = torch.relu(x[source] + theirs.edges.lines.tables[0](edge_attr))
     scale = (degree[source] * degree[target]).rsqrt()[:, None] * factor
     return scatter(scale * messages, target, 0, n) + torch.relu(x + theirs.root) / degree[:, None]
 
@@ -79,10 +82,10 @@ class Union:
         return torch.tensor(counts, dtype=torch.float64)
 
 
-def reference(network: esan.nn.SubgraphGNN, graphs: list[Data], policy: esan.Policy) -> Tensor:
+def reference(network: Any, graphs: list[Data], policy: esan.Policy) -> Tensor:
     union = Union(graphs, policy)
     batch, whole = union.batch, union.whole
-    h = network.features.lines.tables[0](batch.x)  # type: ignore[index, union-attr]
+    h = network.features.lines.tables[0](batch.x)
     if policy.marked:
         h = torch.cat([batch.mark, h], 1)
     read = []
@@ -99,7 +102,7 @@ def reference(network: esan.nn.SubgraphGNN, graphs: list[Data], policy: esan.Pol
     return network.head(_set_encoder(network.set_encoder, subgraphs, union.graph_of, len(graphs)))
 
 
-def _shared(layer: esan.nn.DSSLayer, h: Tensor, union: Union) -> Tensor:
+def _shared(layer: Any, h: Tensor, union: Union) -> Tensor:
     whole = union.whole
     kept = union.holders > 0 if layer.adjacency != "original" else torch.ones_like(union.holders, dtype=torch.bool)
     edge_index, edge_attr = whole.edge_index[:, kept], whole.edge_attr[kept]
@@ -110,7 +113,7 @@ def _shared(layer: esan.nn.DSSLayer, h: Tensor, union: Union) -> Tensor:
     return _norm(layer.shared_norm, _conv(layer.shared, pooled, edge_index, edge_attr, weight))[union.node]
 
 
-def _shared_with_others(layer: esan.nn.DSSLayer, h: Tensor, union: Union, edges: Tensor, attr: Tensor) -> Tensor:
+def _shared_with_others(layer: Any, h: Tensor, union: Union, edges: Tensor, attr: Tensor) -> Tensor:
     """L2 once in every subgraph, on the sum over the other subgraphs, along the arcs of the whole graph."""
     others = torch.stack([h[union.node == v].sum(0) for v in union.node.tolist()]) - h
     source, target, features = [], [], []
@@ -125,7 +128,7 @@ def _shared_with_others(layer: esan.nn.DSSLayer, h: Tensor, union: Union, edges:
     return _norm(layer.shared_norm, _conv(layer.shared, others, arcs, torch.tensor(features, dtype=torch.long)))
 
 
-def _set_encoder(theirs: nn.Module | None, x: Tensor, graph: Tensor, size: int) -> Tensor:
+def _set_encoder(theirs: Any, x: Tensor, graph: Tensor, size: int) -> Tensor:
     def mean(values: Tensor) -> Tensor:
         return scatter(values, graph, 0, size, reduce="mean")
 
@@ -188,7 +191,13 @@ def test_adjacency_that_counts_subgraphs(policy: esan.Policy, encoder: str) -> N
 @pytest.mark.parametrize("jk", ["cat", "last", None])
 def test_every_readout_and_set_encoder(jk: str | None, set_encoder: str, readout: str) -> None:
     policy = esan.EgoNets(1, marked=True)
-    choices = {"readout": readout, "set_encoder": set_encoder, "jk": jk, "set_channels": 7, "set_layers": 2}
+    choices: dict[str, Any] = {
+        "readout": readout,
+        "set_encoder": set_encoder,
+        "jk": jk,
+        "set_channels": 7,
+        "set_layers": 2,
+    }
     network = strategies.model("ds", "gin", policy, num_layers=2, **choices)
     graphs = strategies.odd_graphs()
     expected = reference(network, graphs, policy)
@@ -206,7 +215,7 @@ def test_output_about_nodes(policy: esan.Policy) -> None:
 @EVERY_POLICY
 def test_output_about_edges_is_in_the_users_order(policy: esan.Policy) -> None:
     """A line a column of `edge_index`: the head of the bag's mean of [h_u + h_v, h_u * h_v]."""
-    network = strategies.model("dss", "gin", policy, num_layers=2, output="edge")
+    network: Any = strategies.model("dss", "gin", policy, num_layers=2, output="edge")
     graphs = strategies.odd_graphs()
     literal = esan.Bag.of(graphs, policy, literal=True)
     got = network.eval()(literal)

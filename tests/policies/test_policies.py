@@ -1,0 +1,146 @@
+"""Policies as objects: names, bad arguments, one's own, and as PyG transforms."""
+
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
+
+import esan
+import strategies
+from esan.graphs import Graphs
+from esan.testing import assert_invariant, assert_policy_invariant, assert_same_execution
+
+
+@pytest.mark.parametrize("hops", [0, -1])
+def test_hops_out_of_range(hops: int) -> None:
+    with pytest.raises(ValueError, match=rf"Expected hops of at least 1 \(got {hops}\)\. .*use 1 or more"):
+        esan.EgoNets(hops)
+
+
+@pytest.mark.parametrize("k", [0, -2])
+def test_k_out_of_range(k: int) -> None:
+    with pytest.raises(ValueError, match=rf"Expected k of at least 1 \(got {k}\)\. NodeDeletion\(\) deletes one"):
+        esan.NodeDeletion(k)
+
+
+@pytest.mark.parametrize("fraction", [0, -0.1, 1.01, float("nan")])
+def test_fraction_out_of_range(fraction: float) -> None:
+    with pytest.raises(ValueError, match=rf"Expected a fraction in \(0, 1\] \(got {fraction}\)\. 0.2 keeps a fifth"):
+        esan.Sampled(esan.EdgeDeletion(), fraction)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    [
+        ("ND", esan.NodeDeletion()),
+        ("ND(2)", esan.NodeDeletion(2)),
+        ("ED", esan.EdgeDeletion()),
+        ("EGO(3)", esan.EgoNets(3)),
+        ("EGO+(3)", esan.EgoNets(3, marked=True)),
+        ("SE", esan.SingleEdges()),
+        ("NM", esan.NodeMarking()),
+        ("identity", esan.Whole()),
+        ("EGO+(3)^", esan.Augmented(esan.EgoNets(3, marked=True))),
+        ("EGO+(3)^@0.2", esan.Sampled(esan.Augmented(esan.EgoNets(3, marked=True)), 0.2)),
+    ],
+)
+def test_policies_by_name_and_by_repr(name: str, policy: esan.Policy) -> None:
+    assert esan.policy_named(name) == policy
+    assert esan.policy_named(repr(policy)) == policy
+
+
+@pytest.mark.parametrize("name", ["", "nd", "EGO(x)", "ED(2)", "EGO@many", "Unknown(k=1)", "EgoNets(2)", "ND(0)"])
+def test_unknown_names_list_the_known_ones(name: str) -> None:
+    with pytest.raises(ValueError, match=r"Expected the name of a policy \(got '.*'\)\. Known: ND, ED, EGO, EGO\+, SE"):
+        esan.policy_named(name)
+
+
+class EdgeMarking(esan.Policy):
+    """One subgraph an edge: the whole graph, with both ends of the edge marked."""
+
+    marked = True
+
+    def select(self, graphs: Graphs) -> esan.Selection:
+        edge = torch.arange(graphs.edges.size(1))
+        subgraphs = graphs.num_edges.clamp(min=1)
+        first = torch.cumsum(subgraphs, 0) - subgraphs
+        subgraph = edge + (first - graphs.edge_start)[graphs.edge_graph]
+        marks = (subgraph.repeat(2), graphs.edges.reshape(-1))
+        return esan.Selection.deleting(graphs, subgraphs, edge[:0], edge[:0], marks)
+
+
+def test_a_policy_of_ones_own() -> None:
+    policy, graphs = EdgeMarking(), strategies.odd_graphs()
+    assert_policy_invariant(policy, graphs)
+    network = strategies.model("dss", "gcn", policy, num_layers=2)
+    assert_invariant(network, graphs, policy)
+    assert_same_execution(network, graphs, policy)
+    assert repr(policy) == "EdgeMarking()"
+    bag = esan.Bag.of(graphs, esan.Sampled(esan.Augmented(policy), 0.5), 2)
+    assert bag.marked
+
+
+class WrongGraph(esan.Policy):
+    """Numbers edges from 0 in every graph: right for one graph, wrong for two."""
+
+    def select(self, graphs: Graphs) -> esan.Selection:
+        subgraph = torch.arange(len(graphs))
+        return esan.Selection.deleting(graphs, torch.ones_like(subgraph), subgraph, torch.zeros_like(subgraph))
+
+
+def test_a_policy_that_forgets_to_number_through_the_collection() -> None:
+    graphs = [strategies.from_edges(2, [(0, 1)], s) for s in range(2)]
+    assert esan.Bag.of(graphs[0], WrongGraph(), 1).num_subgraphs == 1
+    with pytest.raises(ValueError, match=r"Expected each subgraph to list edges of its own graph .*Number subgraphs"):
+        esan.Bag.of(graphs, WrongGraph(), 1)
+
+
+def test_selections_are_checked() -> None:
+    graphs = esan.graphs.read(strategies.odd_graphs()[4])
+    one, none = torch.tensor([1]), torch.empty(0, dtype=torch.long)
+    with pytest.raises(
+        ValueError, match=r"Expected .*one subgraph.* for each of the 1 graphs .*Let the policy give the graph itself"
+    ):
+        esan.Selection.deleting(graphs, torch.tensor([0]), none, none)
+    with pytest.raises(ValueError, match=r"Expected two lists of one length \(got shapes \(1,\) and \(0,\)\)"):
+        esan.Selection.keeping(graphs, one, one, none)
+    with pytest.raises(ValueError, match=r"Expected each subgraph to list edges of its own graph"):
+        esan.Selection.keeping(graphs, one, torch.tensor([0]), torch.tensor([99]))
+    with pytest.raises(ValueError, match=r"Expected each subgraph to list nodes of its own graph"):
+        esan.Selection.keeping(graphs, one, none, none, marks=(torch.tensor([3]), torch.tensor([0])))
+
+
+@pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
+@pytest.mark.parametrize("encoder", ["gine", "gcn"])
+def test_as_a_pyg_transform(encoder: str, policy: esan.Policy) -> None:
+    graphs = strategies.odd_graphs()
+    network = strategies.model("dss", encoder, policy).eval()
+    expected = network(esan.Bag.of(graphs, policy, 4))
+    got = torch.cat([network(batch) for batch in DataLoader([policy(g) for g in graphs], batch_size=3)])
+    assert torch.allclose(got, expected, rtol=0, atol=1e-10)
+    carried = esan.Bag.of(next(iter(DataLoader([policy(g) for g in graphs], batch_size=len(graphs)))), num_layers=4)
+    direct = esan.Bag.of(graphs, policy, 4)
+    for part in ("graphs", "selection", "rows"):
+        assert getattr(carried, part).fingerprint == getattr(direct, part).fingerprint
+
+
+def test_a_transform_leaves_its_graph_alone() -> None:
+    graph = strategies.odd_graphs()[5]
+    keys = set(graph.keys())
+    esan.NodeDeletion()(graph)
+    assert set(graph.keys()) == keys
+
+
+def test_a_transform_of_a_graph_without_features() -> None:
+    data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]))
+    batch = next(iter(DataLoader([esan.NodeDeletion()(data)] * 2, batch_size=2)))
+    assert esan.Bag.of(batch, num_layers=1).num_pairs == 8
+
+
+def test_one_batch_has_one_policy() -> None:
+    graph = strategies.odd_graphs()[5]
+    mixed = next(iter(DataLoader([esan.NodeDeletion()(graph), esan.EgoNets(1)(graph)], batch_size=2)))
+    with pytest.raises(
+        ValueError, match=r"Expected one policy for the whole batch \(got graphs that differ in keeps_edges"
+    ):
+        esan.Bag.of(mixed, num_layers=1)

@@ -1,0 +1,84 @@
+"""`Sampled`: the right number of subgraphs, without replacement, uniformly, reproducibly."""
+
+import math
+
+import pytest
+import torch
+
+import esan
+import strategies
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0])
+def test_size_for_many_bags(fraction: float) -> None:
+    sizes = torch.arange(1, 200)
+    kept = esan.Sampled(esan.EdgeDeletion(), fraction).draw(sizes)
+    got = torch.bincount(torch.repeat_interleave(sizes)[kept], minlength=sizes.numel())
+    # In exact arithmetic: 0.7 * 10 is 7, whatever floating point makes of it.
+    numerator = round(fraction * 100)
+    assert got.tolist() == [-(-numerator * m // 100) for m in sizes.tolist()]
+    assert got.min() >= 1
+
+
+def test_without_replacement() -> None:
+    policy = esan.Sampled(esan.EdgeDeletion(), 0.5)
+    cycle = strategies.from_edges(8, [(i, (i + 1) % 8) for i in range(8)])
+    for _ in range(5):
+        removed = esan.Bag.of(cycle, policy, 1).selection.entry_edge.tolist()
+        assert len(removed) == len(set(removed)) == 4
+
+
+def test_uniform() -> None:
+    """Every subset of 2 among 5 is as likely: chi-squared over the 10 subsets, fixed seed."""
+    generator = torch.Generator().manual_seed(0)
+    draws = 4000
+    kept = esan.Sampled(esan.Whole(), 0.4).draw(torch.full((draws,), 5), generator).reshape(draws, 5)
+    subset = (kept * 2 ** torch.arange(5)).sum(1)
+    counts = torch.unique(subset, return_counts=True)[1].double()
+    assert counts.numel() == math.comb(5, 2)
+    expected = draws / 10
+    # 99.9% of uniform draws stay below 27.9 (9 degrees of freedom).
+    assert float(((counts - expected) ** 2 / expected).sum()) < 27.9
+
+
+def test_a_biased_draw_would_be_seen() -> None:
+    """The test above can fail: a draw that prefers low numbers exceeds the bound."""
+    generator = torch.Generator().manual_seed(0)
+    chance = torch.rand(4000, 5, generator=generator) + 0.1 * torch.arange(5)
+    kept = chance.argsort(1)[:, :2].sort(1).values
+    counts = torch.unique(kept[:, 0] * 5 + kept[:, 1], return_counts=True)[1].double()
+    assert float(((counts - 400) ** 2 / 400).sum()) > 27.9
+
+
+@pytest.mark.parametrize("literal", [True, None])
+def test_a_generator_makes_it_repeatable(literal: bool | None) -> None:
+    graphs, policy = strategies.odd_graphs(), esan.Sampled(esan.NodeDeletion(), 0.5)
+    prints: list[tuple[str, str]] = []
+    for seed in (5, 5, 6):
+        torch.manual_seed(len(prints))
+        generator = torch.Generator().manual_seed(seed)
+        bag = esan.Bag.of(graphs, policy, 2, literal=literal, generator=generator)
+        prints.append((bag.selection.fingerprint, bag.resample(generator).selection.fingerprint))
+    assert prints[0] == prints[1] != prints[2]
+    assert prints[0][0] != prints[0][1]
+
+
+def test_a_sample_is_part_of_the_whole_bag() -> None:
+    bag = esan.Bag.of(strategies.odd_graphs(), esan.Sampled(esan.EgoNets(1, marked=True), 0.5), 2)
+    assert bag.whole is not None
+
+    def roots(of: esan.Bag) -> set[int]:
+        return set(of.selection.mark_node.tolist())
+
+    assert roots(bag) < roots(bag.whole)
+    seen = roots(bag)
+    for _ in range(30):
+        bag = bag.resample()
+        seen |= roots(bag)
+    assert seen == roots(bag.whole)  # type: ignore[arg-type]
+
+
+def test_sampled_needs_the_marks_of_its_policy() -> None:
+    assert esan.Sampled(esan.EgoNets(1, marked=True), 0.5).marked
+    assert not esan.Sampled(esan.EgoNets(1), 0.5).marked
+    assert esan.Augmented(esan.Sampled(esan.EgoNets(1), 0.5)).random

@@ -1,0 +1,117 @@
+"""Imports go one way, `import esan` needs the core alone, and a few things never appear in the package."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import esan
+
+ROOT = Path(esan.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+BELOW_ALL = {"record", "ragged"}
+#: What each part of the package may import, besides itself and what lies below all.
+MAY_IMPORT: dict[str, set[str]] = {
+    "record": set(),
+    "ragged": set(),
+    "graphs": set(),
+    "policies": {"graphs"},
+    "bags": {"graphs", "policies"},
+    "nn": {"graphs", "policies", "bags"},
+    "wl": {"graphs", "policies", "bags"},
+    "data": {"graphs"},
+    "testing": {"graphs", "policies", "bags", "nn"},
+    "train": {"graphs", "policies", "bags", "nn", "wl", "data"},
+    "report": {"graphs", "policies", "bags", "nn", "wl", "data", "train"},
+    "commands": {"graphs", "policies", "bags", "nn", "wl", "data", "train", "report"},
+    "cli": {"graphs", "policies", "bags", "nn", "wl", "data", "train", "report", "commands"},
+}
+
+
+def _part(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    """The parts of esan that a file imports, wherever in it, names for type checkers left out."""
+    hidden = {id(n) for node in ast.walk(tree) if _is_type_checking(node) for n in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in hidden:
+            continue
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name the whole path"
+            names = [f"esan.{alias.name}" for alias in node.names] if node.module == "esan" else [node.module or ""]
+        else:
+            continue
+        yield from (name.split(".")[1] for name in names if name.startswith("esan."))
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_one_way(path: Path) -> None:
+    part = _part(path)
+    if part == "__init__":
+        return
+    assert part in MAY_IMPORT, f"{part} has no place in the order of imports: give it one above"
+    allowed = MAY_IMPORT[part] | BELOW_ALL | {part}
+    wrong = sorted(set(_imports(ast.parse(path.read_text()))) - allowed)
+    assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}, which lie above {part}"
+
+
+def test_a_wrong_import_would_be_seen() -> None:
+    assert list(_imports(ast.parse("def f():\n    from esan.nn.norm import BatchNorm"))) == ["nn"]
+    assert list(_imports(ast.parse("from esan import train, bags\nimport esan.cli"))) == ["train", "bags", "cli"]
+    assert list(_imports(ast.parse("if TYPE_CHECKING:\n    from esan.cli import app"))) == []
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.name == "__init__.py"], ids=lambda p: str(p.relative_to(ROOT)))
+def test_init_files_only_export(path: Path) -> None:
+    for node in ast.parse(path.read_text()).body:
+        docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        assert docstring or isinstance(node, ast.ImportFrom | ast.Import), ast.unparse(node)
+
+
+ALONE = """
+import sys
+
+for name in ("matplotlib", "ogb", "rdkit", "ray", "hypothesis", "lightning"):
+    sys.modules[name] = None  # as if it were not installed
+import esan, esan.testing
+from esan.graphs import csl
+policy = esan.EgoNets(2, marked=True)
+model = esan.dss_gnn(None, 4, 2, 1, marked=True)
+esan.testing.assert_same_execution(model.double(), [csl(11, 2)], policy)
+"""
+
+
+def test_the_core_needs_core_dependencies_alone() -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", ALONE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def _calls(tree: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_things_that_never_appear(path: Path) -> None:
+    text = path.read_text()
+    assert "shared/data" not in text
+    for call in _calls(ast.parse(text)):
+        name = ast.unparse(call.func)
+        assert name != "print", f"{path.name} prints at line {call.lineno}"
+        assert not name.startswith("pickle."), f"{path.name} pickles at line {call.lineno}"
+        keywords = {k.arg: ast.unparse(k.value) for k in call.keywords}
+        if name == "torch.load":
+            assert keywords.get("weights_only") == "True", f"{path.name}:{call.lineno} may run code from a file"
+        if name in ("np.load", "numpy.load"):
+            assert keywords.get("allow_pickle") == "False", f"{path.name}:{call.lineno} may run code from a file"
