@@ -1,6 +1,6 @@
 """Bags of subgraphs: stored as weighted rows, literal or compact."""
 
+from esan.bags.arcs import Arcs as Arcs
 from esan.bags.bag import Bag as Bag
 from esan.bags.loader import Loader as Loader
-from esan.bags.stage import Arcs as Arcs
 from esan.bags.stage import Stage as Stage

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from esan.bags.arcs import Arcs
 from esan.bags.compact import compact_rows
 from esan.bags.files import load_bag, save_bag
 from esan.bags.literal import literal_copies, literal_rows
 from esan.bags.rows import Rows
-from esan.bags.stage import Arcs, Stage
+from esan.bags.stage import Stage
 from esan.graphs import Graphs, Source, read
 from esan.policies import Policy, Sampled, Selection, carried_selection
 
@@ -302,9 +303,10 @@ class Bag:
 
     def stage(self, t: int) -> Stage:
         """The rows that layer t works on; t = 0 is the input."""
-        if t not in self._stages:
-            self._stages[t] = Stage(self.graphs, self.selection, self.rows, t)
-        return self._stages[t]
+        slot = self.rows.slot_of_layer(t)
+        if slot not in self._stages:
+            self._stages[slot] = Stage(self.graphs, self.selection, self.rows, slot)
+        return self._stages[slot]
 
     def shared_arcs(self, adjacency: str) -> Arcs:
         r"""The arcs of :math:`\operatorname{agg}_j A_j`, between nodes.

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from esan import ragged
+from esan.bags.arcs import Arcs
 from esan.bags.rows import Rows
-from esan.bags.stage import Arcs
 from esan.graphs import Graphs
 from esan.policies import Selection
 

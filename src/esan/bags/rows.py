@@ -51,6 +51,10 @@ class Rows(TensorRecord):
         """How many arcs end in the rows up to and with each slot."""
         return self.num_arcs.sum(1).cumsum(0).tolist()
 
+    def slot_of_layer(self, t: int) -> int:
+        """The last slot that layer t needs; slots that add no rows are passed over, so equal stages are one."""
+        return self.row_ends.index(self.row_ends[min(t + 1, len(self.row_ends) - 1)])
+
     @property
     def background(self) -> int:
         """How many background rows there are: one a node in a compact bag, none in a literal one."""

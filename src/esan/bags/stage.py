@@ -7,32 +7,11 @@ import torch
 from torch import Tensor
 
 from esan import ragged
+from esan.bags.arcs import Arcs
 from esan.bags.rows import Rows
 from esan.bags.sums import scatter_max, scatter_sum, segment_sum
 from esan.graphs import Graphs
 from esan.policies import Selection
-
-
-@dataclass(frozen=True, eq=False)
-class Arcs:
-    """Arcs between rows, sorted by target: what a convolution sends messages along.
-
-    Attributes:
-        edge_index: source and target row of each arc, as PyG has it, `[2, B]`.
-        arc: the arc of the graph that each is a copy of: the line of its edge features, `[B]`.
-        num_rows: how many rows there are to send from and to.
-        weight: a factor a message, or None for 1.
-    """
-
-    edge_index: Tensor
-    arc: Tensor
-    num_rows: int
-    weight: Tensor | None = None
-
-    @cached_property
-    def degree(self) -> Tensor:
-        """How many arcs end at each row, `[num_rows]`."""
-        return torch.bincount(self.edge_index[1], minlength=self.num_rows)
 
 
 class Stage:
@@ -45,12 +24,11 @@ class Stage:
         graphs: the graphs of the bag.
         selection: the selection of the bag.
         rows: the rows of the bag.
-        t: the layer; 0 for the input.
+        slot: the last slot of the rows that the layer needs.
     """
 
-    def __init__(self, graphs: Graphs, selection: Selection, rows: Rows, t: int) -> None:
+    def __init__(self, graphs: Graphs, selection: Selection, rows: Rows, slot: int) -> None:
         self._graphs, self._selection, self._rows = graphs, selection, rows
-        slot = min(t + 1, len(rows.row_ends) - 1)
         self.num_rows = rows.row_ends[slot]
         self._num_arcs = rows.arc_ends[slot]
         self._background = rows.background

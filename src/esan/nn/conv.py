@@ -5,7 +5,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Arcs
-from esan.bags.sums import gather_sum, segment_sum
 from esan.nn.features import Channels, encoder
 from esan.nn.norm import BatchNorm
 
@@ -62,7 +61,7 @@ class GIN(Conv):
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         own = x if self.eps is None else (1 + self.eps) * x
-        return self.mlp(own + _sum_of_neighbours(x, arcs), weight)
+        return self.mlp(own + arcs.sum_rows(x), weight)
 
 
 class GINE(Conv):
@@ -91,8 +90,7 @@ class GINE(Conv):
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         own = x if self.eps is None else (1 + self.eps) * x
-        messages = F.relu(x.index_select(0, arcs.edge_index[0]) + self.edges(edge_attr, x).index_select(0, arcs.arc))
-        return self.mlp(own + _sum_of_messages(messages, arcs), weight)
+        return self.mlp(own + arcs.sum_messages(x, self.edges(edge_attr, x)), weight)
 
 
 class GraphConv(Conv):
@@ -104,7 +102,7 @@ class GraphConv(Conv):
         self.lin_root = nn.Linear(in_channels, out_channels, bias=False)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
-        return self.lin_rel(_sum_of_neighbours(x, arcs)) + self.lin_root(x)
+        return self.lin_rel(arcs.sum_rows(x)) + self.lin_root(x)
 
 
 class GCN(Conv):
@@ -127,8 +125,8 @@ class GCN(Conv):
         missing[target[source == target]] = 0  # a self-loop that is there already is not added again
         degree = missing.index_add(0, target, strength.to(x.dtype))
         root = degree.rsqrt().masked_fill(degree == 0, 0)
-        scale = root[source] * strength * root[target]
-        return gather_sum(x, source, arcs.degree, target, scale) + (missing * root * root)[:, None] * x + self.bias
+        around = arcs.sum_rows(x, root[source] * strength * root[target])
+        return around + (missing * root * root)[:, None] * x + self.bias
 
 
 class BondGCN(Conv):
@@ -149,10 +147,9 @@ class BondGCN(Conv):
         source, target = arcs.edge_index
         strength = torch.ones_like(source) if arcs.weight is None else arcs.weight
         degree = torch.ones(arcs.num_rows, dtype=x.dtype, device=x.device).index_add(0, target, strength.to(x.dtype))
-        messages = F.relu(x.index_select(0, source) + self.edges(edge_attr, x).index_select(0, arcs.arc))
         scale = (degree[source] * degree[target]).rsqrt() * strength
         own = F.relu(x + self.root) / degree[:, None]
-        return segment_sum(scale[:, None] * messages, arcs.degree, target) + own
+        return arcs.sum_messages(x, self.edges(edge_attr, x), scale) + own
 
 
 class EdgeFeatures(nn.Module):
@@ -172,15 +169,3 @@ class EdgeFeatures(nn.Module):
 
     def forward(self, edge_attr: Tensor | None, like: Tensor) -> Tensor:
         return self.project(self.lines(edge_attr, 0, like))
-
-
-def _sum_of_neighbours(x: Tensor, arcs: Arcs) -> Tensor:
-    source, target = arcs.edge_index
-    weight = None if arcs.weight is None else arcs.weight.to(x.dtype)
-    return gather_sum(x, source, arcs.degree, target, weight)
-
-
-def _sum_of_messages(messages: Tensor, arcs: Arcs) -> Tensor:
-    if arcs.weight is not None:
-        messages = messages * arcs.weight[:, None].to(messages.dtype)
-    return segment_sum(messages, arcs.degree, arcs.edge_index[1])

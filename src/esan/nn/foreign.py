@@ -13,7 +13,8 @@ from esan.nn.features import Channels, encoder
 #: PyG convolutions that read a row, the rows its arcs come from, and edge features, and nothing else.
 _LOCAL = (
     "CGConv", "EdgeConv", "FiLMConv", "GATConv", "GATv2Conv", "GENConv", "GINConv", "GINEConv", "GMMConv",
-    "GeneralConv", "GraphConv", "MFConv", "NNConv", "PNAConv", "ResGatedGraphConv", "SAGEConv", "SplineConv", "TransformerConv",
+    "GeneralConv", "GraphConv", "MFConv", "NNConv", "PNAConv", "ResGatedGraphConv", "SAGEConv", "SplineConv",
+    "TransformerConv",
 )  # fmt: skip
 #: PyG convolutions whose messages also depend on the degree of the row that they come from.
 _DEGREE = ("ClusterGCNConv", "GCNConv")

@@ -20,12 +20,13 @@ class _WeightedNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, inverse, gamma = ctx.saved_tensors
-        unit = (x - mean).mul_(inverse)
+        centred = x - mean
         grad_beta = grad.sum(0)
-        grad_gamma = torch.einsum("rd,rd->d", grad, unit)
-        # d mean / d x_i = w_i, d var / d x_i = 2 w_i (x_i - mean), with weights that sum to 1.
-        shared = unit.mul_(grad_gamma).add_(grad_beta).mul_(weight[:, None])
-        return (grad - shared).mul_(gamma * inverse), None, None, None, grad_gamma, grad_beta, None
+        grad_gamma = (centred * grad).sum(0).mul_(inverse)
+        # d mean / d x_i = w_i, d var / d x_i = 2 w_i (x_i - mean), weights summing to 1; in place, since rows are many.
+        scale = gamma * inverse
+        shared = centred.mul_(-scale * inverse * grad_gamma).sub_(scale * grad_beta).mul_(weight[:, None])
+        return shared.addcmul_(grad, scale), None, None, None, grad_gamma, grad_beta, None
 
 
 class BatchNorm(nn.BatchNorm1d):

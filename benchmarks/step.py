@@ -1,0 +1,99 @@
+"""A training step on ZINC-like batches of 128: literal and compact bags against the yardstick, as ratios.
+
+    python benchmarks/step.py [--repeats 15] [--out benchmarks/figures/step.json]
+
+Forward, backward and Adam step, the batch ready in memory, every batch new to the network (nothing is cached from an
+earlier step). The three take turns, and a ratio is that of medians. "row-layers" is how many rows all layers together
+compute, literal over compact: what the compact bag saves by construction. The yardstick has the same weights; its
+prediction is compared first.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import esan
+from report import machine, print_table
+from workloads import ATOM_TYPES, BOND_TYPES, zinc_like
+from yardstick import Union, Yardstick
+
+POLICIES = ("ED", "ND", "EGO(3)", "EGO+(3)", "NM")
+LAYERS, WIDTH, BATCH = 4, 64, 128
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--policies", nargs="*", default=POLICIES)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "figures" / "step.json")
+    arguments = parser.parse_args()
+    lines = [measure(name, shares, arguments.repeats) for name in arguments.policies for shares in (False, True)]
+    print_table("A training step, as ratios of times (more is better for esan)", lines)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    record = {"machine": machine(), "batch": BATCH, "layers": LAYERS, "width": WIDTH, "rows": lines}
+    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def measure(name: str, shares: bool, repeats: int) -> dict[str, Any]:
+    policy = esan.policy_named(name)
+    torch.manual_seed(0)
+    build = esan.dss_gnn if shares else esan.ds_gnn
+    model = build(
+        esan.Categories(ATOM_TYPES), WIDTH, LAYERS, 1, conv="gine", edge_channels=esan.Categories(BOND_TYPES),
+        marked=policy.marked, readout="mean", set_encoder="mean",
+    )  # fmt: skip
+    plain = Yardstick(WIDTH, LAYERS, policy.marked, shares)
+    plain.load_from(model)
+    graphs = zinc_like(2 * BATCH)
+    batches = {kind: esan.Bag.of(graphs, policy, LAYERS, literal=kind == "literal") for kind in ("literal", "compact")}
+    union = Union.of(graphs[:BATCH], policy)
+    with torch.no_grad():
+        model.eval(), plain.eval()
+        first = batches["compact"][:BATCH]
+        torch.testing.assert_close(model(first), plain(union), rtol=1e-3, atol=1e-4)
+        model.train(), plain.train()
+
+    optimisers = {m: torch.optim.Adam(m.parameters(), lr=1e-3) for m in (model, plain)}
+
+    def step(network: torch.nn.Module, batch: Any) -> float:
+        start = time.perf_counter()
+        loss = (network(batch).squeeze(-1) - batch.y).abs().mean()
+        optimisers[network].zero_grad()
+        loss.backward()
+        optimisers[network].step()
+        return time.perf_counter() - start
+
+    def fresh(kind: str) -> esan.Bag:
+        return batches[kind][torch.arange(BATCH)]
+
+    turns: dict[str, Callable[[], float]] = {
+        "yardstick": lambda: step(plain, union),
+        "literal": lambda: step(model, fresh("literal")),
+        "compact": lambda: step(model, fresh("compact")),
+    }
+    times: dict[str, list[float]] = {kind: [] for kind in turns}
+    for repeat in range(repeats + 2):
+        for kind, turn in turns.items():
+            taken = turn()
+            if repeat >= 2:
+                times[kind].append(taken)
+    middle = {kind: statistics.median(values) for kind, values in times.items()}
+    rows = {kind: sum(fresh(kind).stage(t).num_rows for t in range(1, LAYERS + 1)) for kind in batches}
+    return {
+        "network": "DSS" if shares else "DS",
+        "policy": name,
+        "literal vs yardstick": middle["yardstick"] / middle["literal"],
+        "compact vs literal": middle["literal"] / middle["compact"],
+        "row-layers": rows["literal"] / rows["compact"],
+        "compact vs yardstick": middle["yardstick"] / middle["compact"],
+    }
+
+
+if __name__ == "__main__":
+    main()
