@@ -28,7 +28,7 @@ def _family() -> tuple[Data, ...]:
 
 
 def _network(
-    test: str, policy: esan.Policy, num_layers: int, seed: int = 0, conv: str = "graphconv"
+    test: str, policy: esan.Policy, num_layers: int, seed: int = 0, conv: str = "graphconv", bag_pool: str = "mean"
 ) -> torch.nn.Module:
     """Random weights; tanh, since an activation that is constant on an interval may lose colours with some chance."""
     torch.manual_seed(seed)
