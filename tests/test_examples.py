@@ -33,7 +33,7 @@ def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "LARGER", (20, 40))
     monkeypatch.setattr(demo, "COPIES", 5)
     plain, ds, dss = demo.main(epochs=8, seed=0, folder=tmp_path)
-    assert plain.curve == [50] * 8
+    assert plain.curve == [50] * 9
     assert ds.curve[-1] == 100
-    assert len(dss.curve) == 8
+    assert len(dss.curve) == 9
     assert (tmp_path / "demo.png").stat().st_size > 10_000
