@@ -112,6 +112,17 @@ def test_permuted_is_isomorphic(graph: Data) -> None:
     assert torch.equal(moved.x, graph.x[order])
 
 
+def test_permuted_moves_targets_of_every_level() -> None:
+    graph = strategies.from_edges(4, [(0, 1), (1, 2), (1, 1)], 3)
+    order = torch.tensor([2, 0, 3, 1])
+    graph.y = 10 * torch.arange(4)
+    assert permuted(graph, order=order).y.tolist() == [20, 0, 30, 10]
+    graph.y = 10 * graph.edge_index[0] + graph.edge_index[1]
+    moved = permuted(graph, order=order)
+    source, target = order[moved.edge_index]
+    assert torch.equal(moved.y, 10 * source + target)
+
+
 def test_records_move_measure_and_show_themselves() -> None:
     graphs = read(strategies.odd_graphs())
     assert isinstance(graphs.to("cpu"), Graphs)

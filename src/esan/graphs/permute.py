@@ -12,7 +12,7 @@ _ARC_LINES = ("edge_attr", "edge_weight")
 def permuted(data: Data, generator: torch.Generator | None = None, *, order: Tensor | None = None) -> Data:
     """An isomorphic copy of `data`: the nodes renumbered, the columns of `edge_index` shuffled too.
 
-    Node lines (`x`, `pos`, a `y` a node) move with their nodes, arc lines (`edge_attr`) with their arcs.
+    Node lines (`x`, `pos`, a `y` a node) move with their nodes, arc lines (`edge_attr`, a `y` an arc) with their arcs.
 
     Args:
         data: the graph.
@@ -39,6 +39,10 @@ def permuted(data: Data, generator: torch.Generator | None = None, *, order: Ten
         if data.get(name) is not None:
             copy[name] = data[name][shuffle]
     y = data.get("y")
-    if isinstance(y, Tensor) and y.dim() and y.size(0) == n > 1:
-        copy.y = y[order]
+    if isinstance(y, Tensor) and y.dim() and y.size(0) > 1:
+        # As `read` takes it: lines of nodes if there are as many, else of arcs.
+        if y.size(0) == n:
+            copy.y = y[order]
+        elif y.size(0) == arcs:
+            copy.y = y[shuffle]
     return copy
