@@ -10,7 +10,7 @@ import torch
 import esan
 from esan import wl
 from esan.graphs import cycle, disjoint_union, path, rook, shrikhande, star
-from esan.wl.advice import short_name
+from esan.wl.kinds import short_name
 
 
 def _tiny() -> list[esan.graphs.named.Data]:

@@ -21,7 +21,7 @@ def test_a_line_a_round_until_they_part(tmp_path: Path) -> None:
     assert (tmp_path / "c6.png").stat().st_size > 20_000
     # Three rounds of two whole graphs, one subgraph of each, and the legend between.
     assert len(figure.axes) == 3 * 5
-    assert figure.get_suptitle() == "G and H: 1-WL cannot part them; DS-WL with EdgeDeletion() parts them in round 2"
+    assert figure.get_suptitle() == "G and H: 1-WL cannot part them; DS-WL with ED parts them in round 2"
     legend = "1 = was 1, saw 1 1\n2 = was 2, saw 1\n3 = was 1, saw 1 2\n4 = was 1, saw 2 2"
     assert legend in _texts(figure)
     assert "2 of colour 1\n2 of colour 2\n2 of colour 3" in _texts(figure)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -56,24 +57,30 @@ def _numbers(path: Path) -> np.ndarray:
 
 
 def _table(advice: wl.Advice) -> Table:
-    labelled = advice.options[0].confused_labels is not None
+    """A line an option, narrow enough for a terminal of 80 columns; columns that would say nothing are left out."""
+    plain = advice.options[0]
+    labelled = plain.confused_labels is not None
+    losing = any(option.lost for option in advice.options)
+    notes = ["confused: pairs of graphs in one class", "split: pairs that 1-WL confuses and this does not"]
+    notes += ["lost: the reverse"] if losing else []
+    notes += ["differ: confused pairs with different labels"] if labelled else []
     table = Table(
         title=f"{advice.graphs:,} graphs",
-        caption="confused: pairs of graphs in one class; differ: those of them with different labels; split and lost: "
-        f"against 1-WL; rows: of compact bags for {advice.num_layers} layers",
+        caption=f"{'; '.join(notes)}; rows: of compact bags for {advice.num_layers} layers",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
     for column in ("test", "policy"):
         table.add_column(column)
-    for column in ("classes", "confused", "split", "lost", "rows", "×"):
-        table.add_column(column, justify="right")
-    if labelled:
-        table.add_column("differ", justify="right")
-        table.add_column("error ≥", justify="right")
+    for column in ("classes", "confused", "split", *["lost"] * losing, "rows", "×"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ["differ", "error ≥"] * labelled:
+        table.add_column(column, justify="right", no_wrap=True)
     for option in advice.options:
-        counts = [f"{n:,}" for n in (option.classes, option.confused, option.split, option.lost, option.rows)]
-        counts.append(f"{option.rows / advice.options[0].rows:.1f}")
+        counts = [option.classes, option.confused, option.split, *[option.lost] * losing, option.rows]
+        cells = [*(f"{count:,}" for count in counts), f"{option.rows / plain.rows:.1f}"]
         if labelled:
-            counts += [f"{option.confused_labels:,}", f"{option.error_floor:.4g}"]
+            cells += [f"{option.confused_labels:,}", f"{option.error_floor:.4g}"]
         name = "1-WL" if option.test == "1" else f"{option.test.upper()}-WL"
-        table.add_row(name, Text(option.policy), *counts, style="bold green" if option is advice.best else None)
+        table.add_row(name, Text(option.policy), *cells, style="bold green" if option is advice.best else None)
     return table

@@ -12,8 +12,9 @@ from torch import Tensor
 from esan.bags.compact import compact_rows
 from esan.graphs import Graphs, Source
 from esan.graphs.things import Thing
-from esan.policies import Augmented, EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy, policy_named
+from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy, policy_named
 from esan.wl.inputs import collection
+from esan.wl.kinds import short_name
 from esan.wl.palette import Colours, Ints, Palette
 from esan.wl.partition import classes
 
@@ -24,17 +25,6 @@ POLICIES: tuple[Policy, ...] = (
     EgoNets(hops=2, marked=True),
     NodeMarking(),
 )
-
-
-def short_name(policy: Policy) -> str:
-    """The paper's name of a policy, where it has one: "ND", "EGO+(2)", "ED^"; else its `repr`."""
-    if isinstance(policy, Augmented):
-        return f"{short_name(policy.policy)}^"
-    hops = getattr(policy, "hops", 1)
-    for name in ("ND", f"ND({getattr(policy, 'k', 1)})", "ED", "SE", "NM", f"EGO({hops})", f"EGO+({hops})"):
-        if policy_named(name) == policy:
-            return name
-    return repr(policy)
 
 
 @dataclass(frozen=True)

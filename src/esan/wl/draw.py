@@ -15,7 +15,7 @@ from esan.graphs.things import Thing
 from esan.policies import Policy
 from esan.wl.colouring import Colouring, colourings
 from esan.wl.inputs import collection
-from esan.wl.kinds import policy_for, test_named
+from esan.wl.kinds import policy_for, short_name, test_named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -179,7 +179,7 @@ class _Picture:
 
     def _title(self) -> str:
         last = self._bags or self._plain
-        name = "1-WL" if self._bags is None else f"{self._test.upper()}-WL with {self._policy!r}"
+        name = "1-WL" if self._bags is None else f"{self._test.upper()}-WL with {short_name(self._policy)}"
         end = f"parts them in round {last.parted}" if last.parted is not None else "does not part them"
         both = f"{self._titles[0]} and {self._titles[1]}"
         if self._bags is None:
@@ -200,7 +200,8 @@ class _Picture:
         mine = self._graphs.edge_graph == graph
         edges = (self._graphs.edges[:, mine] - start).t().tolist()
         numbers = self._plain.of(graph, t, None)
-        title = f"{self._titles[graph]}, 1-WL" if t == 0 else ""
+        own = "\n(colours of its own)" if self._bags else ""
+        title = f"{self._titles[graph]} under 1-WL{own}" if t == 0 else ""
         self._nodes(axis, graph, edges, [], numbers, [], title)
 
     def _subgraph(self, axis: Any, panel: _Panel, t: int) -> None:
