@@ -5,11 +5,13 @@
 Every graph of 8 nodes is made from those of 7 by one more node of least degree, and sorted out by DSS-WL with node
 marking; that leaves 12,346, which is how many there are. networkx's `weisfeiler_lehman_graph_hash` on the same graphs,
 one hash a graph, is the yardstick for 1-WL (it hashes, so it may collide; esan's classes are exact). Written are
-`wl.json` and `wl.md`. Times are the best of three after one run to warm up; large pairs run once.
+`wl.json` and `wl.md`, which also say how loaded the machine was. Times are the best of three after one run to warm up;
+pairs of graphs run once.
 """
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -143,7 +145,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the atlas and small pairs only")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "figures")
     options = parser.parse_args()
-    found = {"machine": machine(), "collections": collections(options.quick), "pairs": pairs(options.quick)}
+    on_this = machine() | {"load when started": f"{os.getloadavg()[0]:.1f}"}
+    found = {"machine": on_this, "collections": collections(options.quick), "pairs": pairs(options.quick)}
     print_table("classes of a collection", found["collections"])
     print_table("two graphs", found["pairs"])
     options.out.mkdir(parents=True, exist_ok=True)

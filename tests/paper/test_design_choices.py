@@ -147,7 +147,7 @@ def _from_networkx(graph: nx.Graph) -> Data:
 
 
 def _strongly_regular() -> list[Data]:
-    """Strongly regular graphs of 14 sets of parameters, two of one set among them."""
+    """Strongly regular graphs of 13 sets of parameters, two graphs of one of them."""
     triangular = [nx.line_graph(nx.complete_graph(n)) for n in (5, 6, 7)]
     others = [
         nx.petersen_graph(),
