@@ -112,7 +112,7 @@ def _line(
         "policy": policy,
         "classes": found,
         "seconds": round(seconds, 3),
-        "times faster": "" if ratio is None else f"{ratio:.0f}",
+        "× networkx": "" if ratio is None else f"{ratio:.0f}",
     }
 
 

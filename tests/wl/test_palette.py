@@ -79,3 +79,11 @@ def test_both_ways_of_ranking_agree() -> None:
 def test_a_certificate_must_be_recorded() -> None:
     with pytest.raises(ValueError, match="recording=True"):
         _ = Palette().certificate
+
+
+def test_a_certificate_tells_a_colour_from_its_repetition() -> None:
+    """{{0, 0}} and {{1}} are packed into the same key; only the record of the packing tells them apart."""
+    twice, once = Palette(recording=True), Palette(recording=True)
+    twice.multiset(np.array([0, 0]), Colours(np.array([0, 0]), 2), 1)
+    once.multiset(np.array([0]), Colours(np.array([1]), 2), 1)
+    assert twice.certificate != once.certificate
