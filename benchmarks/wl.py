@@ -66,7 +66,10 @@ def graphs_of_8() -> Graphs:
     large[:, :7, :7] = small[which]
     large[:, 7, :7] = large[:, :7, 7] = joined[mask]
     candidates = read([Data(edge_index=one.nonzero().t(), num_nodes=8) for one in large])
-    return candidates.take(_first_of_each(wl.classes(candidates, "dss", "NM")))
+    found = candidates.take(_first_of_each(wl.classes(candidates, "dss", "NM")))
+    if len(found) != GRAPHS_OF_8:
+        raise RuntimeError(f"Expected {GRAPHS_OF_8} graphs of 8 nodes (got {len(found)}): a test or a policy is broken.")
+    return found
 
 
 def _first_of_each(found: Tensor) -> Tensor:
