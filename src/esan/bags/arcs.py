@@ -5,10 +5,9 @@ from functools import cached_property
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from esan import ragged
+from esan.bags.sums import Grouping, add_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,99 +31,94 @@ class Arcs:
         """How many arcs end at each row, `[num_rows]`."""
         return torch.bincount(self.edge_index[1], minlength=self.num_rows)
 
-    def sum_rows(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
-        r""":math:`y_v = \sum_{u \to v} w_{uv}\, x_u`.
+    def sum_rows(self, x: Tensor, own: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
+        r""":math:`y_v = o\, x_v + \sum_{u \to v} w_{uv}\, x_u`.
 
         Args:
             x: `[num_rows, d]`.
+            own: o, a tensor of one number; None leaves the term out.
             weight: a constant factor an arc (no gradient flows to it), in place of the arcs' own.
         """
-        weight = self._factor(x, weight)
-        return _SumRows.apply(x, self, weight) if self.arc.numel() else torch.zeros_like(x) + 0 * x
+        return _SumRows.apply(x, own, self, self._factor(x, weight))
 
-    def sum_messages(self, x: Tensor, e: Tensor, weight: Tensor | None = None) -> Tensor:
-        r""":math:`y_v = \sum_{u \to v} w_{uv}\, \mathrm{ReLU}(x_u + e_{uv})`.
+    def sum_messages(self, x: Tensor, e: Tensor, own: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
+        r""":math:`y_v = o\, x_v + \sum_{u \to v} w_{uv}\, \mathrm{ReLU}(x_u + e_{uv})`.
 
         Args:
             x: `[num_rows, d]`.
             e: a line an arc of the graph, `[A, d]`.
+            own: as in `sum_rows`.
             weight: as in `sum_rows`.
         """
-        weight = self._factor(x, weight)
-        return _SumMessages.apply(x, e, self, weight) if self.arc.numel() else torch.zeros_like(x) + 0 * (x + e.sum(0))
+        return _SumMessages.apply(x, e, own, self, self._factor(x, weight))
 
     def _factor(self, x: Tensor, weight: Tensor | None) -> Tensor | None:
         weight = self.weight if weight is None else weight
         return None if weight is None else weight.detach().to(x.dtype)
 
     @cached_property
-    def _into(self) -> "_Terms":
-        return _Terms.sorted_by(self.edge_index[1], self.degree)
+    def _into(self) -> Grouping:
+        """The arcs by the row that they end at."""
+        return Grouping(self.edge_index[1], self.num_rows, ordered=True)
 
     @cached_property
-    def _out_of(self) -> "_Terms":
-        return _Terms.of(self.edge_index[0], self.num_rows)
+    def _out_of(self) -> Grouping:
+        """The arcs by the row that they come from."""
+        return Grouping(self.edge_index[0], self.num_rows)
 
     @cached_property
-    def _copies(self) -> dict[int, "_Terms"]:
+    def _copies(self) -> dict[int, Grouping]:
         return {}
 
-    def _copies_of(self, graph_arcs: int) -> "_Terms":
+    def _copies_of(self, graph_arcs: int) -> Grouping:
+        """The arcs by the arc of the graph that they are copies of."""
         if graph_arcs not in self._copies:
-            self._copies[graph_arcs] = _Terms.of(self.arc, graph_arcs)
+            self._copies[graph_arcs] = Grouping(self.arc, graph_arcs)
         return self._copies[graph_arcs]
 
 
-@dataclass(frozen=True, eq=False)
-class _Terms:
-    """Which arcs each result of a sum is made of: `order` lists them result by result, from `first` on."""
-
-    order: Tensor
-    first: Tensor
-
-    @staticmethod
-    def of(owner: Tensor, results: int) -> "_Terms":
-        return _Terms(torch.argsort(owner, stable=True), ragged.starts(torch.bincount(owner, minlength=results)))
-
-    @staticmethod
-    def sorted_by(owner: Tensor, counts: Tensor) -> "_Terms":
-        return _Terms(torch.arange(owner.numel(), device=owner.device), ragged.starts(counts))
+def _with_own(total: Tensor, x: Tensor, own: Tensor | None) -> Tensor:
+    return total if own is None else total.addcmul_(x, own)
 
 
-def _add_up(lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None = None) -> Tensor:
-    # `embedding_bag` reads each line once and writes only the sums; index_add would first write every term out.
-    return F.embedding_bag(which, lines.contiguous(), first, mode="sum", per_sample_weights=weight)
+def _grad_own(grad: Tensor, x: Tensor, own: Tensor | None) -> Tensor | None:
+    return None if own is None else (grad * x).sum().reshape(own.shape)
 
 
 class _SumRows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, arcs: Arcs, weight: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, own: Tensor | None, arcs: Arcs, weight: Tensor | None) -> Tensor:
+        # Only the factor's gradient needs x again.
+        ctx.save_for_backward(own, x if ctx.needs_input_grad[1] else None)
         ctx.arcs, ctx.weight = arcs, weight
-        return _add_up(x, arcs.edge_index[0], arcs._into.first, weight)
+        return _with_own(add_up(x, arcs.edge_index[0], arcs._into.first, weight), x, own)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        terms = ctx.arcs._out_of
-        weight = None if ctx.weight is None else ctx.weight[terms.order]
-        return _add_up(grad, ctx.arcs.edge_index[1][terms.order], terms.first, weight), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        own, x = ctx.saved_tensors
+        group = ctx.arcs._out_of
+        weight = None if ctx.weight is None else ctx.weight[group.order]
+        grad_x = _with_own(add_up(grad, ctx.arcs.edge_index[1][group.order], group.first, weight), grad, own)
+        return grad_x, None if x is None else _grad_own(grad, x, own), None, None
 
 
 class _SumMessages(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, e: Tensor, arcs: Arcs, weight: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, e: Tensor, own: Tensor | None, arcs: Arcs, weight: Tensor | None) -> Tensor:
         messages = x.index_select(0, arcs.edge_index[0]).add_(e.index_select(0, arcs.arc)).relu_()
-        ctx.save_for_backward(messages)
+        ctx.save_for_backward(messages, own, x if ctx.needs_input_grad[2] else None)
         ctx.arcs, ctx.weight, ctx.graph_arcs = arcs, weight, e.size(0)
-        return _add_up(messages, arcs._into.order, arcs._into.first, weight)
+        return _with_own(add_up(messages, arcs._into.order, arcs._into.first, weight), x, own)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        (messages,) = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        messages, own, x = ctx.saved_tensors
         arcs = ctx.arcs
         spread = grad.index_select(0, arcs.edge_index[1])
         if ctx.weight is not None:
             spread.mul_(ctx.weight[:, None])
-        spread = torch.ops.aten.threshold_backward(spread, messages, 0)
+        torch.ops.aten.threshold_backward.grad_input(spread, messages, 0, grad_input=spread)
         out_of, copies = arcs._out_of, arcs._copies_of(ctx.graph_arcs)
-        grad_x = _add_up(spread, out_of.order, out_of.first)
-        return grad_x, _add_up(spread, copies.order, copies.first), None, None
+        grad_x = _with_own(add_up(spread, out_of.order, out_of.first), grad, own)
+        grad_e = add_up(spread, copies.order, copies.first)
+        return grad_x, grad_e, None if x is None else _grad_own(grad, x, own), None, None

@@ -9,7 +9,7 @@ from torch import Tensor
 from esan import ragged
 from esan.bags.arcs import Arcs
 from esan.bags.rows import Rows
-from esan.bags.sums import scatter_max, scatter_sum, segment_sum
+from esan.bags.sums import Grouping
 from esan.graphs import Graphs
 from esan.policies import Selection
 
@@ -75,36 +75,47 @@ class Stage:
             return h
         return torch.cat([h, h.index_select(0, self.node[h.size(0) :])])
 
+    @cached_property
+    def _by_node(self) -> Grouping:
+        """All rows by their node."""
+        return Grouping(self.node, self._graphs.node_graph.numel())
+
+    @cached_property
+    def _by_subgraph(self) -> Grouping:
+        """The stored pairs by their subgraph."""
+        return Grouping(self._subgraph, self._selection.total, ordered=not self._background)
+
+    @cached_property
+    def _by_graph(self) -> Grouping:
+        """The nodes by their graph."""
+        return Grouping(self._graphs.node_graph, len(self._graphs), ordered=True)
+
     def spread(self, x: Tensor) -> Tensor:
         """A line a node → a line a row."""
-        return x.index_select(0, self.node)
+        return self._by_node.spread(x)
 
     def pool_bag(self, h: Tensor, reduce: str) -> Tensor:
         r"""Rows → a line a node: :math:`\sum_s h_{v,s}`, its mean over the bag, or the maximum (literal bags)."""
-        n = self._graphs.node_graph.numel()
         if reduce == "max":
             self._needs_every_pair("the maximum over the bag")
-            return scatter_max(h, self.node, n)
-        total = scatter_sum(h[self._background :], self.node[self._background :], n)
-        if self.weight is not None:
-            total = torch.addcmul(total, h[: self._background], self.weight[: self._background, None].to(h.dtype))
-        if reduce == "sum":
-            return total
-        return total / self._selection.num_subgraphs[self._graphs.node_graph, None]
+            return self._by_node.max(h)
+        total = self._by_node.sum(h, self.weight)
+        return total if reduce == "sum" else total / self._selection.num_subgraphs[self._graphs.node_graph, None]
 
     def pool_nodes(self, h: Tensor, reduce: str) -> Tensor:
         r"""Rows → a line a subgraph: :math:`\sum_v h_{v,s}`, its mean over the nodes, or the maximum (literal bags)."""
-        subgraphs, graph = self._selection.total, self._selection.subgraph_graph
         if reduce == "max":
             self._needs_every_pair("the maximum over the nodes")
-            return scatter_max(h, self._subgraph, subgraphs)
-        stored = h[self._background :]
+            return self._by_subgraph.max(h)
+        graph = self._selection.subgraph_graph
         if self._background:
-            stored = stored - h.index_select(0, self.node[self._background :])
-        total = scatter_sum(stored, self._subgraph, subgraphs)
-        if self._background:
-            background = segment_sum(h[: self._background], self._graphs.num_nodes, self._graphs.node_graph)
-            total = total + background.index_select(0, graph)
+            background, stored = h[: self._background], h[self._background :]
+            # What the subgraph would have if nothing differed, and what differs.
+            total = self._by_graph.sum(background).index_select(0, graph)
+            difference = stored - background.index_select(0, self.node[self._background :])
+            total = total + self._by_subgraph.sum(difference)
+        else:
+            total = self._by_subgraph.sum(h)
         return total if reduce == "sum" else total / self._graphs.num_nodes[graph, None]
 
     def pool_edges(self, h: Tensor) -> Tensor:
@@ -112,8 +123,7 @@ class Stage:
         instances = self._edge_instances
         left, right = (h.index_select(0, row) for row in instances.rows)
         value = torch.cat([left + right, left * right], 1)
-        edges = self._graphs.edges.size(1)
-        total = scatter_sum(value, instances.edge, edges)
+        total = Grouping(instances.edge, self._graphs.edges.size(1), ordered=True).sum(value)
         if self._background:
             left, right = (h.index_select(0, node) for node in self._graphs.edges)
             total = total + instances.alike[:, None] * torch.cat([left + right, left * right], 1)

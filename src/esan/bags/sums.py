@@ -1,5 +1,6 @@
-"""Sums over rows, the one operation that message passing and pooling are made of, with fast exact gradients."""
+"""Sums of lines that belong together, and their spreading back: what message passing and pooling are made of."""
 
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -9,49 +10,71 @@ from torch import Tensor
 from esan import ragged
 
 
-class _GatherSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, index: Tensor, first: Tensor, owner: Tensor, weight: Tensor | None) -> Tensor:
-        ctx.save_for_backward(index, owner, weight)
-        ctx.lines = x.size(0)
-        # `embedding_bag` reads each line once and never writes the messages out; index_select + index_add do.
-        return F.embedding_bag(index, x.contiguous(), first, mode="sum", per_sample_weights=weight)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        index, owner, weight = ctx.saved_tensors
-        spread = grad.index_select(0, owner)
-        if weight is not None:
-            spread = spread * weight[:, None]
-        return grad.new_zeros(ctx.lines, grad.size(1)).index_add_(0, index, spread), None, None, None, None
+def add_up(lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Sum i is that of the lines `which[first[i]], ..., which[first[i + 1] - 1]`, each times its weight."""
+    if lines.size(0) == 0 or which.numel() == 0:
+        return lines.new_zeros(first.numel(), lines.size(1))
+    # `embedding_bag` reads each line once and writes only the sums; index_add would first write every term out.
+    return F.embedding_bag(which, lines.contiguous(), first, mode="sum", per_sample_weights=weight)
 
 
-def gather_sum(x: Tensor, index: Tensor, counts: Tensor, owner: Tensor, weight: Tensor | None = None) -> Tensor:
-    r""":math:`y_i = \sum_k w_k\, x_{\text{index}_k}` over the k whose owner is i.
+class Grouping:
+    """Which lines belong to which group.
 
     Args:
-        x: `[lines, d]`.
-        index: which line each term reads.
-        counts: how many terms each result has.
-        owner: the result of each term, sorted; `repeat_interleave(counts)`.
-        weight: a constant factor a term (no gradient flows to it).
+        owner: the group of each line.
+        size: how many groups there are.
+        ordered: whether the owners are sorted already.
     """
-    if x.size(0) == 0 or index.numel() == 0:
-        return x.new_zeros(counts.numel(), x.size(1)) + 0 * x.sum()
-    return _GatherSum.apply(x, index, ragged.starts(counts), owner, weight)
+
+    def __init__(self, owner: Tensor, size: int, ordered: bool = False) -> None:
+        self.owner, self.size, self._ordered = owner, size, ordered
+
+    @cached_property
+    def order(self) -> Tensor:
+        """The lines group by group."""
+        if self._ordered:
+            return torch.arange(self.owner.numel(), device=self.owner.device)
+        return torch.argsort(self.owner, stable=True)
+
+    @cached_property
+    def first(self) -> Tensor:
+        """Where each group begins in `order`."""
+        return ragged.starts(torch.bincount(self.owner, minlength=self.size))
+
+    def sum(self, lines: Tensor, weight: Tensor | None = None) -> Tensor:
+        """The sum of the lines of each group, each times its weight (a constant), `[size, d]`."""
+        return _Sum.apply(lines, self, None if weight is None else weight.to(lines.dtype))
+
+    def max(self, lines: Tensor) -> Tensor:
+        """The entrywise maximum of the lines of each group, 0 where a group is empty, `[size, d]`."""
+        index = self.owner[:, None].expand_as(lines)
+        return lines.new_zeros(self.size, lines.size(1)).scatter_reduce(0, index, lines, "amax", include_self=False)
+
+    def spread(self, groups: Tensor) -> Tensor:
+        """A line a group → each of its lines."""
+        return _Spread.apply(groups, self)
 
 
-def segment_sum(x: Tensor, counts: Tensor, owner: Tensor) -> Tensor:
-    """The sum of each run of `counts[i]` consecutive lines of x."""
-    return gather_sum(x, torch.arange(x.size(0), device=x.device), counts, owner)
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, lines: Tensor, grouping: Grouping, weight: Tensor | None) -> Tensor:
+        ctx.grouping, ctx.weight = grouping, weight
+        ordered = None if weight is None else weight[grouping.order]
+        return add_up(lines, grouping.order, grouping.first, ordered)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        spread = grad.index_select(0, ctx.grouping.owner)
+        return spread if ctx.weight is None else spread.mul_(ctx.weight[:, None]), None, None
 
 
-def scatter_sum(x: Tensor, owner: Tensor, size: int) -> Tensor:
-    """The sum of the lines of x with the same owner, owners in any order, `[size, d]`."""
-    return x.new_zeros(size, *x.shape[1:]).index_add(0, owner, x)
+class _Spread(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, groups: Tensor, grouping: Grouping) -> Tensor:
+        ctx.grouping = grouping
+        return groups.index_select(0, grouping.owner)
 
-
-def scatter_max(x: Tensor, owner: Tensor, size: int) -> Tensor:
-    """The entrywise maximum of the lines of x with the same owner; 0 where an owner has none, `[size, d]`."""
-    index = owner[:, None].expand_as(x)
-    return x.new_zeros(size, x.size(1)).scatter_reduce(0, index, x, "amax", include_self=False)
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return add_up(grad, ctx.grouping.order, ctx.grouping.first), None

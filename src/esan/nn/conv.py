@@ -42,7 +42,16 @@ class WeightedMLP(nn.Module):
         self.second = nn.Linear(hidden_channels, out_channels)
 
     def forward(self, x: Tensor, weight: Tensor | None) -> Tensor:
-        return self.second(F.relu(self.norm(self.first(x), weight)))
+        # In place: no norm needs its own result again.
+        return self.second(F.relu(self.norm(self.first(x), weight), inplace=True))
+
+
+def _epsilon(conv: Conv, trained: bool) -> Tensor:
+    """ε of GIN: a parameter if it is learned, else a constant; the same name in the state_dict either way."""
+    if trained:
+        return nn.Parameter(torch.zeros(1))
+    conv.register_buffer("eps", torch.zeros(1))
+    return conv.eps  # type: ignore[return-value]
 
 
 class GIN(Conv):
@@ -57,11 +66,10 @@ class GIN(Conv):
     def __init__(self, in_channels: int, out_channels: int, train_eps: bool = False) -> None:
         super().__init__()
         self.mlp = WeightedMLP(in_channels, out_channels, out_channels)
-        self.eps = nn.Parameter(torch.zeros(1)) if train_eps else None
+        self.eps = _epsilon(self, train_eps)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
-        own = x if self.eps is None else (1 + self.eps) * x
-        return self.mlp(own + arcs.sum_rows(x), weight)
+        return self.mlp(arcs.sum_rows(x, 1 + self.eps), weight)
 
 
 class GINE(Conv):
@@ -86,11 +94,10 @@ class GINE(Conv):
         super().__init__()
         self.edges = EdgeFeatures(edge_channels, in_channels)
         self.mlp = WeightedMLP(in_channels, expansion * out_channels, out_channels)
-        self.eps = nn.Parameter(torch.zeros(1)) if train_eps else None
+        self.eps = _epsilon(self, train_eps)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
-        own = x if self.eps is None else (1 + self.eps) * x
-        return self.mlp(own + arcs.sum_messages(x, self.edges(edge_attr, x)), weight)
+        return self.mlp(arcs.sum_messages(x, self.edges(edge_attr, x), 1 + self.eps), weight)
 
 
 class GraphConv(Conv):
@@ -125,7 +132,7 @@ class GCN(Conv):
         missing[target[source == target]] = 0  # a self-loop that is there already is not added again
         degree = missing.index_add(0, target, strength.to(x.dtype))
         root = degree.rsqrt().masked_fill(degree == 0, 0)
-        around = arcs.sum_rows(x, root[source] * strength * root[target])
+        around = arcs.sum_rows(x, weight=root[source] * strength * root[target])
         return around + (missing * root * root)[:, None] * x + self.bias
 
 
@@ -149,7 +156,7 @@ class BondGCN(Conv):
         degree = torch.ones(arcs.num_rows, dtype=x.dtype, device=x.device).index_add(0, target, strength.to(x.dtype))
         scale = (degree[source] * degree[target]).rsqrt() * strength
         own = F.relu(x + self.root) / degree[:, None]
-        return arcs.sum_messages(x, self.edges(edge_attr, x), scale) + own
+        return arcs.sum_messages(x, self.edges(edge_attr, x), weight=scale) + own
 
 
 class EdgeFeatures(nn.Module):

@@ -1,10 +1,19 @@
 """Norms that know how many pairs a row stands for."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+#: On a CPU rows are worked on in pieces of this many, so that what is between two steps stays in the cache.
+_PIECE = 4096
+
+
+def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    size = _PIECE if tensors[0].device.type == "cpu" else max(tensors[0].size(0), 1)
+    return zip(*(tensor.split(size) for tensor in tensors), strict=True)
 
 
 class _WeightedNorm(torch.autograd.Function):
@@ -20,13 +29,26 @@ class _WeightedNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, inverse, gamma = ctx.saved_tensors
-        centred = x - mean
-        grad_beta = grad.sum(0)
-        grad_gamma = (centred * grad).sum(0).mul_(inverse)
-        # d mean / d x_i = w_i, d var / d x_i = 2 w_i (x_i - mean), weights summing to 1; in place, since rows are many.
+        grad_beta, grad_gamma = torch.zeros_like(mean), torch.zeros_like(mean)
+        for some, g in _pieces(x, grad):
+            grad_beta += g.sum(0)
+            grad_gamma += (some - mean).mul_(g).sum(0)
+        grad_gamma *= inverse
+        # d mean / d x_i = w_i and d var / d x_i = 2 w_i (x_i - mean), with weights that sum to 1.
         scale = gamma * inverse
-        shared = centred.mul_(-scale * inverse * grad_gamma).sub_(scale * grad_beta).mul_(weight[:, None])
-        return shared.addcmul_(grad, scale), None, None, None, grad_gamma, grad_beta, None
+        through_mean, through_var = -scale * grad_beta, -scale * inverse * grad_gamma
+        grad_x = torch.empty_like(x)
+        for some, g, w, out in _pieces(x, grad, weight[:, None], grad_x):
+            torch.sub(some, mean, out=out).mul_(through_var).add_(through_mean).mul_(w).addcmul_(g, scale)
+        return grad_x, None, None, None, grad_gamma, grad_beta, None
+
+
+def _weighted_variance(x: Tensor, share: Tensor, mean: Tensor) -> Tensor:
+    # Two passes: the mean of squares less the square of the mean cancels badly in single precision.
+    var = torch.zeros_like(mean)
+    for some, w in _pieces(x, share):
+        var += w @ (some - mean).square_()
+    return var
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -52,8 +74,7 @@ class BatchNorm(nn.BatchNorm1d):
         share = share / total
         with torch.no_grad():
             mean = share @ x
-            # Two passes: the mean of squares less the square of the mean cancels badly in single precision.
-            var = share @ (x - mean).square_()
+            var = _weighted_variance(x, share, mean)
             self._track(mean, var, total)
         gamma = self.weight if self.affine else torch.ones_like(mean)
         beta = self.bias if self.affine else torch.zeros_like(mean)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from esan import ragged
 from esan.bags import Bag, Stage
-from esan.bags.sums import scatter_max, scatter_sum
+from esan.bags.sums import Grouping
 from esan.nn.encoder import Encoded
 from esan.nn.features import Channels, encoder
 
@@ -77,11 +77,9 @@ class PPGNLayer(nn.Module):
         return self.act(out) * real
 
     def _pool(self, T: Tensor, bag: Bag) -> Tensor:
-        graph, graphs = bag.selection.subgraph_graph, bag.num_graphs
-        flat = T.flatten(1)
-        if self.bag_pool == "max":
-            return scatter_max(flat, graph, graphs).reshape(graphs, *T.shape[1:])
-        total = scatter_sum(flat, graph, graphs).reshape(graphs, *T.shape[1:])
+        of_graph = Grouping(bag.selection.subgraph_graph, bag.num_graphs, ordered=True)
+        pool = of_graph.max if self.bag_pool == "max" else of_graph.sum
+        total = pool(T.flatten(1)).reshape(bag.num_graphs, *T.shape[1:])
         return total / bag.selection.num_subgraphs[:, None, None, None] if self.bag_pool == "mean" else total
 
 

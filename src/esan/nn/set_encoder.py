@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from esan.bags.sums import scatter_max, segment_sum
+from esan.bags.sums import Grouping
 from esan.policies import Selection
 
 
@@ -34,7 +34,7 @@ class SetMax(SetEncoder):
     """The entrywise maximum over the bag (PointNet)."""
 
     def forward(self, x: Tensor, selection: Selection) -> Tensor:
-        return scatter_max(x, selection.subgraph_graph, selection.num_subgraphs.numel())
+        return _of_graph(selection).max(x)
 
 
 class DeepSets(SetEncoder):
@@ -79,8 +79,11 @@ def _mlp(in_channels: int, channels: int, num_layers: int) -> nn.Sequential:
 
 
 def _mean(x: Tensor, selection: Selection) -> Tensor:
-    total = segment_sum(x, selection.num_subgraphs, selection.subgraph_graph)
-    return total / selection.num_subgraphs[:, None]
+    return _of_graph(selection).sum(x) / selection.num_subgraphs[:, None]
+
+
+def _of_graph(selection: Selection) -> Grouping:
+    return Grouping(selection.subgraph_graph, selection.num_subgraphs.numel(), ordered=True)
 
 
 #: How each name makes a set encoder of (in_channels, channels, num_layers).
