@@ -68,7 +68,7 @@ def graphs_of_8() -> Graphs:
     candidates = read([Data(edge_index=one.nonzero().t(), num_nodes=8) for one in large])
     found = candidates.take(_first_of_each(wl.classes(candidates, "dss", "NM")))
     if len(found) != GRAPHS_OF_8:
-        raise RuntimeError(f"Expected {GRAPHS_OF_8} graphs of 8 nodes (got {len(found)}): a test or a policy is broken.")
+        raise RuntimeError(f"Expected {GRAPHS_OF_8} graphs of 8 nodes (got {len(found)}): a test is broken.")
     return found
 
 

@@ -71,7 +71,7 @@ def _table(advice: wl.Advice) -> Table:
         padding=(0, 1, 0, 0),
     )
     for column in ("test", "policy"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=True)
     for column in ("classes", "confused", "split", *["lost"] * losing, "rows", "×"):
         table.add_column(column, justify="right", no_wrap=True)
     for column in ["differ", "error ≥"] * labelled:
@@ -80,7 +80,7 @@ def _table(advice: wl.Advice) -> Table:
         counts = [option.classes, option.confused, option.split, *[option.lost] * losing, option.rows]
         cells = [*(f"{count:,}" for count in counts), f"{option.rows / plain.rows:.1f}"]
         if labelled:
-            cells += [f"{option.confused_labels:,}", f"{option.error_floor:.4g}"]
+            cells += [f"{option.confused_labels:,}", f"{option.error_floor:.3f}"]
         name = "1-WL" if option.test == "1" else f"{option.test.upper()}-WL"
         table.add_row(name, Text(option.policy), *cells, style="bold green" if option is advice.best else None)
     return table
