@@ -1,6 +1,6 @@
 """How benchmarks say what they measured: the machine, a table, a date."""
 
-import datetime
+import datetime as dt
 import platform
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from rich.table import Table
 def machine() -> dict[str, str]:
     """What a figure was measured on, and when."""
     return {
-        "date": datetime.date.today().isoformat(),
+        "date": dt.date.today().isoformat(),
         "processor": _processor(),
         "threads": str(torch.get_num_threads()),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",

@@ -169,8 +169,8 @@ def _write_table(record: dict[str, Any], path: Path) -> None:
         if "failed" not in p:
             relative = p["step seconds"] / base[p["kind"], p["policy"]]
             lines.append(
-                f"| {p['kind']} | {p['policy']} | {p['bag']} | {p['mode']} | {p['n']:,} | {p['pairs']:,} | {p['rows']:,} "
-                f"| {relative:.3g} | {p['MiB']:,.0f} | {p['build seconds'] / p['step seconds']:.2f} |"
+                f"| {p['kind']} | {p['policy']} | {p['bag']} | {p['mode']} | {p['n']:,} | {p['pairs']:,} "
+                f"| {p['rows']:,} | {relative:.3g} | {p['MiB']:,.0f} | {p['build seconds'] / p['step seconds']:.2f} |"
             )
     path.write_text("\n".join(lines) + "\n")
 

@@ -5,6 +5,7 @@ vectors that say which node and which graph each copy belongs to. It shares no c
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -72,18 +73,18 @@ class BondGINE(nn.Module):
 
 
 class Yardstick(nn.Module):
-    """The paper's ZINC networks; `shares` makes it DSS-GNN."""
+    """The paper's ZINC networks: DS-GNN, which reads all layers, or with `shares` DSS-GNN, which reads the last."""
 
     def __init__(self, width: int, num_layers: int, marked: bool, shares: bool) -> None:
         super().__init__()
         self.atoms = nn.Embedding(ATOM_TYPES, width)
         widths = [width + 2 * marked] + [width] * num_layers
-        pairs = list(zip(widths[:-1], widths[1:], strict=True))
+        pairs = list(pairwise(widths))
         self.convs = nn.ModuleList(BondGINE(i, o) for i, o in pairs)
         self.norms = nn.ModuleList(nn.BatchNorm1d(o) for _, o in pairs)
         self.shared = nn.ModuleList(BondGINE(i, o) for i, o in pairs) if shares else None
         self.shared_norms = nn.ModuleList(nn.BatchNorm1d(o) for _, o in pairs) if shares else None
-        read = width * num_layers
+        read = width if shares else width * num_layers
         self.head = nn.Sequential(nn.Linear(read, 2 * read), nn.ReLU(), nn.Linear(2 * read, 1))
 
     def forward(self, union: Union) -> Tensor:
@@ -99,7 +100,8 @@ class Yardstick(nn.Module):
                 h = h + self.shared_norms[t](shared)[union.original]
             x = torch.relu(h)
             layers.append(x)
-        subgraphs = scatter(torch.cat(layers, 1), union.subgraph, reduce="mean")
+        read = layers[-1] if self.shared is not None else torch.cat(layers, 1)
+        subgraphs = scatter(read, union.subgraph, reduce="mean")
         return self.head(scatter(subgraphs, union.graph_of_subgraph, reduce="mean"))
 
     def load_from(self, model: esan.nn.SubgraphGNN) -> None:

@@ -67,7 +67,7 @@ def train(run: Run, fold: int, epochs: int, seed: int, progress: Progress, task:
     copy = torch.arange(len(run.bag)) // len(SKIPS)
     training, held_out = run.bag[copy % FOLDS != fold], run.bag[copy % FOLDS == fold]
     torch.manual_seed(seed + fold)
-    model = run.build(None, WIDTH, LAYERS, len(SKIPS), marked=run.bag.marked)
+    model = run.build(None, WIDTH, LAYERS, len(SKIPS), marked=run.bag.marked, jk="cat")
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs)
     loader = esan.Loader(training, batch_size=len(SKIPS))  # in the order of `csl`: every class once in each batch

@@ -3,6 +3,7 @@
 from esan import graphs as graphs
 from esan import nn as nn
 from esan import testing as testing
+from esan import wl as wl
 from esan.bags import Bag as Bag
 from esan.bags import Loader as Loader
 from esan.nn import ATOMS as ATOMS

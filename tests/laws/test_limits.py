@@ -86,7 +86,7 @@ def test_identity_policy_is_the_plain_gnn(readout: str, encoder: str, graphs: li
 @EVERY_POLICY
 @pytest.mark.parametrize("encoder", ["gin", "gine", "graphconv", "gcn"])
 def test_without_a_shared_branch_dss_is_ds(encoder: str, policy: esan.Policy) -> None:
-    dss: Any = strategies.model("dss", encoder, policy, norm=None).eval()
+    dss: Any = strategies.model("dss", encoder, policy, norm=None, jk="cat").eval()
     ds = strategies.model("ds", encoder, policy, norm=None, readout="mean", set_encoder="mean").eval()
     ds.load_state_dict({k: v for k, v in dss.state_dict().items() if ".shared" not in k})
     bag = esan.Bag.of([*strategies.odd_graphs()], policy, 4)

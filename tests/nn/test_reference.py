@@ -215,7 +215,7 @@ def test_output_about_nodes(policy: esan.Policy) -> None:
 @EVERY_POLICY
 def test_output_about_edges_is_in_the_users_order(policy: esan.Policy) -> None:
     """A line a column of `edge_index`: the head of the bag's mean of [h_u + h_v, h_u * h_v]."""
-    network: Any = strategies.model("dss", "gin", policy, num_layers=2, output="edge")
+    network: Any = strategies.model("dss", "gin", policy, num_layers=2, output="edge", jk="cat")
     graphs = strategies.odd_graphs()
     literal = esan.Bag.of(graphs, policy, literal=True)
     got = network.eval()(literal)

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from esan.bags.sums import Grouping, add_up
+from esan.bags.sums import Grouping, add_up, pieces
+from esan.graphs import Graphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,15 +17,26 @@ class Arcs:
 
     Attributes:
         edge_index: source and target row of each arc, as PyG has it, `[2, B]`.
-        arc: the arc of the graph that each is a copy of: the line of its edge features, `[B]`.
+        copies: which arcs here are copies of one arc of the graph; their owner is the line of their edge features.
         num_rows: how many rows there are to send from and to.
         weight: a factor a message, or None for 1.
     """
 
     edge_index: Tensor
-    arc: Tensor
+    copies: Grouping
     num_rows: int
     weight: Tensor | None = None
+
+    @staticmethod
+    def of(graphs: Graphs) -> "Arcs":
+        """The arcs of the graphs themselves, between nodes."""
+        every = torch.arange(graphs.edge_index.size(1), device=graphs.device)
+        return Arcs(graphs.edge_index, Grouping(every, every.numel(), ordered=True), graphs.node_graph.numel())
+
+    @property
+    def arc(self) -> Tensor:
+        """The arc of the graph that each is a copy of, `[B]`."""
+        return self.copies.owner
 
     @cached_property
     def degree(self) -> Tensor:
@@ -66,16 +78,6 @@ class Arcs:
         """The arcs by the row that they come from."""
         return Grouping(self.edge_index[0], self.num_rows)
 
-    @cached_property
-    def _copies(self) -> dict[int, Grouping]:
-        return {}
-
-    def _copies_of(self, graph_arcs: int) -> Grouping:
-        """The arcs by the arc of the graph that they are copies of."""
-        if graph_arcs not in self._copies:
-            self._copies[graph_arcs] = Grouping(self.arc, graph_arcs)
-        return self._copies[graph_arcs]
-
 
 def _with_own(total: Tensor, x: Tensor, own: Tensor | None) -> Tensor:
     return total if own is None else total.addcmul_(x, own)
@@ -105,20 +107,24 @@ class _SumRows(torch.autograd.Function):
 class _SumMessages(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, e: Tensor, own: Tensor | None, arcs: Arcs, weight: Tensor | None) -> Tensor:
-        messages = x.index_select(0, arcs.edge_index[0]).add_(e.index_select(0, arcs.arc)).relu_()
+        messages = x.new_empty(arcs.arc.numel(), x.size(1))
+        for out, source, arc in pieces(messages, arcs.edge_index[0], arcs.arc):
+            torch.index_select(x, 0, source, out=out).add_(e.index_select(0, arc)).relu_()
         ctx.save_for_backward(messages, own, x if ctx.needs_input_grad[2] else None)
-        ctx.arcs, ctx.weight, ctx.graph_arcs = arcs, weight, e.size(0)
+        ctx.arcs, ctx.weight = arcs, weight
         return _with_own(add_up(messages, arcs._into.order, arcs._into.first, weight), x, own)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         messages, own, x = ctx.saved_tensors
         arcs = ctx.arcs
-        spread = grad.index_select(0, arcs.edge_index[1])
+        spread = torch.empty_like(messages)
+        for out, target, message in pieces(spread, arcs.edge_index[1], messages):
+            torch.index_select(grad, 0, target, out=out)
+            torch.ops.aten.threshold_backward.grad_input(out, message, 0, grad_input=out)
         if ctx.weight is not None:
             spread.mul_(ctx.weight[:, None])
-        torch.ops.aten.threshold_backward.grad_input(spread, messages, 0, grad_input=spread)
-        out_of, copies = arcs._out_of, arcs._copies_of(ctx.graph_arcs)
+        out_of, copies = arcs._out_of, arcs.copies
         grad_x = _with_own(add_up(spread, out_of.order, out_of.first), grad, own)
         grad_e = add_up(spread, copies.order, copies.first)
         return grad_x, grad_e, None if x is None else _grad_own(grad, x, own), None, None

@@ -15,6 +15,7 @@ from esan.bags.files import load_bag, save_bag
 from esan.bags.literal import literal_copies, literal_rows
 from esan.bags.rows import Rows
 from esan.bags.stage import Stage
+from esan.bags.sums import Grouping
 from esan.graphs import Graphs, Source, read
 from esan.policies import Policy, Sampled, Selection, carried_selection
 
@@ -305,7 +306,9 @@ class Bag:
         """The rows that layer t works on; t = 0 is the input."""
         slot = self.rows.slot_of_layer(t)
         if slot not in self._stages:
-            self._stages[slot] = Stage(self.graphs, self.selection, self.rows, slot)
+            last = self.rows.last_slot
+            whole = self.stage(last) if slot < last else None
+            self._stages[slot] = Stage(self.graphs, self.selection, self.rows, slot, whole)
         return self._stages[slot]
 
     def shared_arcs(self, adjacency: str) -> Arcs:
@@ -315,13 +318,14 @@ class Bag:
         arcs of the graph, which is "max" for every policy that covers the edges.
         """
         if adjacency not in self._shared:
-            n, every = self.graphs.node_graph.numel(), self.graphs.edge_index
-            arc = torch.arange(every.size(1), device=self.device)
-            holders = self.selection.holders(self.graphs)[self.graphs.arc_edge] if adjacency != "original" else None
-            if holders is not None:
-                arc = arc[holders > 0]
-            weight = holders[arc] if holders is not None and adjacency == "sum" else None
-            self._shared[adjacency] = Arcs(every[:, arc], arc, n, weight)
+            arcs = Arcs.of(self.graphs)
+            if adjacency != "original":
+                holders = self.selection.holders(self.graphs)[self.graphs.arc_edge]
+                held = holders.nonzero().squeeze(1)
+                copies = Grouping(held, arcs.copies.size, ordered=True)
+                weight = holders[held] if adjacency == "sum" else None
+                arcs = Arcs(arcs.edge_index[:, held], copies, arcs.num_rows, weight)
+            self._shared[adjacency] = arcs
         return self._shared[adjacency]
 
     def copied_arcs(self, adjacency: str) -> Arcs:

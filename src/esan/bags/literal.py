@@ -6,6 +6,7 @@ from torch import Tensor
 from esan import ragged
 from esan.bags.arcs import Arcs
 from esan.bags.rows import Rows
+from esan.bags.sums import Grouping
 from esan.graphs import Graphs
 from esan.policies import Selection
 
@@ -61,4 +62,4 @@ def literal_copies(graphs: Graphs, selection: Selection, arcs: Arcs) -> Arcs:
     first_row = ragged.starts(nodes_of) - graphs.node_start[selection.subgraph_graph]
     edge_index = arcs.edge_index[:, copy] + torch.repeat_interleave(first_row, arcs_of)
     weight = None if arcs.weight is None else arcs.weight[copy]
-    return Arcs(edge_index, arcs.arc[copy], int(nodes_of.sum()), weight)
+    return Arcs(edge_index, Grouping(arcs.arc[copy], arcs.copies.size), int(nodes_of.sum()), weight)

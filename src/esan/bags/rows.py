@@ -56,6 +56,11 @@ class Rows(TensorRecord):
         return self.row_ends.index(self.row_ends[min(t + 1, len(self.row_ends) - 1)])
 
     @property
+    def last_slot(self) -> int:
+        """The last slot that adds rows."""
+        return self.row_ends.index(self.row_ends[-1])
+
+    @property
     def background(self) -> int:
         """How many background rows there are: one a node in a compact bag, none in a literal one."""
         return self.row_ends[0]

@@ -25,9 +25,13 @@ class Stage:
         selection: the selection of the bag.
         rows: the rows of the bag.
         slot: the last slot of the rows that the layer needs.
+        whole: the stage of all rows, which this one is a prefix of; None if it is that stage.
     """
 
-    def __init__(self, graphs: Graphs, selection: Selection, rows: Rows, slot: int) -> None:
+    def __init__(
+        self, graphs: Graphs, selection: Selection, rows: Rows, slot: int, whole: "Stage | None" = None
+    ) -> None:
+        self._whole = whole
         self._graphs, self._selection, self._rows = graphs, selection, rows
         self.num_rows = rows.row_ends[slot]
         self._num_arcs = rows.arc_ends[slot]
@@ -67,7 +71,14 @@ class Stage:
         if self._background and self.num_rows < self._rows.row_ends[-1]:
             # A pair that is not of this stage still equals its background.
             source = torch.where(source < self.num_rows, source, self._graphs.edge_index[0, arc])
-        return Arcs(torch.stack([source, target]), arc, self.num_rows)
+        return Arcs(torch.stack([source, target]), self._copies, self.num_rows)
+
+    @cached_property
+    def _copies(self) -> Grouping:
+        """The arcs by the arc of the graph that they are copies of."""
+        if self._whole is not None:
+            return self._whole._copies.prefix(self._num_arcs)
+        return Grouping(self._rows.arc[: self._num_arcs], self._graphs.edge_index.size(1))
 
     def lift(self, h: Tensor) -> Tensor:
         """Rows of an earlier stage → rows of this one: a pair that was not stored takes its background's value."""
@@ -78,6 +89,8 @@ class Stage:
     @cached_property
     def _by_node(self) -> Grouping:
         """All rows by their node."""
+        if self._whole is not None:
+            return self._whole._by_node.prefix(self.num_rows)
         return Grouping(self.node, self._graphs.node_graph.numel())
 
     @cached_property

@@ -1,5 +1,6 @@
 """Sums of lines that belong together, and their spreading back: what message passing and pooling are made of."""
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -8,6 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from esan import ragged
+
+#: On a CPU lines are worked on in pieces of this many, so that what is between two steps stays in the cache.
+_PIECE = 4096
+
+
+def pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The same lines of all tensors, some at a time; all at once on a GPU."""
+    size = _PIECE if tensors[0].device.type == "cpu" else max(tensors[0].size(0), 1)
+    return zip(*(tensor.split(size) for tensor in tensors), strict=True)
 
 
 def add_up(lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -41,6 +51,15 @@ class Grouping:
     def first(self) -> Tensor:
         """Where each group begins in `order`."""
         return ragged.starts(torch.bincount(self.owner, minlength=self.size))
+
+    def prefix(self, lines: int) -> "Grouping":
+        """The groups of the first `lines` lines alone; nothing is sorted anew."""
+        if lines == self.owner.numel():
+            return self
+        part = Grouping(self.owner[:lines], self.size, self._ordered)
+        if not self._ordered:
+            part.__dict__["order"] = self.order[self.order < lines]
+        return part
 
     def sum(self, lines: Tensor, weight: Tensor | None = None) -> Tensor:
         """The sum of the lines of each group, each times its weight (a constant), `[size, d]`."""

@@ -1,54 +1,44 @@
 """Norms that know how many pairs a row stands for."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-#: On a CPU rows are worked on in pieces of this many, so that what is between two steps stays in the cache.
-_PIECE = 4096
-
-
-def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    size = _PIECE if tensors[0].device.type == "cpu" else max(tensors[0].size(0), 1)
-    return zip(*(tensor.split(size) for tensor in tensors), strict=True)
+from esan.bags.sums import pieces
 
 
 class _WeightedNorm(torch.autograd.Function):
-    """Normalise by the weighted mean and variance of the lines; the gradient of both in closed form."""
+    """Scale and shift lines that are centred already; the gradient reaches through their mean and variance."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, mean: Tensor, var: Tensor, gamma: Tensor, beta: Tensor, eps: float
+        ctx: Any,
+        x: Tensor,  # noqa: ARG004 (where the gradient goes)
+        centred: Tensor,
+        weight: Tensor,
+        inverse: Tensor,
+        gamma: Tensor,
+        beta: Tensor,
     ) -> Tensor:
-        ctx.save_for_backward(x, weight, mean, torch.rsqrt(var + eps), gamma)
-        return F.batch_norm(x, mean, var, gamma, beta, training=False, eps=eps)
+        ctx.save_for_backward(centred, weight, inverse, gamma)
+        return torch.addcmul(beta, centred, gamma * inverse)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, mean, inverse, gamma = ctx.saved_tensors
-        grad_beta, grad_gamma = torch.zeros_like(mean), torch.zeros_like(mean)
-        for some, g in _pieces(x, grad):
+        centred, weight, inverse, gamma = ctx.saved_tensors
+        grad_beta, grad_gamma = torch.zeros_like(inverse), torch.zeros_like(inverse)
+        for some, g in pieces(centred, grad):
             grad_beta += g.sum(0)
-            grad_gamma += (some - mean).mul_(g).sum(0)
+            grad_gamma += (some * g).sum(0)
         grad_gamma *= inverse
         # d mean / d x_i = w_i and d var / d x_i = 2 w_i (x_i - mean), with weights that sum to 1.
         scale = gamma * inverse
         through_mean, through_var = -scale * grad_beta, -scale * inverse * grad_gamma
-        grad_x = torch.empty_like(x)
-        for some, g, w, out in _pieces(x, grad, weight[:, None], grad_x):
-            torch.sub(some, mean, out=out).mul_(through_var).add_(through_mean).mul_(w).addcmul_(g, scale)
-        return grad_x, None, None, None, grad_gamma, grad_beta, None
-
-
-def _weighted_variance(x: Tensor, share: Tensor, mean: Tensor) -> Tensor:
-    # Two passes: the mean of squares less the square of the mean cancels badly in single precision.
-    var = torch.zeros_like(mean)
-    for some, w in _pieces(x, share):
-        var += w @ (some - mean).square_()
-    return var
+        grad_x = torch.empty_like(centred)
+        for some, g, w, out in pieces(centred, grad, weight[:, None], grad_x):
+            torch.addcmul(through_mean, some, through_var, out=out).mul_(w).addcmul_(g, scale)
+        return grad_x, None, None, None, grad_gamma, grad_beta
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -74,11 +64,14 @@ class BatchNorm(nn.BatchNorm1d):
         share = share / total
         with torch.no_grad():
             mean = share @ x
-            var = _weighted_variance(x, share, mean)
+            centred = x - mean
+            # Of the centred lines: the mean of squares less the square of the mean cancels badly in single precision.
+            var = torch.stack([w @ some.square() for some, w in pieces(centred, share)]).sum(0)
             self._track(mean, var, total)
+            inverse = torch.rsqrt(var + self.eps)
         gamma = self.weight if self.affine else torch.ones_like(mean)
         beta = self.bias if self.affine else torch.zeros_like(mean)
-        return _WeightedNorm.apply(x, share, mean, var, gamma, beta, self.eps)
+        return _WeightedNorm.apply(x, centred, share, inverse, gamma, beta)
 
     def _track(self, mean: Tensor, var: Tensor, total: Tensor) -> None:
         if not self.training or self.running_mean is None or self.running_var is None:

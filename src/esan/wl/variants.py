@@ -1,7 +1,6 @@
 """The rules of 1-WL, DS-WL and DSS-WL: one colour a (node, subgraph) pair, refined by what the pair can see."""
 
 import numpy as np
-import torch
 
 from esan.bags import Arcs
 from esan.bags.literal import literal_copies, literal_rows
@@ -72,9 +71,7 @@ class ExcludingBoard(DSBoard):
 
     def __init__(self, graphs: Graphs, selection: Selection, labels: Labels) -> None:
         super().__init__(graphs, selection, labels)
-        every = torch.arange(graphs.edge_index.size(1), device=graphs.device)
-        original = Arcs(graphs.edge_index, every, graphs.node_graph.numel())
-        copies = literal_copies(graphs, selection, original)
+        copies = literal_copies(graphs, selection, Arcs.of(graphs))
         self._copy_source, self._copy_target = numpy(copies.edge_index)
         self._copy_label = labels.arc[numpy(copies.arc)]
 
