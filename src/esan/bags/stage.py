@@ -94,6 +94,13 @@ class Stage:
         return Grouping(self.node, self._graphs.node_graph.numel())
 
     @cached_property
+    def _stored_by_node(self) -> Grouping:
+        """The stored pairs by their node, which is their background row."""
+        if self._whole is not None:
+            return self._whole._stored_by_node.prefix(self._stored)
+        return Grouping(self._rows.node[: self._stored], self._background)
+
+    @cached_property
     def _by_subgraph(self) -> Grouping:
         """The stored pairs by their subgraph."""
         return Grouping(self._subgraph, self._selection.total, ordered=not self._background)
@@ -106,6 +113,10 @@ class Stage:
     def spread(self, x: Tensor) -> Tensor:
         """A line a node → a line a row."""
         return self._by_node.spread(x)
+
+    def add(self, h: Tensor, x: Tensor) -> Tensor:
+        """Rows, each with the line of its node added."""
+        return self._by_node.add_spread(h, x)
 
     def pool_bag(self, h: Tensor, reduce: str) -> Tensor:
         r"""Rows → a line a node: :math:`\sum_s h_{v,s}`, its mean over the bag, or the maximum (literal bags)."""
@@ -122,11 +133,9 @@ class Stage:
             return self._by_subgraph.max(h)
         graph = self._selection.subgraph_graph
         if self._background:
-            background, stored = h[: self._background], h[self._background :]
             # What the subgraph would have if nothing differed, and what differs.
-            total = self._by_graph.sum(background).index_select(0, graph)
-            difference = stored - background.index_select(0, self.node[self._background :])
-            total = total + self._by_subgraph.sum(difference)
+            alike = self._by_graph.sum(h[: self._background]).index_select(0, graph)
+            total = alike + self._by_subgraph.sum_of_differences(h, self._stored_by_node)
         else:
             total = self._by_subgraph.sum(h)
         return total if reduce == "sum" else total / self._graphs.num_nodes[graph, None]

@@ -74,6 +74,19 @@ class Grouping:
         """A line a group → each of its lines."""
         return _Spread.apply(groups, self)
 
+    def add_spread(self, lines: Tensor, groups: Tensor) -> Tensor:
+        """Lines, each with the line of its group added."""
+        return _AddSpread.apply(lines, groups, self)
+
+    def sum_of_differences(self, lines: Tensor, base: "Grouping") -> Tensor:
+        """The sum of (line less its base) of each group, for the lines behind the first `base.size`, `[size, d]`.
+
+        Args:
+            lines: `[base.size + len(owner), d]`; the first are the bases.
+            base: which base each of the other lines has.
+        """
+        return _SumOfDifferences.apply(lines, self, base)
+
 
 class _Sum(torch.autograd.Function):
     @staticmethod
@@ -97,3 +110,31 @@ class _Spread(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return add_up(grad, ctx.grouping.order, ctx.grouping.first), None
+
+
+class _AddSpread(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, lines: Tensor, groups: Tensor, grouping: Grouping) -> Tensor:
+        ctx.grouping = grouping
+        total = torch.empty_like(lines)
+        for some, owner, out in pieces(lines, grouping.owner, total):
+            torch.index_select(groups, 0, owner, out=out).add_(some)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        return grad, add_up(grad, ctx.grouping.order, ctx.grouping.first), None
+
+
+class _SumOfDifferences(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, lines: Tensor, grouping: Grouping, base: Grouping) -> Tensor:
+        ctx.grouping, ctx.base = grouping, base
+        order, first = grouping.order, grouping.first
+        return add_up(lines, order + base.size, first).sub_(add_up(lines, base.owner[order], first))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        grouping, base = ctx.grouping, ctx.base
+        into_bases = add_up(grad, grouping.owner[base.order], base.first).neg_()
+        return torch.cat([into_bases, grad.index_select(0, grouping.owner)]), None, None

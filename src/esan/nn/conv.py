@@ -42,8 +42,7 @@ class WeightedMLP(nn.Module):
         self.second = nn.Linear(hidden_channels, out_channels)
 
     def forward(self, x: Tensor, weight: Tensor | None) -> Tensor:
-        # In place: no norm needs its own result again.
-        return self.second(F.relu(self.norm(self.first(x), weight), inplace=True))
+        return self.second(self.norm(self.first(x), weight, relu=True))
 
 
 def _epsilon(conv: Conv, trained: bool) -> Tensor:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
+from esan.bags import Arcs, Bag, Stage
 from esan.nn.conv import Conv
 
 #: How the features of a node are pooled over the bag; "others" is the sum without the subgraph itself.
@@ -81,15 +81,14 @@ class DSSLayer(nn.Module):
     def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
         h = stage.lift(h)
         inside = self.norm(self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight)
-        return self.act(inside + self._shared(h, bag, stage))
-
-    def _shared(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-        edge_attr = bag.graphs.edge_attr
         if self.bag_pool == "others":
             others = stage.spread(stage.pool_bag(h, "sum")) - h
-            return self.shared_norm(self.shared(others, bag.copied_arcs(self.adjacency), edge_attr, None))
+            return self.act(inside + self._shared(others, bag, bag.copied_arcs(self.adjacency)))
         pooled = stage.pool_bag(h, self.bag_pool)
-        return stage.spread(self.shared_norm(self.shared(pooled, bag.shared_arcs(self.adjacency), edge_attr, None)))
+        return self.act(stage.add(inside, self._shared(pooled, bag, bag.shared_arcs(self.adjacency))))
+
+    def _shared(self, pooled: Tensor, bag: Bag, arcs: Arcs) -> Tensor:
+        return self.shared_norm(self.shared(pooled, arcs, bag.graphs.edge_attr, None))
 
     def extra_repr(self) -> str:
         return f"bag_pool={self.bag_pool!r}, adjacency={self.adjacency!r}"

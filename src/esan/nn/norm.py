@@ -9,7 +9,7 @@ from esan.bags.sums import pieces
 
 
 class _WeightedNorm(torch.autograd.Function):
-    """Scale and shift lines that are centred already; the gradient reaches through their mean and variance."""
+    """Scale and shift centred lines, with ReLU if wanted; the gradient reaches through their mean and variance."""
 
     @staticmethod
     def forward(
@@ -20,14 +20,22 @@ class _WeightedNorm(torch.autograd.Function):
         inverse: Tensor,
         gamma: Tensor,
         beta: Tensor,
+        relu: bool,
     ) -> Tensor:
-        ctx.save_for_backward(centred, weight, inverse, gamma)
-        return torch.addcmul(beta, centred, gamma * inverse)
+        y, scale = torch.empty_like(centred), gamma * inverse
+        for some, out in pieces(centred, y):
+            torch.addcmul(beta, some, scale, out=out)
+            if relu:
+                out.relu_()
+        ctx.save_for_backward(centred, weight, inverse, gamma, y if relu else None)
+        return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        centred, weight, inverse, gamma = ctx.saved_tensors
+        centred, weight, inverse, gamma, y = ctx.saved_tensors
         grad_beta, grad_gamma = torch.zeros_like(inverse), torch.zeros_like(inverse)
+        if y is not None:
+            grad = torch.ops.aten.threshold_backward(grad, y, 0)
         for some, g in pieces(centred, grad):
             grad_beta += g.sum(0)
             grad_gamma += (some * g).sum(0)
@@ -38,7 +46,7 @@ class _WeightedNorm(torch.autograd.Function):
         grad_x = torch.empty_like(centred)
         for some, g, w, out in pieces(centred, grad, weight[:, None], grad_x):
             torch.addcmul(through_mean, some, through_var, out=out).mul_(w).addcmul_(g, scale)
-        return grad_x, None, None, None, grad_gamma, grad_beta
+        return grad_x, None, None, None, grad_gamma, grad_beta, None
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -50,9 +58,12 @@ class BatchNorm(nn.BatchNorm1d):
     weights it is what `torch.nn.BatchNorm1d` gives when each row is repeated `w_r` times.
     """
 
-    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, weight: Tensor | None = None, relu: bool = False) -> Tensor:
+        """Normalise, and apply ReLU to the result if `relu` (in the same pass over the rows)."""
         if weight is None or not (self.training or self.running_mean is None):
-            return super().forward(x)
+            y = super().forward(x)
+            # In place: a norm does not need its own result again.
+            return y.relu_() if relu else y
         share = weight.to(x.dtype)
         total = share.sum()
         # One pair has two rows at most: itself, and a background that stands for none.
@@ -64,14 +75,15 @@ class BatchNorm(nn.BatchNorm1d):
         share = share / total
         with torch.no_grad():
             mean = share @ x
-            centred = x - mean
+            centred, var = torch.empty_like(x), torch.zeros_like(mean)
             # Of the centred lines: the mean of squares less the square of the mean cancels badly in single precision.
-            var = torch.stack([w @ some.square() for some, w in pieces(centred, share)]).sum(0)
+            for some, w, out in pieces(x, share, centred):
+                var += w @ torch.sub(some, mean, out=out).square()
             self._track(mean, var, total)
             inverse = torch.rsqrt(var + self.eps)
         gamma = self.weight if self.affine else torch.ones_like(mean)
         beta = self.bias if self.affine else torch.zeros_like(mean)
-        return _WeightedNorm.apply(x, centred, share, inverse, gamma, beta)
+        return _WeightedNorm.apply(x, centred, share, inverse, gamma, beta, relu)
 
     def _track(self, mean: Tensor, var: Tensor, total: Tensor) -> None:
         if not self.training or self.running_mean is None or self.running_var is None:
