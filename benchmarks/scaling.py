@@ -4,9 +4,10 @@
 
 DSS-GIN, 4 layers of width 64, forward and backward, on random 3-regular graphs, 2-D grids and molecule-like trees with
 rings. Every point runs in a process of its own, so that peak memory is its own. The largest ND, ED and marking bags run
-forward only: "mode" says so. glibc gives every large tensor back to the system at once and takes it again page by page,
-which costs more than the arithmetic; the processes run with `ENVIRONMENT`, which turns that off. Written are `scaling.json`, `scaling.md` and `scaling.png`; times are given relative to
-the smallest compact bag of the same line, slopes are log-log between the ends of the line.
+forward only: "mode" says so. glibc gives every large tensor back to the system at once and takes it again page by
+page, which costs more than the arithmetic; the processes run with `ENVIRONMENT`, which turns that off. Written are
+`scaling.json`, `scaling.md` and `scaling.png`; times are relative to the smallest compact bag of the same line, slopes
+are log-log between the ends of the line.
 """
 
 import argparse

@@ -103,6 +103,8 @@ class Stage:
     @cached_property
     def _by_subgraph(self) -> Grouping:
         """The stored pairs by their subgraph."""
+        if self._whole is not None:
+            return self._whole._by_subgraph.prefix(self._stored)
         return Grouping(self._subgraph, self._selection.total, ordered=not self._background)
 
     @cached_property
