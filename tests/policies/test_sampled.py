@@ -50,6 +50,14 @@ def test_a_biased_draw_would_be_seen() -> None:
     assert float(((counts - 400) ** 2 / 400).sum()) > 27.9
 
 
+def test_a_generator_reaches_a_sample_within() -> None:
+    """Augmented(Sampled(policy)) draws from the generator too."""
+    graphs, policy = strategies.odd_graphs(), esan.Augmented(esan.Sampled(esan.NodeDeletion(), 0.5))
+    bags = [esan.Bag.of(graphs, policy, 2, generator=torch.Generator().manual_seed(seed)) for seed in (5, 5, 6)]
+    prints = [bag.selection.fingerprint for bag in bags]
+    assert prints[0] == prints[1] != prints[2]
+
+
 @pytest.mark.parametrize("literal", [True, None])
 def test_a_generator_makes_it_repeatable(literal: bool | None) -> None:
     graphs, policy = strategies.odd_graphs(), esan.Sampled(esan.NodeDeletion(), 0.5)

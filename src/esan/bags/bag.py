@@ -17,7 +17,7 @@ from esan.bags.rows import Rows
 from esan.bags.stage import Stage
 from esan.bags.sums import Grouping
 from esan.graphs import Graphs, Source, read
-from esan.policies import Policy, Sampled, Selection, carried_selection
+from esan.policies import Policy, Sampled, Selection, carried_selection, selection_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,7 +89,7 @@ class Bag:
             return replace(whole, policy=policy, whole=whole).resample(generator)
         if selection is None:
             assert policy is not None
-            selection = policy.select(graphs)
+            selection = selection_of(policy, graphs, generator)
         return Bag._stored(graphs, selection, num_layers, literal=literal, policy=policy)
 
     @staticmethod

@@ -13,3 +13,4 @@ from esan.policies.selected import carried_selection as carried_selection
 from esan.policies.selection import Selection as Selection
 from esan.policies.wrappers import Augmented as Augmented
 from esan.policies.wrappers import Sampled as Sampled
+from esan.policies.wrappers import selection_of as selection_of

@@ -78,4 +78,7 @@ def _from_repr(text: str) -> Policy | None:
             return None
         text = argument["value"]
         values[argument["name"]] = text == "True" if text in ("True", "False") else int(text)
-    return _CLASSES[name](**values)
+    try:
+        return _CLASSES[name](**values)
+    except TypeError:
+        return None

@@ -12,6 +12,13 @@ from esan.policies.policy import Policy
 from esan.policies.selection import Selection
 
 
+def selection_of(policy: Policy, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
+    """What the policy selects; a policy that draws at random draws from the generator."""
+    if isinstance(policy, Augmented | Sampled):
+        return policy.select(graphs, generator)
+    return policy.select(graphs)
+
+
 @dataclass(frozen=True)
 class Augmented(Policy):
     r""":math:`\hat\pi`: the bag of a policy plus the graph itself as the last subgraph, with no node marked.
@@ -29,8 +36,8 @@ class Augmented(Policy):
     def random(self) -> bool:  # type: ignore[override]
         return self.policy.random
 
-    def select(self, graphs: Graphs) -> Selection:
-        inner = self.policy.select(graphs)
+    def select(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
+        inner = selection_of(self.policy, graphs, generator)
         subgraphs = inner.num_subgraphs + 1
         shift = torch.arange(len(graphs), device=graphs.device)[inner.subgraph_graph]
         subgraph = inner.entry_subgraph + shift[inner.entry_subgraph]
@@ -70,7 +77,7 @@ class Sampled(Policy):
         return self.policy.marked
 
     def select(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
-        whole = self.policy.select(graphs)
+        whole = selection_of(self.policy, graphs, generator)
         return whole.only(self.draw(whole.num_subgraphs, generator))
 
     def draw(self, num_subgraphs: Tensor, generator: torch.Generator | None = None) -> Tensor:
