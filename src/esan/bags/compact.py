@@ -1,5 +1,7 @@
 """The compact bag: the background once, and only the pairs that differ from it; exact, and linear in sparse graphs."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -20,10 +22,11 @@ def compact_rows(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
     """
     pairs = Pairs(graphs, selection)
     levels = _levels(graphs, selection, pairs, num_layers)
-    pair = torch.cat(levels)
-    node, subgraph = pairs.split(pair)
+    pair = torch.cat([level.pair for level in levels])
+    node = torch.cat([level.node for level in levels])
+    subgraph = torch.cat([level.subgraph for level in levels])
     marked = torch.zeros_like(pair, dtype=torch.bool)
-    marked[: levels[0].numel()] = True
+    marked[: len(levels[0])] = True
 
     n = graphs.node_graph.numel()
     row_of = _Lookup(pair, first_row=n)
@@ -31,7 +34,7 @@ def compact_rows(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
     source_node = graphs.edge_index[0, arc]
     source = row_of.rows(pairs.number(source_node, subgraph[ends_at - n]), otherwise=source_node)
 
-    num_rows = [graphs.num_nodes, *(_per_graph(graphs, pairs.split(level)[0]) for level in levels)]
+    num_rows = [graphs.num_nodes, *(_per_graph(graphs, level.node) for level in levels)]
     row_ends = torch.stack(num_rows).sum(1).cumsum(0)
     slot = torch.bucketize(ends_at, row_ends, right=True)
     segment = slot * len(graphs) + graphs.node_graph[node[ends_at - n]]
@@ -43,6 +46,18 @@ def compact_rows(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
         ends_at = torch.cat([graphs.edge_index[1], ends_at])
         arc = torch.cat([every_arc, arc])
     return Rows(torch.stack(num_rows), num_arcs, node, subgraph, marked, source, ends_at, arc)
+
+
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """The pairs of one level, by their number."""
+
+    pair: Tensor
+    node: Tensor
+    subgraph: Tensor
+
+    def __len__(self) -> int:
+        return self.pair.numel()
 
 
 class _Lookup:
@@ -59,30 +74,28 @@ class _Lookup:
         return torch.where(stored, self._first_row + self._place[place], otherwise)
 
 
-def _levels(graphs: Graphs, selection: Selection, pairs: Pairs, num_layers: int) -> list[Tensor]:
+def _levels(graphs: Graphs, selection: Selection, pairs: Pairs, num_layers: int) -> list[_Level]:
     """The pairs of level 0, 1, ..., `num_layers`, sorted: a breadth-first search from what the selection lists."""
     ends = graphs.edges[:, selection.entry_edge]
     changed = pairs.number(ends, selection.entry_subgraph.expand(2, -1)).reshape(-1)
-    levels = [pairs.number(selection.mark_node, selection.mark_subgraph)]
-    previous = levels[0][:0]
+    marks = pairs.number(selection.mark_node, selection.mark_subgraph)
+    levels = [_Level(marks, selection.mark_node, selection.mark_subgraph)]
     for level in range(1, num_layers + 1):
         candidates = changed if level == 1 else changed[:0]
         if selection.keeps_edges:
             candidates = torch.cat([candidates, _neighbours(graphs, pairs, levels[-1])])
         candidates = torch.unique(candidates)
         # A neighbour of a pair of level t has level t - 1 at least, so the last two levels are all there is to exclude.
-        for known in (levels[-1], previous):
-            candidates = candidates[~ragged.member(candidates, known)[0]]
-        previous = levels[-1]
-        levels.append(candidates)
+        for known in levels[-2:]:
+            candidates = candidates[~ragged.member(candidates, known.pair)[0]]
+        levels.append(_Level(candidates, *pairs.split(candidates)))
     return levels
 
 
-def _neighbours(graphs: Graphs, pairs: Pairs, pair: Tensor) -> Tensor:
-    node, subgraph = pairs.split(pair)
-    degree = graphs.degree[node]
-    arc = ragged.ranges(graphs.first_arc[node], degree)
-    return pairs.number(graphs.edge_index[0, arc], subgraph.repeat_interleave(degree))
+def _neighbours(graphs: Graphs, pairs: Pairs, level: _Level) -> Tensor:
+    degree = graphs.degree[level.node]
+    arc = ragged.ranges(graphs.first_arc[level.node], degree)
+    return pairs.number(graphs.edge_index[0, arc], level.subgraph.repeat_interleave(degree))
 
 
 def _arcs(
