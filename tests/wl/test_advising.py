@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,17 +81,36 @@ def test_dss_agrees_with_the_test_on_all_graphs() -> None:
 
 def test_too_large_a_bag_is_skipped_and_said() -> None:
     advice = wl.advise(_tiny(), policies=["ND", "ED"], most_pairs=1000)
-    assert advice.skipped == (("ED", 3 * 36 + 2 * 16 * 48 + 6),)
+    assert advice.skipped == (wl.Skipped(policy="ED", pairs=3 * 36 + 2 * 16 * 48 + 6),)
+    assert advice.to_dict()["skipped"] == ({"policy": "ED", "pairs": 1650},)
     assert len(advice.options) == 3
 
 
 @pytest.mark.parametrize(
     ("labels", "message"),
-    [([0, 1], "Expected one label a graph, 6 in all"), ([0.0, 1.0, float("nan"), 0, 0, 0], "NaN in labels")],
+    [
+        ([0, 1], "Expected one label a graph, 6 in all"),
+        ([0.0, 1.0, float("nan"), 0, 0, 0], "got nan in labels"),
+        ([0.0, 1.0, float("inf"), 0, 0, 0], "got inf in labels"),
+        (["a", "b", "a", "a", "b", "a"], r"one number a graph as labels \(got \['a', 'b'"),
+        (np.array(["a", "b", "a", "a", "b", "a"]), "one number a graph as labels"),
+        ([0, None, 0, 0, 1, 0], "one number a graph as labels"),
+    ],
 )
-def test_bad_labels(labels: list[float], message: str) -> None:
+def test_bad_labels(labels: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         wl.advise(_tiny(), labels)
+
+
+def test_truth_values_are_labels() -> None:
+    told = wl.advise(_tiny(), np.array([0, 1, 0, 0, 1, 0]) == 1, policies=[])
+    assert told.options[0].error_floor == pytest.approx(2 / 6)
+
+
+@pytest.mark.parametrize("depth", [0, -1])
+def test_a_network_has_a_layer(depth: int) -> None:
+    with pytest.raises(ValueError, match=rf"num_layers of 1 or more \(got {depth}\)"):
+        wl.advise(_tiny(), num_layers=depth)
 
 
 def test_an_advice_is_plain_json_and_a_picture(tmp_path: Path) -> None:

@@ -39,8 +39,18 @@ def test_marks_and_kept_edges() -> None:
     assert max(rings) > 2
 
 
-def test_refusals() -> None:
+def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a test that colours nodes"):
         wl.draw_refinement("path(4)", "star(3)", "2-fwl")
     with pytest.raises(ValueError, match="at most 64 nodes"):
         wl.draw_refinement(cycle(65), random_regular(2, 65, 0), "1")
+    with pytest.raises(ValueError, match=r"most, .* of 1 or more \(got 0\)"):
+        wl.draw_refinement("path(4)", "star(3)", "1", most=0)
+    advice = wl.advise([cycle(4)], policies=[])
+    for where, message in ((tmp_path, "a folder"), (tmp_path / "picture", "no ending")):
+        with pytest.raises(ValueError, match=message):
+            wl.draw_refinement("path(4)", "star(3)", "1", path=where)
+        with pytest.raises(ValueError, match=message):
+            wl.plot_advice(advice, where)
+    assert not list(tmp_path.parent.glob(f"{tmp_path.name}*.png"))
+    assert not list(tmp_path.iterdir())

@@ -13,8 +13,8 @@ from rich.text import Text
 from esan import wl
 from esan.commands.plainly import console, plainly
 from esan.graphs import load_graphs
-from esan.wl.advice import POLICIES
 from esan.wl.advice_plot import plot_advice
+from esan.wl.advising import POLICIES
 
 
 @plainly
@@ -38,8 +38,8 @@ def run(
         edge_labels=edge_labels,
     )
     console.print(_table(advice))
-    for name, pairs in advice.skipped:
-        console.print(Text(f"Skipped {name}: its bags have {pairs:,} pairs."))
+    for skipped in advice.skipped:
+        console.print(Text(f"Skipped {skipped.policy}: its bags have {skipped.pairs:,} pairs."))
     console.print(Text(advice.text), style="bold")
     out.mkdir(parents=True, exist_ok=True)
     (out / "advice.json").write_text(json.dumps(advice.to_dict(), indent=2) + "\n", encoding="utf-8")
@@ -51,7 +51,7 @@ def _numbers(path: Path) -> np.ndarray:
     if not path.is_file():
         raise FileNotFoundError(f"Expected a file of labels (got {str(path)!r}, which is not there). Check the path.")
     try:
-        return np.loadtxt(path, ndmin=1)
+        return np.loadtxt(path, ndmin=1, encoding="utf-8")
     except ValueError as error:
         raise ValueError(f"Expected a number a line in {path} ({error}). Write one label for each graph.") from None
 

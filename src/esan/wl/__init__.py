@@ -2,8 +2,9 @@
 
 from esan.wl.advice import Advice as Advice
 from esan.wl.advice import Option as Option
-from esan.wl.advice import advise as advise
+from esan.wl.advice import Skipped as Skipped
 from esan.wl.advice_plot import plot_advice as plot_advice
+from esan.wl.advising import advise as advise
 from esan.wl.colouring import Colouring as Colouring
 from esan.wl.colouring import colouring as colouring
 from esan.wl.colouring import colourings as colourings

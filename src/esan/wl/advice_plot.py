@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esan.wl.advice import Advice, Option
+from esan.wl.pictures import picture_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,9 +21,11 @@ def plot_advice(advice: Advice, path: str | Path | None = None) -> "Figure":
     """
     from matplotlib.figure import Figure
 
+    if path is not None:
+        path = picture_file(path)
     options = advice.options
     labelled = options[0].confused_labels is not None
-    left = [_left(option) for option in options]
+    left = [option.left for option in options]
     figure = Figure(figsize=(8.5, 0.42 * len(options) + 1.9), layout="constrained")
     axis = figure.subplots()
     place = range(len(options))
@@ -54,7 +57,3 @@ def plot_advice(advice: Advice, path: str | Path | None = None) -> "Figure":
 
 def _style(option: Option, advice: Advice) -> dict[str, Any]:
     return {"color": _BEST, "fontweight": "bold"} if option is advice.best else {}
-
-
-def _left(option: Option) -> int:
-    return option.confused if option.confused_labels is None else option.confused_labels

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from esan.bags.literal import literal_rows
-from esan.bags.rows import Rows
 from esan.graphs import Graphs
 from esan.graphs.things import Thing
 from esan.policies import Policy
 from esan.wl.colouring import Colouring, colourings
 from esan.wl.inputs import collection
 from esan.wl.kinds import policy_for, short_name, test_named
+from esan.wl.pictures import picture_file
+from esan.wl.tones import Tones
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 #: Chosen to differ in lightness too; nodes carry the number of their colour besides.
 _TONES = ("#c9d7e8", "#e8763a", "#3f8f5f", "#8a5bb5", "#f2c12e", "#4aa3c7", "#b03a5b", "#9aa53b", "#6b6b6b", "#e39ac0")
 
+#: More nodes than this cannot be told apart by eye.
+_MOST_NODES = 64
+#: How many colours are put in words beside a round.
 _MOST_MEANINGS = 8
 
 
@@ -56,7 +60,7 @@ def draw_refinement(
         test: "1", "ds", "dss" or "dss-excluding".
         policy: how subgraphs are selected.
         path: where the picture is saved, if anywhere.
-        most: how many different subgraphs of each graph are drawn at most.
+        most: how many different subgraphs of each graph are drawn at most, at least 1.
         titles: what the two graphs are called.
     """
     kind = test_named(test)
@@ -64,61 +68,20 @@ def draw_refinement(
         raise ValueError(
             f'Expected a test that colours nodes (got "{test}", which colours couples). Use "1", "ds" or "dss".'
         )
+    if most < 1:
+        raise ValueError(f"Expected most, the subgraphs drawn of each graph, of 1 or more (got {most}). Pass 3, say.")
+    if path is not None:
+        path = picture_file(path)
     graphs = collection([first, second])
-    if len(graphs) and int(graphs.num_nodes.max()) > 64:
+    largest = int(graphs.num_nodes.max())
+    if largest > _MOST_NODES:
         raise ValueError(
-            f"Expected graphs of at most 64 nodes in a picture (got {int(graphs.num_nodes.max())}). Draw smaller ones."
+            f"Expected graphs of at most {_MOST_NODES} nodes in a picture (got {largest}). Draw smaller ones."
         )
     chosen = policy_for(kind, policy)
-    plain = _Tones(colourings(graphs, "1"))
-    bags = _Tones(colourings(graphs, test, policy)) if kind.subgraphs else None
+    plain = Tones(colourings(graphs, "1"))
+    bags = Tones(colourings(graphs, test, policy)) if kind.subgraphs else None
     return _Picture(graphs, chosen, plain, bags, test, most, titles).draw(path)
-
-
-class _Tones:
-    """The colours of both graphs, renumbered so that a class keeps its number when others are split off it."""
-
-    def __init__(self, found: list[Colouring]) -> None:
-        self.found = found
-        self.parted: int | None = None
-        self.rounds = len(found[0].rounds)
-        self._all = [torch.cat([one.rounds[t].reshape(-1) for one in found]) for t in range(self.rounds)]
-        self._numbers = [{int(colour): place for place, colour in enumerate(self._all[0].unique())}]
-        for was, now in zip(self._all, self._all[1:], strict=False):
-            self._numbers.append(self._renumber(was, now, self._numbers[-1]))
-        for t in range(self.rounds):
-            if self.parted is None and found[0].graphs[t] != found[1].graphs[t]:
-                self.parted = t
-
-    @staticmethod
-    def _renumber(was: Tensor, now: Tensor, old: dict[int, int]) -> dict[int, int]:
-        fresh = max(old.values()) + 1
-        numbers: dict[int, int] = {}
-        for parent in was.unique().tolist():
-            children, often = now[was == parent].unique(return_counts=True)
-            # The largest part keeps the parent's number.
-            for place, child in enumerate(children[often.argsort(descending=True, stable=True)].tolist()):
-                numbers[child] = old[parent] if place == 0 else fresh
-                fresh += place > 0
-        return numbers
-
-    def meanings(self, t: int, rows: Rows) -> list[str]:
-        """What each colour of round t stands for: the colour before it and those of the neighbours."""
-        now, names, before = self._all[t], self._numbers[t], self._numbers[t - 1]
-        texts = []
-        for colour, number in sorted(names.items(), key=lambda item: item[1]):
-            cell = int((now == colour).nonzero()[0])
-            seen = sorted(before[int(c)] + 1 for c in self._all[t - 1][rows.source[rows.target == cell]])
-            own = before[int(self._all[t - 1][cell])] + 1
-            texts.append(f"{number + 1} = was {own}, saw {' '.join(map(str, seen)) or 'nothing'}")
-        return texts
-
-    def of(self, graph: int, t: int, subgraph: int | None) -> list[int]:
-        """The number of each node's colour after round t; rounds after the last are like it."""
-        t = min(t, self.rounds - 1)
-        colours = self.found[graph].rounds[t]
-        line = colours if subgraph is None else colours[subgraph]
-        return [self._numbers[t][int(colour)] for colour in line]
 
 
 class _Picture:
@@ -126,8 +89,8 @@ class _Picture:
         self,
         graphs: Graphs,
         policy: Policy,
-        plain: _Tones,
-        bags: _Tones | None,
+        plain: Tones,
+        bags: Tones | None,
         test: str,
         most: int,
         titles: tuple[str, str],
