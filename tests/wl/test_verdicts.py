@@ -141,6 +141,32 @@ def test_bad_edge_lists(edges: object) -> None:
         wl.separates(path(2), edges, "1")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"0 1\n1,2,0.5", "got '1,2,0.5' in .*edges.csv, line 2"),
+        (b"0,1,x", "got '0,1,x'"),
+        (b"0 1 2", "got '0 1 2'"),
+        (b"0", "got '0'"),
+        (b"0 -1", "got '0 -1'"),
+        (b"u v", "got 'u v'"),
+        (b"# nothing\n\n", 'at least one line "u v" .*edges.csv'),
+        ("0 1 # é".encode("latin-1"), "in UTF-8 .*edges.csv, whose byte 6"),
+    ],
+)
+def test_bad_files_of_edges(text: bytes, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "edges.csv"
+    file.write_bytes(text)
+    with pytest.raises(ValueError, match=message):
+        wl.separates(path(2), file, "1")
+
+
+def test_a_line_longer_than_the_name_of_a_file_is_graph6() -> None:
+    line = to_graph6(cycle(60))
+    assert len(line) > 255
+    assert not wl.separates(cycle(60), line, "1")
+
+
 def test_a_policy_must_be_one() -> None:
     with pytest.raises(TypeError, match="Expected a policy"):
         wl.separates(path(2), path(2), "ds", 3)  # type: ignore[arg-type]

@@ -45,12 +45,15 @@ def _from_tu(folder: Path) -> list[Data]:
     if not stems:
         raise ValueError(f"Expected a file NAME_A.txt in {folder} or its folder raw (got none). Unpack the data there.")
     stem = str(stems[0]).removesuffix("A.txt")
+    arcs = _table(stems[0])
+    if arcs.shape[1] != 2:
+        raise ValueError(f'Expected lines "u, v" (got {arcs.shape[1]} numbers a line in {stems[0]}). Unpack it anew.')
     graph = _column(stem, "graph_indicator")
     if graph is None:
         raise ValueError(f"Expected {stem}graph_indicator.txt beside {stems[0].name} (got none). Unpack all files.")
     graph = graph - 1
     node_ptr = np.append(0, np.cumsum(np.bincount(graph)))
-    source, target = np.loadtxt(stems[0], delimiter=",", dtype=np.int64, ndmin=2).T - 1
+    source, target = arcs.T - 1
     # Some sets list an edge twice, or a node as its own neighbour; simple graphs are meant.
     _, kept = np.unique(source * graph.size + target, return_index=True)
     kept = kept[source[kept] != target[kept]]
@@ -75,7 +78,21 @@ def _from_tu(folder: Path) -> list[Data]:
 
 def _column(stem: str, name: str) -> np.ndarray | None:
     path = Path(f"{stem}{name}.txt")
-    return np.loadtxt(path, delimiter=",", dtype=np.float64, ndmin=1).astype(np.int64) if path.is_file() else None
+    if not path.is_file():
+        return None
+    found = _table(path)
+    return found[:, 0] if found.shape[1] == 1 else found
+
+
+def _table(path: Path) -> np.ndarray:
+    try:
+        found = np.loadtxt(path, delimiter=",", dtype=np.float64, ndmin=2, encoding="utf-8")
+    except ValueError as error:
+        raise ValueError(f"Expected lines of integers in {path} (got other text: {error}). Unpack it anew.") from None
+    whole = found == np.round(found)
+    if not whole.all():
+        raise ValueError(f"Expected integers in {path} (got {found[~whole][0]:g}). Real labels go into y of a .npz.")
+    return found.astype(np.int64)
 
 
 def _from_arrays(path: Path) -> list[Data]:

@@ -33,7 +33,8 @@ def graph_of(thing: Thing) -> Data | nx.Graph:
     Args:
         thing: PyG data or a networkx graph (given back as they are); a name such as "rook", "csl(12,3)" or, for
             disjoint unions, "2xcycle(3)" and "cycle(3)+path(4)"; a line of graph6; the path of a graph6 file (.g6)
-            or of a list of edges with a line "u v" an edge, which holds one graph; a list of edges (u, v), each once.
+            or of a list of edges with a line "u v" or "u,v" an edge and nothing else but comments behind "#", which
+            holds one graph; a list of edges (u, v), each once.
     """
     if isinstance(thing, Data | nx.Graph):
         return thing
@@ -49,7 +50,7 @@ def _from_text(text: str) -> Data:
     if all(part is not None and part["name"] in NAMED for part in parts):
         graphs = [graph for part in parts if part is not None for graph in _named(part)]
         return graphs[0] if len(graphs) == 1 else named.disjoint_union(*graphs)
-    if Path(text).is_file():
+    if _is_file(text):
         return _from_file(Path(text))
     try:
         return from_graph6(text)
@@ -58,6 +59,13 @@ def _from_text(text: str) -> Data:
             f"Expected the name of a graph, a file or a line of graph6 (got {text!r}). Known names: "
             f"{', '.join(NAMED)}, as in csl(12,3) or 2xcycle(3). As graph6: {error}"
         ) from None
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except OSError:  # a long line of graph6 is too long for the name of a file
+        return False
 
 
 def _named(match: re.Match[str]) -> list[Data]:
@@ -82,14 +90,31 @@ def _from_file(path: Path) -> Data:
                 "esan.graphs.read_graph6."
             )
         return graphs[0]
-    rows = [line.split("#")[0].replace(",", " ").split() for line in path.read_text(encoding="utf-8").splitlines()]
+    return _from_edges(_edges_in(path))
+
+
+def _edges_in(path: Path) -> list[tuple[int, int]]:
     try:
-        edges = [tuple(int(end) for end in row[:2]) for row in rows if row]
-    except ValueError:
-        edges = [()]
-    if any(len(edge) != 2 for edge in edges):
-        raise ValueError(f'Expected lines "u v" of two node numbers (got other text in {path}). Graph6 ends in .g6.')
-    return _from_edges(edges)
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f'Expected a text file of lines "u v" in UTF-8 (got {path}, whose byte {error.start} is not). '
+            "Is it the right file? graph6 ends in .g6."
+        ) from None
+    edges = []
+    for number, line in enumerate(lines, start=1):
+        ends = line.split("#")[0].replace(",", " ").split()
+        if not ends:
+            continue
+        if len(ends) != 2 or not all(end.isdecimal() for end in ends):
+            raise ValueError(
+                f'Expected lines "u v" of two node numbers (got {line.strip()[:40]!r} in {path}, line {number}). '
+                "Labels of edges go into edge_attr of PyG data; graph6 ends in .g6."
+            )
+        edges.append((int(ends[0]), int(ends[1])))
+    if not edges:
+        raise ValueError(f'Expected at least one line "u v" (got none in {path}). Is it the right file?')
+    return edges
 
 
 def _from_edges(edges: Any) -> Data:
