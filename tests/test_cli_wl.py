@@ -1,5 +1,6 @@
 """The commands `esan wl` and `esan advise`."""
 
+import errno
 import json
 from pathlib import Path
 
@@ -49,13 +50,47 @@ def test_graph6_and_a_picture(tmp_path: Path) -> None:
         (["wl", "rook", "rook", "--policy", "ABC"], "Expected the name of a policy"),
         (["wl", "rook", "rook", "--test", "4-wl"], "Expected the name of a test"),
         (["advise", "missing.g6"], "which is not there"),
+        (["advise", "graphs.g6", "--layers", "0"], "Expected num_layers of 1 or more (got 0)"),
+        (["advise", "graphs.g6", "--labels", "latin.txt"], "Expected a number a line in latin.txt"),
+        (["advise", "graphs.g6", "--policy", "ND", "--out", "graphs.g6"], "File exists: 'graphs.g6'"),
+        (["advise", "folder.g6"], "NAME_A.txt"),
+        (["wl", "rook", "rook", "--most", "0"], "Expected --most of 1 or more (got 0)"),
+        (["wl", "rook", "rook", "--draw", "folder.g6"], "a folder"),
+        (["wl", "rook", "rook", "--test", "1", "--draw", "none/a.png"], "No such file or directory"),
+        (["wl", "rook", "latin.txt"], "in UTF-8 (got latin.txt, whose byte 2"),
+        (["wl", "rook", "latin.g6"], "latin.g6, line 1"),
+        (["wl", "rook", "weights.csv"], "got '1,2,0.5' in weights.csv, line 2"),
     ],
 )
-def test_errors_are_one_line(arguments: list[str], message: str) -> None:
+def test_errors_are_one_line(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("graphs.g6").write_text(to_graph6(cycle(6)))
+    Path("latin.txt").write_bytes("0 é".encode("latin-1"))
+    Path("latin.g6").write_bytes("Cé".encode("latin-1"))
+    Path("weights.csv").write_text("0,1\n1,2,0.5\n")
+    Path("folder.g6").mkdir()
     given = RUNNER.invoke(app, arguments)
     assert given.exit_code == 2
-    assert message in given.output
+    assert message in given.stderr
+    assert len(given.stderr.splitlines()) == 1
     assert "Traceback" not in given.output
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's own words stay in the line; raised by hand, since the superuser may read everything."""
+    file = tmp_path / "secret.g6"
+    file.write_text(to_graph6(cycle(6)))
+
+    def refuse(*_: object, **__: object) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", str(file))
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    given = RUNNER.invoke(app, ["advise", str(file)])
+    assert given.exit_code == 2
+    assert given.stderr.startswith("Expected a path that can be read or written (got Permission denied: ")
+    assert len(given.stderr.splitlines()) == 1
 
 
 def test_advise_saves_what_it_says(tmp_path: Path) -> None:

@@ -21,9 +21,19 @@ def plainly(command: Callable[P, R]) -> Callable[P, R]:
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except (ValueError, TypeError, FileNotFoundError) as error:
+        except (ValueError, TypeError, OSError) as error:
             # Text, not markup: an error may quote square brackets.
-            Console(stderr=True).print(Text(str(error)), style="red", soft_wrap=True)
+            Console(stderr=True).print(Text(_words(error)), style="red", soft_wrap=True)
             raise typer.Exit(2) from None
 
     return told
+
+
+def _words(error: Exception) -> str:
+    # An OSError of the system says neither what was expected nor what to do; one of this package does.
+    if isinstance(error, OSError) and error.errno is not None:
+        place = "" if error.filename is None else f": {str(error.filename)!r}"
+        return (
+            f"Expected a path that can be read or written (got {error.strerror}{place}). Check it and its permissions."
+        )
+    return str(error)

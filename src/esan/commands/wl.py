@@ -10,6 +10,7 @@ from rich.text import Text
 from esan import wl
 from esan.commands.plainly import console, plainly
 from esan.wl.kinds import test_named
+from esan.wl.pictures import picture_file
 
 
 @plainly
@@ -26,6 +27,10 @@ def run(
     Exit code 0 either way: an inconclusive test is an answer too.
     """
     kind = test_named(test)
+    if most < 1:
+        raise ValueError(f"Expected --most of 1 or more (got {most}). Leave it out for 3.")
+    if draw is not None:
+        picture_file(draw)
     chosen = policy or ("ED" if kind.subgraphs else None)
     verdict = wl.separates(first, second, test, chosen)
     if verdict.colours:
