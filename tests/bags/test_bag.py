@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch_geometric import transforms as T
 from torch_geometric.data import Batch
 
 import esan
@@ -79,7 +80,7 @@ def test_only_samples_are_drawn_again(bag: esan.Bag) -> None:
 
 def test_copied_arcs_need_every_pair(bag: esan.Bag) -> None:
     with pytest.raises(ValueError, match=r"Expected a literal bag \(got a compact one\)\. Call bag.to_literal"):
-        bag.copied_arcs("max")
+        bag.shared.between_rows("max")
 
 
 @pytest.mark.parametrize("pool", ["pool_bag", "pool_nodes"])
@@ -113,10 +114,56 @@ def test_adjacency_of_the_bag() -> None:
     """Entrywise maximum and sum of the adjacency matrices, for a policy that does not cover all edges."""
     path = strategies.from_edges(3, [(0, 1), (1, 2)], 0)
     bag = esan.Bag.of(path, esan.NodeDeletion(2), literal=True)
-    assert bag.shared_arcs("max").edge_index.size(1) == 0
-    assert bag.shared_arcs("original").edge_index.size(1) == 4
+    assert bag.shared.between_nodes("max").edge_index.size(1) == 0
+    assert bag.shared.between_nodes("original").edge_index.size(1) == 4
     bag = esan.Bag.of(path, esan.NodeDeletion(), literal=True)
-    counts = bag.shared_arcs("sum")
+    counts = bag.shared.between_nodes("sum")
     assert counts.weight is not None
     assert counts.weight.tolist() == [1, 1, 1, 1]
-    assert torch.equal(counts.edge_index, bag.shared_arcs("max").edge_index)
+    assert torch.equal(counts.edge_index, bag.shared.between_nodes("max").edge_index)
+
+
+@pytest.mark.parametrize("ids", [[True, False], [0.5], 1.0, "a", None, [[0, 1]]])
+def test_ids_that_cannot_be_meant(ids: Any) -> None:
+    bag = esan.Bag.of([esan.graphs.cycle(3)] * 3, esan.EdgeDeletion(), 2)
+    with pytest.raises(
+        TypeError, match=r"Expected a number, a slice, a list of numbers or 3 truth values \(got .*Number"
+    ):
+        bag[ids]
+
+
+def test_a_transform_after_the_policy_is_refused() -> None:
+    """It would renumber the edges, so that the selection meant others."""
+    data = T.AddSelfLoops()(esan.EdgeDeletion()(esan.graphs.cycle(6)))
+    with pytest.raises(ValueError, match=r"Expected the 6 edges .* \(got 12, or others\)\. Apply the policy last"):
+        esan.Bag.of(data, num_layers=2)
+
+
+def test_lists_of_data_that_carry_their_selection() -> None:
+    graphs, policy = [esan.graphs.cycle(5), esan.graphs.path(4)], esan.EgoNets(1, marked=True)
+    carried = esan.Bag.of([policy(graph) for graph in graphs], num_layers=2)
+    assert carried.rows.fingerprint == esan.Bag.of(graphs, policy, 2).rows.fingerprint
+
+
+def test_a_model_does_not_store_the_whole_of_a_sample() -> None:
+    bag = esan.Bag.of(esan.graphs.cycle(12), esan.Sampled(esan.EdgeDeletion(), 0.25), 2)
+    model = esan.ds_gnn(None, 4, 2, 1, readout="max")
+    with pytest.warns(UserWarning, match="The literal bag is used") as said:
+        fitting = model._fitting(bag)
+    assert fitting.whole is None
+    assert fitting.num_rows == 12 * 3
+    assert len(said) == 1
+
+
+def test_the_warning_points_at_the_caller() -> None:
+    model = esan.ds_gnn(None, 4, 2, 1, readout="max")
+    with pytest.warns(UserWarning, match="The literal bag is used") as said:
+        model(esan.Bag.of(esan.graphs.cycle(5), esan.EdgeDeletion(), 2))
+    assert said[0].filename == __file__
+
+
+@pytest.mark.parametrize("call", ["pool_bag", "pool_nodes"])
+def test_unknown_reductions(call: str) -> None:
+    stage = esan.Bag.of(esan.graphs.cycle(5), esan.EdgeDeletion(), 2).stage(1)
+    with pytest.raises(ValueError, match=r"Expected one of sum, mean, max \(got 'median'\)"):
+        getattr(stage, call)(torch.zeros(stage.num_rows, 1), "median")

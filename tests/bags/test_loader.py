@@ -1,6 +1,7 @@
 """`Loader`: every graph once an epoch, in a fresh order, with a fresh sample."""
 
 from itertools import chain
+from pathlib import Path
 
 import pytest
 import torch
@@ -100,3 +101,24 @@ def test_a_random_policy_of_ones_own_is_redrawn() -> None:
     bag = _bag(esan.Augmented(esan.Sampled(esan.NodeDeletion(), 0.5)))
     loader = esan.Loader(bag, batch_size=10)
     assert _drawn(loader) != _drawn(loader)
+
+
+class OwnDeletion(esan.NodeDeletion):
+    """A policy whose name esan cannot read back."""
+
+
+def test_samples_of_an_own_policy_after_loading(tmp_path: Path) -> None:
+    """A bag that is read with its policy draws afresh; one that is read without says what is missing."""
+    policy = esan.Sampled(OwnDeletion(), 0.5)
+    esan.Bag.of(esan.graphs.cycle(20), policy, 2).save(tmp_path / "bag.npz")
+    loader = esan.Loader(esan.Bag.load(tmp_path / "bag.npz", policy=policy))
+    prints = {next(iter(loader)).selection.fingerprint for _ in range(4)}
+    assert len(prints) > 1
+    assert next(iter(loader)).policy == policy
+    with pytest.raises(ValueError, match=r"Expected the policy of a sampled bag .*Bag\.load\(path, policy="):
+        esan.Loader(esan.Bag.load(tmp_path / "bag.npz"))
+
+
+def test_only_bags_are_loaded() -> None:
+    with pytest.raises(TypeError, match=r"Expected a Bag \(got list\)"):
+        esan.Loader([esan.graphs.cycle(3)])  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import strategies
 @pytest.mark.parametrize("fraction", [0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0])
 def test_size_for_many_bags(fraction: float) -> None:
     sizes = torch.arange(1, 200)
-    kept = esan.Sampled(esan.EdgeDeletion(), fraction).draw(sizes)
+    kept = esan.Sampled(esan.EdgeDeletion(), fraction).sample(sizes)
     got = torch.bincount(torch.repeat_interleave(sizes)[kept], minlength=sizes.numel())
     # In exact arithmetic: 0.7 * 10 is 7, whatever floating point makes of it.
     numerator = round(fraction * 100)
@@ -32,7 +32,7 @@ def test_uniform() -> None:
     """Every subset of 2 among 5 is as likely: chi-squared over the 10 subsets, fixed seed."""
     generator = torch.Generator().manual_seed(0)
     draws = 4000
-    kept = esan.Sampled(esan.Whole(), 0.4).draw(torch.full((draws,), 5), generator).reshape(draws, 5)
+    kept = esan.Sampled(esan.Whole(), 0.4).sample(torch.full((draws,), 5), generator).reshape(draws, 5)
     subset = (kept * 2 ** torch.arange(5)).sum(1)
     counts = torch.unique(subset, return_counts=True)[1].double()
     assert counts.numel() == math.comb(5, 2)

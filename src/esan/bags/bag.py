@@ -1,23 +1,25 @@
 """`Bag`: graphs and their subgraphs, stored as weighted rows; the one thing that models take."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data, Dataset
 
-from esan.bags.arcs import Arcs
 from esan.bags.compact import compact_rows
 from esan.bags.files import load_bag, save_bag
-from esan.bags.literal import literal_copies, literal_rows
+from esan.bags.ids import Ids, graph_ids
+from esan.bags.literal import literal_rows
 from esan.bags.rows import Rows
+from esan.bags.shared import SharedArcs
 from esan.bags.stage import Stage
-from esan.bags.sums import Grouping
+from esan.bags.subgraph import Subgraph
 from esan.graphs import Graphs, Source, read
-from esan.policies import Policy, Sampled, Selection, carried_selection, selection_of
+from esan.policies import Policy, Sampled, SelectedData, Selection, carried_selection, check_carried
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,8 +54,6 @@ class Bag:
     strict: bool = False
     whole: "Bag | None" = None
     _stages: dict[int, Stage] = field(default_factory=dict, init=False)
-    _shared: dict[str, Arcs] = field(default_factory=dict, init=False)
-    _copied: dict[str, Arcs] = field(default_factory=dict, init=False)
 
     @staticmethod
     def of(
@@ -74,23 +74,16 @@ class Bag:
                 cannot use it fails; None (default) for the compact one, with that model falling back to the literal.
             generator: draws the sample of a `Sampled` policy.
         """
-        selection = None
         if policy is None:
-            selection = carried_selection(source) if isinstance(source, Data) else None
-            if selection is None:
-                raise ValueError(
-                    "Expected a policy (got None, and the data carry no selection). Pass one, e.g. esan.EdgeDeletion()."
-                )
-        elif not isinstance(policy, Policy):
+            graphs, selection = _carried(source)
+            return Bag._stored(graphs, selection, num_layers, literal=literal, policy=None)
+        if not isinstance(policy, Policy):
             raise TypeError(f"Expected a policy (got {policy!r}). Pass an object, e.g. esan.EgoNets(hops=2).")
         graphs = read(source)
         if isinstance(policy, Sampled):
             whole = Bag.of(graphs, policy.policy, num_layers, literal=literal, generator=generator)
             return replace(whole, policy=policy, whole=whole).resample(generator)
-        if selection is None:
-            assert policy is not None
-            selection = selection_of(policy, graphs, generator)
-        return Bag._stored(graphs, selection, num_layers, literal=literal, policy=policy)
+        return Bag._stored(graphs, policy.drawn(graphs, generator), num_layers, literal=literal, policy=policy)
 
     @staticmethod
     def _stored(
@@ -118,6 +111,11 @@ class Bag:
         return self.num_layers is None
 
     @property
+    def asked(self) -> bool | None:
+        """The `literal` that `Bag.of` was called with, to build another bag stored alike."""
+        return True if self.literal else False if self.strict else None
+
+    @property
     def marked(self) -> bool:
         """Whether nodes carry identifying marks; a model for this bag needs the same."""
         return self.selection.marked
@@ -131,6 +129,10 @@ class Bag:
         return self.graphs.x
 
     @property
+    def edge_attr(self) -> Tensor | None:
+        return self.graphs.edge_attr
+
+    @property
     def y(self) -> Tensor | None:
         return self.graphs.y
 
@@ -139,12 +141,16 @@ class Bag:
         return len(self.graphs)
 
     @property
+    def num_nodes(self) -> int:
+        return self.graphs.node_graph.numel()
+
+    @property
     def num_subgraphs(self) -> int:
         return self.selection.total
 
     @property
     def num_pairs(self) -> int:
-        return int((self.graphs.num_nodes * self.selection.num_subgraphs).sum())
+        return self.selection.num_pairs(self.graphs)
 
     @property
     def num_rows(self) -> int:
@@ -166,36 +172,20 @@ class Bag:
 
     # -- parts of it ---------------------------------------------------------------------------------------------
 
-    def __getitem__(self, ids: int | slice | Sequence[int] | Tensor) -> "Bag":
+    def __getitem__(self, ids: Ids) -> "Bag":
         """The bags of the graphs `ids`, in that order, as one bag."""
-        chosen = self._ids(ids)
-        return Bag(
-            self.graphs.take(chosen),
-            self.selection.take(chosen, self.graphs),
-            self.rows.take(chosen, self.graphs, self.selection),
-            self.num_layers,
-            self.policy,
-            self.strict,
-            None if self.whole is None else self.whole[chosen],
+        chosen = graph_ids(ids, len(self), self.device)
+        return replace(
+            self,
+            graphs=self.graphs.take(chosen),
+            selection=self.selection.take(chosen, self.graphs),
+            rows=self.rows.take(chosen, self.graphs, self.selection),
+            whole=None if self.whole is None else self.whole[chosen],
         )
 
     def __iter__(self) -> Iterator["Bag"]:
         """The bags of the graphs, one by one."""
         return (self[i] for i in range(len(self)))
-
-    def _ids(self, ids: int | slice | Sequence[int] | Tensor) -> Tensor:
-        if isinstance(ids, slice):
-            ids = range(*ids.indices(len(self)))
-        chosen = torch.as_tensor([ids] if isinstance(ids, int) else ids)
-        if chosen.dtype == torch.bool:
-            chosen = chosen.nonzero().reshape(-1)
-        chosen = chosen.long().reshape(-1).to(self.device)
-        if chosen.numel() == 0 or bool(((chosen < -len(self)) | (chosen >= len(self))).any()):
-            raise IndexError(
-                f"Expected numbers of graphs below {len(self)}, at least one (got {chosen.tolist()[:5]}). "
-                "len(bag) says how many graphs there are."
-            )
-        return torch.where(chosen < 0, chosen + len(self), chosen)
 
     def only(self, kept: Tensor) -> "Bag":
         """The bag of the subgraphs where `kept`, a truth value a subgraph, is true; at least one of each graph."""
@@ -212,27 +202,12 @@ class Bag:
         """A fresh sample of the subgraphs, for a bag of a `Sampled` policy."""
         if not isinstance(self.policy, Sampled) or self.whole is None:
             raise ValueError(f"Expected the bag of a Sampled policy (got {self.policy!r}). Wrap the policy in Sampled.")
-        kept = self.policy.draw(self.whole.selection.num_subgraphs, generator)
+        kept = self.policy.sample(self.whole.selection.num_subgraphs, generator)
         return replace(self.whole.only(kept), policy=self.policy, whole=self.whole)
 
     def subgraph(self, i: int) -> Data:
         """Subgraph i (numbered through all graphs) as PyG data; `mark` says which of its nodes are marked."""
-        if not 0 <= i < self.num_subgraphs:
-            raise IndexError(f"Expected the number of a subgraph below {self.num_subgraphs} (got {i}).")
-        graph = int(self.selection.subgraph_graph[i])
-        one = self.graphs.take(torch.tensor([graph], device=self.device))
-        listed = self.selection.entry_edge[self.selection.entry_subgraph == i] - self.graphs.edge_start[graph]
-        there = torch.full((one.edges.size(1),), self.selection.keeps_edges, device=self.device)
-        there[listed] = not self.selection.keeps_edges
-        arcs = there[one.arc_edge]
-        data = Data(x=one.x, edge_index=one.edge_index[:, arcs], num_nodes=int(one.num_nodes), graph=graph)
-        if one.edge_attr is not None:
-            data.edge_attr = one.edge_attr[arcs]
-        if self.marked:
-            marks = self.selection.mark_node[self.selection.mark_subgraph == i] - self.graphs.node_start[graph]
-            data.mark = torch.zeros(int(one.num_nodes), dtype=torch.bool, device=self.device)
-            data.mark[marks] = True
-        return data
+        return Subgraph.of(self.graphs, self.selection, i).data(self.graphs, marks=self.marked)
 
     def subgraphs(self) -> Iterator[Data]:
         """All subgraphs of all graphs, as PyG data."""
@@ -241,7 +216,8 @@ class Bag:
     # -- the same bag, held otherwise ----------------------------------------------------------------------------
 
     def to(self, device: torch.device | str) -> "Bag":
-        if torch.device(device) == self.device:
+        # "cuda" means the current GPU, which only a tensor there can tell.
+        if torch.empty(0, device=device).device == self.device:
             return self
         return replace(
             self,
@@ -304,6 +280,8 @@ class Bag:
 
     def stage(self, t: int) -> Stage:
         """The rows that layer t works on; t = 0 is the input."""
+        if t < 0:
+            raise ValueError(f"Expected a layer from 0 (the input) on (got {t}).")
         slot = self.rows.slot_of_layer(t)
         if slot not in self._stages:
             last = self.rows.last_slot
@@ -311,27 +289,23 @@ class Bag:
             self._stages[slot] = Stage(self.graphs, self.selection, self.rows, slot, whole)
         return self._stages[slot]
 
-    def shared_arcs(self, adjacency: str) -> Arcs:
-        r"""The arcs of :math:`\operatorname{agg}_j A_j`, between nodes.
+    @cached_property
+    def shared(self) -> SharedArcs:
+        """The adjacency of the whole bag."""
+        return SharedArcs(self.graphs, self.selection, self.literal)
 
-        "max": the arcs that some subgraph holds; "sum": the same, weighted by how many hold them; "original": all
-        arcs of the graph, which is "max" for every policy that covers the edges.
-        """
-        if adjacency not in self._shared:
-            arcs = Arcs.of(self.graphs)
-            if adjacency != "original":
-                holders = self.selection.holders(self.graphs)[self.graphs.arc_edge]
-                held = holders.nonzero().squeeze(1)
-                copies = Grouping(held, arcs.copies.size, ordered=True)
-                weight = holders[held] if adjacency == "sum" else None
-                arcs = Arcs(arcs.edge_index[:, held], copies, arcs.num_rows, weight)
-            self._shared[adjacency] = arcs
-        return self._shared[adjacency]
 
-    def copied_arcs(self, adjacency: str) -> Arcs:
-        """`shared_arcs` once more in every subgraph, between the rows of a literal bag."""
-        if not self.literal:
-            raise ValueError("Expected a literal bag (got a compact one). Call bag.to_literal() first.")
-        if adjacency not in self._copied:
-            self._copied[adjacency] = literal_copies(self.graphs, self.selection, self.shared_arcs(adjacency))
-        return self._copied[adjacency]
+def _carried(source: Source) -> tuple[Graphs, Selection]:
+    """Graphs that carry their selection, as `policy(data)` gives them."""
+    if isinstance(source, Dataset | list | tuple):
+        items = [source[i] for i in range(len(source))]
+        if items and all(isinstance(item, SelectedData) for item in items):
+            source = Batch.from_data_list(items)
+    selection = carried_selection(source) if isinstance(source, Data) else None
+    if selection is None:
+        raise ValueError(
+            "Expected a policy (got None, and the data carry no selection). Pass one, e.g. esan.EdgeDeletion()."
+        )
+    graphs = read(source)
+    check_carried(source, graphs)
+    return graphs, selection

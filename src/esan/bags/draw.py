@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from esan.bags.layout import layout
+from esan.bags.subgraph import Subgraph
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +58,8 @@ def draw_bag(bag: "Bag", graph: int, most: int, path: Path | None) -> "Figure":
     draw_panel(axes[0], place, edges, np.ones(edges.shape[1], dtype=bool), np.zeros(n, dtype=bool), "G")
     first = int(bag.selection.subgraph_start[graph])
     for i in range(shown):
-        kept, marked = _subgraph(bag, first + i, graph, edges.shape[1], n)
+        one = Subgraph.of(bag.graphs, bag.selection, first + i)
+        kept, marked = one.kept.cpu().numpy(), one.marked.cpu().numpy()
         draw_panel(axes[1 + i], place, edges, kept, marked, f"subgraph {first + i}", gone)
     for unused in axes[1 + shown :]:
         unused.set_axis_off()
@@ -125,20 +127,6 @@ def _node_points(place: NDArray[np.float64]) -> float:
 def _columns(panels: int) -> int:
     """The number of columns, six at most, that leaves the fewest places empty."""
     return panels if panels <= 6 else min((6, 5, 4), key=lambda columns: -panels % columns)
-
-
-def _subgraph(
-    bag: "Bag", subgraph: int, graph: int, num_edges: int, n: int
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which edges of its graph a subgraph keeps, and which nodes it marks."""
-    selection = bag.selection
-    kept = np.full(num_edges, selection.keeps_edges)
-    listed = selection.entry_edge[selection.entry_subgraph == subgraph] - bag.graphs.edge_start[graph]
-    kept[listed.cpu().numpy()] = not selection.keeps_edges
-    marked = np.zeros(n, dtype=bool)
-    node = selection.mark_node[selection.mark_subgraph == subgraph] - bag.graphs.node_start[graph]
-    marked[node.cpu().numpy()] = True
-    return kept, marked
 
 
 def _draw_loop(

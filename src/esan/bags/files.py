@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import torch
 
 from esan.bags.rows import Rows
 from esan.graphs import Graphs, Source, read
-from esan.policies import Policy, Selection, policy_named
+from esan.policies import Policy, Sampled, Selection, policy_named
 from esan.record import TensorRecord
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def save_bag(bag: "Bag", path: Path) -> None:
     """Written beside the target first and then put in its place, so a file is always whole."""
     header = {
         "format": _FORMAT,
-        "policy": repr(bag.policy),
+        "policy": _name(bag.policy),
         "num_layers": bag.num_layers,
         "strict": bag.strict,
         "fingerprint": bag.graphs.fingerprint,
@@ -35,11 +36,13 @@ def save_bag(bag: "Bag", path: Path) -> None:
             "selection": {"keeps_edges": bag.selection.keeps_edges, "marked": bag.selection.marked},
             "rows": {},
         },
-        "sample_of": None if bag.whole is None else repr(bag.whole.policy),
+        "sample_of": None if bag.whole is None else _name(bag.whole.policy),
     }
     arrays = _arrays(bag, "")
     if bag.whole is not None:
         arrays |= {name: a for name, a in _arrays(bag.whole, "whole/").items() if not name.startswith("whole/graphs/")}
+    if path.is_dir():
+        raise IsADirectoryError(f"Expected a file to write the bag to (got the folder {path}). Add a file name to it.")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
@@ -60,13 +63,17 @@ def load_bag(path: Path, *, source: Source | None, policy: Policy | None, num_la
     _refuse_stale(path, header, source, policy, num_layers)
     flags = header["flags"]
     records = {name: _record(name, "", flags, arrays, path) for name in _RECORDS}
-    known = _policy(header["policy"])
+    known = policy if policy is not None else _policy(header["policy"])
     bag = Bag(**records, num_layers=header["num_layers"], policy=known, strict=header["strict"])
     if header["sample_of"] is None:
         return bag
     parts = {name: _record(name, "whole/", flags, arrays, path) for name in ("selection", "rows")}
-    whole = Bag(bag.graphs, **parts, num_layers=bag.num_layers, policy=_policy(header["sample_of"]), strict=bag.strict)
-    return Bag(**records, num_layers=bag.num_layers, policy=known, strict=bag.strict, whole=whole)
+    sampled_from = known.policy if isinstance(known, Sampled) else _policy(header["sample_of"])
+    return replace(bag, whole=replace(bag, **parts, policy=sampled_from))
+
+
+def _name(policy: Policy | str | None) -> str:
+    return policy if isinstance(policy, str) else repr(policy)
 
 
 def _arrays(bag: "Bag", prefix: str) -> dict[str, np.ndarray]:
@@ -98,7 +105,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def _refuse_stale(
     path: Path, header: dict[str, Any], source: Source | None, policy: Policy | None, num_layers: int | None
 ) -> None:
-    again = "Delete it and build the bag again."
+    again = "Check the path, or build the bag again and save it there."
     if policy is not None and repr(policy) != header["policy"]:
         raise ValueError(f"Expected a bag of {policy!r} at {path} (got one of {header['policy']}). {again}")
     if num_layers is not None and header["num_layers"] is not None and header["num_layers"] < num_layers:
@@ -115,7 +122,7 @@ def _refuse_stale(
 def _not_whole(path: Path, error: Exception) -> str:
     return (
         f"Expected a whole bag file at {path} (got one that is cut short or not of esan: {error}). "
-        "Delete it and build the bag again."
+        "Check the path, or build the bag again and save it there."
     )
 
 

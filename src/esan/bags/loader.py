@@ -1,11 +1,12 @@
 """`Loader`: shuffled batches of a bag, gathered on the device where it lives, with no Python loop over graphs."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
 from esan.bags.bag import Bag
-from esan.policies import Sampled
+from esan.policies import Policy, Sampled
 
 
 class Loader:
@@ -29,6 +30,15 @@ class Loader:
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"Expected a batch_size of at least 1 (got {batch_size}).")
+        if not isinstance(bag, Bag):
+            raise TypeError(
+                f"Expected a Bag (got {type(bag).__name__}). Make one with Bag.of(graphs, policy, num_layers)."
+            )
+        if bag.whole is not None and isinstance(bag.policy, str):
+            raise ValueError(
+                f"Expected the policy of a sampled bag (got only its name, {bag.policy}). Read it with "
+                "Bag.load(path, policy=...), so that samples can be drawn."
+            )
         self.bag, self.batch_size, self.shuffle = bag, batch_size, shuffle
         self.drop_last, self.generator = drop_last, generator
 
@@ -50,9 +60,9 @@ class Loader:
         policy, whole = self.bag.policy, self.bag.whole
         if isinstance(policy, Sampled) and whole is not None:
             batch = whole[ids]
-            return batch.only(policy.draw(batch.selection.num_subgraphs, self.generator))
-        if not isinstance(policy, str | None) and policy.random:
-            graphs, bag = self.bag.graphs.take(ids), self.bag
-            literal = bag.literal or (False if bag.strict else None)
-            return Bag.of(graphs, policy, bag.num_layers, literal=literal, generator=self.generator)
+            kept = policy.sample(batch.selection.num_subgraphs, self.generator)
+            return replace(batch.only(kept), policy=policy)
+        if isinstance(policy, Policy) and policy.random:
+            graphs, num_layers = self.bag.graphs.take(ids), self.bag.num_layers
+            return Bag.of(graphs, policy, num_layers, literal=self.bag.asked, generator=self.generator)
         return self.bag[ids]

@@ -17,17 +17,12 @@ class Pairs:
     """
 
     def __init__(self, graphs: Graphs, selection: Selection) -> None:
-        self._graphs, self._selection = graphs, selection
         per_graph = graphs.num_nodes * selection.num_subgraphs
         graph = selection.subgraph_graph
         local = torch.arange(graph.numel(), device=graph.device) - selection.subgraph_start[graph]
         #: The number of the pair (first node of the graph, s), less that node's own number.
         self._shift = ragged.starts(per_graph)[graph] + local * graphs.num_nodes[graph] - graphs.node_start[graph]
         self._first = self._shift + graphs.node_start[graph]
-
-    @staticmethod
-    def count(graphs: Graphs, selection: Selection) -> int:
-        return int((graphs.num_nodes * selection.num_subgraphs).sum())
 
     def number(self, node: Tensor, subgraph: Tensor) -> Tensor:
         return self._shift[subgraph] + node

@@ -13,6 +13,9 @@ from esan.bags.sums import Grouping
 from esan.graphs import Graphs
 from esan.policies import Selection
 
+#: How lines are pooled.
+REDUCTIONS = ("sum", "mean", "max")
+
 
 class Stage:
     """The rows that layer t of a network computes, an ordinary graph to any convolution.
@@ -122,6 +125,7 @@ class Stage:
 
     def pool_bag(self, h: Tensor, reduce: str) -> Tensor:
         r"""Rows → a line a node: :math:`\sum_s h_{v,s}`, its mean over the bag, or the maximum (literal bags)."""
+        _check_reduce(reduce)
         if reduce == "max":
             self._needs_every_pair("the maximum over the bag")
             return self._by_node.max(h)
@@ -130,6 +134,7 @@ class Stage:
 
     def pool_nodes(self, h: Tensor, reduce: str) -> Tensor:
         r"""Rows → a line a subgraph: :math:`\sum_v h_{v,s}`, its mean over the nodes, or the maximum (literal bags)."""
+        _check_reduce(reduce)
         if reduce == "max":
             self._needs_every_pair("the maximum over the nodes")
             return self._by_subgraph.max(h)
@@ -173,6 +178,11 @@ class Stage:
     def _needs_every_pair(self, what: str) -> None:
         if self._background:
             raise ValueError(f"Expected a literal bag for {what} (got a compact one). Call bag.to_literal() first.")
+
+
+def _check_reduce(reduce: str) -> None:
+    if reduce not in REDUCTIONS:
+        raise ValueError(f"Expected one of {', '.join(REDUCTIONS)} (got {reduce!r}).")
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,12 @@ from typing import Any
 from torch import Tensor, nn
 from torch_geometric.nn.resolver import activation_resolver
 
+from esan.bags.shared import ADJACENCIES
+from esan.checks import real_number, whole_number
 from esan.nn.convs import ConvChoice, make_conv
 from esan.nn.encoder import Encoder
 from esan.nn.features import Channels, NodeFeatures
-from esan.nn.layer import ADJACENCIES, BAG_POOLS, DSLayer, DSSLayer
+from esan.nn.layer import BAG_POOLS, DSLayer, DSSLayer
 from esan.nn.model import JKS, OUTPUTS, READOUTS, SubgraphGNN
 from esan.nn.norm import NORMS
 from esan.nn.ppgn import PPGNBlock, PPGNEncoder, PPGNLayer
@@ -130,14 +132,20 @@ def _build(
     bag_pool: str = "mean",
     adjacency: str = "max",
 ) -> SubgraphGNN:
-    if num_layers < 1 or hidden_channels < 1 or out_channels < 1:
-        raise ValueError(
-            "Expected num_layers, hidden_channels and out_channels of at least 1 "
-            f"(got {num_layers}, {hidden_channels} and {out_channels})."
-        )
-    if not 0 <= dropout < 1:
-        raise ValueError(f"Expected a dropout in [0, 1) (got {dropout}).")
+    set_channels = hidden_channels if set_channels is None else set_channels
+    for name, number, remedy in (
+        ("hidden_channels", hidden_channels, "64 is the paper's width on most sets."),
+        ("num_layers", num_layers, "The paper has 3 to 6 layers."),
+        ("out_channels", out_channels, "Pass 1 for one target, or the number of classes."),
+        ("set_channels", set_channels, "Leave it out for hidden_channels."),
+        ("set_layers", set_layers, "Leave it out for 2, or use set_encoder='mean', which has none."),
+    ):
+        whole_number(name, number, 1, remedy)
+    if not 0 <= real_number("dropout", dropout, "Pass 0.0 for none.") < 1:
+        raise ValueError(f"Expected a dropout in [0, 1) (got {dropout}). Pass 0.0 for none.")
     jk = jk or "last"
+    # No numbers an edge and no edge features are the same thing; from here on it is None.
+    edge_channels = None if edge_channels == 0 else edge_channels
     for name, value, known in (
         ("bag_pool", bag_pool, BAG_POOLS),
         ("adjacency", adjacency, ADJACENCIES),
@@ -149,9 +157,10 @@ def _build(
     ):
         _check_known(name, value, known)
     features = NodeFeatures(in_channels, hidden_channels, marked)
-    activation = activation_resolver(act) if isinstance(act, str) else act
+    activation = _activation(act)
     widths = [features.out_channels] + [hidden_channels] * num_layers
     if conv == "ppgn":
+        _check_no_adjacency(adjacency)
         widths[0] = PPGNEncoder.width(features.out_channels, hidden_channels, edge_channels)
         blocks = [
             PPGNLayer(
@@ -176,10 +185,30 @@ def _build(
             layers.append(DSSLayer(inside, NORMS[norm](o), shared, NORMS[norm](o), activation, bag_pool, adjacency))
         encoder = Encoder(layers, dropout)
     read = hidden_channels * (num_layers if jk == "cat" else 1)
-    sets = SET_ENCODERS[set_encoder](read, set_channels or hidden_channels, set_layers) if output == "graph" else None
+    sets = SET_ENCODERS[set_encoder](read, set_channels, set_layers) if output == "graph" else None
     width = sets.out_channels if sets is not None else read * (2 if output == "edge" else 1)
     head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, out_channels))
     return SubgraphGNN(features, encoder, readout, sets, head, jk, output)
+
+
+def _activation(act: Any) -> Callable[[Tensor], Tensor]:
+    if isinstance(act, str):
+        return activation_resolver(act)
+    # A class is callable too, but would make a module of the rows.
+    if not callable(act) or isinstance(act, type):
+        raise TypeError(
+            f"Expected act to be a name or a callable tensor → tensor (got {act!r}). "
+            "Pass e.g. 'relu', torch.nn.GELU(), or torch.nn.Identity() for none."
+        )
+    return act
+
+
+def _check_no_adjacency(adjacency: str) -> None:
+    if adjacency != "max":
+        raise ValueError(
+            f"Expected adjacency to be left out with conv='ppgn' (got {adjacency!r}), whose tensors hold the adjacency "
+            "and are shared by bag_pool. Leave it out, or use another conv."
+        )
 
 
 def _check_known(name: str, value: str | None, known: Collection[str | None]) -> None:

@@ -4,6 +4,7 @@ import inspect
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
 from torch_geometric import nn as pyg
 
 from esan.bags import Arcs
@@ -67,10 +68,8 @@ def _knowledge(conv: nn.Module) -> tuple[int, str | None]:
     for module in conv.modules():
         if isinstance(module, _NormBase) or type(module).__module__.startswith("torch_geometric.nn.norm"):
             return 0, f"{name} holds a {type(module).__name__}, which does not know how many pairs a row stands for"
-        if isinstance(module, nn.Dropout) and module.p > 0:
-            return 0, f"{name} holds a Dropout, which is drawn for every pair"
-    if isinstance(dropout := getattr(conv, "dropout", 0.0), float) and dropout > 0:
-        return 0, f"{name} drops messages at random, which is drawn for every pair"
+        if _drops(module):
+            return 0, f"{name} holds dropout, which is drawn for every pair"
     declared = getattr(type(conv), "lookahead", None)
     if declared is not None:
         return int(declared), None
@@ -79,6 +78,14 @@ def _knowledge(conv: nn.Module) -> tuple[int, str | None]:
     if type(conv) in _known(_DEGREE):
         return 1, None
     return 0, f"{name} is not known to read only the rows that its arcs come from (declare its class lookahead = 0)"
+
+
+def _drops(module: nn.Module) -> bool:
+    """Whether the module drops anything: a dropout of torch, or PyG's attribute of that name (a list in its MLP)."""
+    if isinstance(module, _DropoutNd):
+        return module.p > 0
+    rates = getattr(module, "dropout", 0.0)
+    return any(isinstance(p, int | float) and p > 0 for p in (rates if isinstance(rates, list | tuple) else [rates]))
 
 
 def _known(names: tuple[str, ...]) -> tuple[type, ...]:

@@ -9,8 +9,6 @@ from esan.nn.conv import Conv
 
 #: How the features of a node are pooled over the bag; "others" is the sum without the subgraph itself.
 BAG_POOLS = ("sum", "mean", "max", "others")
-#: How the adjacency matrices are pooled over the bag (see `Bag.shared_arcs`).
-ADJACENCIES = ("max", "sum", "original")
 
 
 class DSLayer(nn.Module):
@@ -83,9 +81,9 @@ class DSSLayer(nn.Module):
         inside = self.norm(self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight)
         if self.bag_pool == "others":
             others = stage.spread(stage.pool_bag(h, "sum")) - h
-            return self.act(inside + self._shared(others, bag, bag.copied_arcs(self.adjacency)))
+            return self.act(inside + self._shared(others, bag, bag.shared.between_rows(self.adjacency)))
         pooled = stage.pool_bag(h, self.bag_pool)
-        return self.act(stage.add(inside, self._shared(pooled, bag, bag.shared_arcs(self.adjacency))))
+        return self.act(stage.add(inside, self._shared(pooled, bag, bag.shared.between_nodes(self.adjacency))))
 
     def _shared(self, pooled: Tensor, bag: Bag, arcs: Arcs) -> Tensor:
         return self.shared_norm(self.shared(pooled, arcs, bag.graphs.edge_attr, None))

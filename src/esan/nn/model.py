@@ -1,6 +1,7 @@
 """`SubgraphGNN`: a whole network, from a bag to its predictions."""
 
 import warnings
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -106,14 +107,14 @@ class SubgraphGNN(nn.Module):
                     "Build the bag with literal=True, or leave literal out and let the network choose."
                 )
             self._say(f"The literal bag is used in place of the compact one: {self.why_literal}.")
-            return bag.to_literal()
+            return replace(bag, whole=None).to_literal()
         if bag.num_layers < self.num_layers + self.encoder.lookahead:
             needed = self.num_layers + self.encoder.lookahead
             self._say(
                 f"The bag is extended to {needed} layers in each call, since the convolution reads the degrees of "
                 f"neighbours. Build it with num_layers={needed} to save that."
             )
-            return bag.to_compact(needed)
+            return replace(bag, whole=None).to_compact(needed)
         return bag
 
     def _check(self, bag: Bag) -> None:
@@ -138,4 +139,4 @@ class SubgraphGNN(nn.Module):
     def _say(self, message: str) -> None:
         if message not in self._said:
             self._said.add(message)
-            warnings.warn(message, stacklevel=4)
+            warnings.warn(message, stacklevel=6)  # past this method, forward and torch, to who called the model

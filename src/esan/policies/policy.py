@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import torch
 from torch_geometric.data import Data
 
 from esan.graphs import Graphs, read
@@ -25,6 +26,10 @@ class Policy(ABC):
     @abstractmethod
     def select(self, graphs: Graphs) -> Selection:
         """What each subgraph of each graph changes."""
+
+    def drawn(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:  # noqa: ARG002
+        """The same, with what is random in it drawn from `generator`: write this one too if there is anything."""
+        return self.select(graphs)
 
     def __call__(self, data: Data) -> SelectedData:
         graphs = read(data)

@@ -10,6 +10,7 @@ from esan.graphs import Graphs
 from esan.policies.selection import Selection
 
 _PREFIX = "selection_"
+_EDGES = _PREFIX + "edges"
 _FLAGS = ("keeps_edges", "marked")
 _COUNTS = {"entry_subgraph": "num_subgraphs", "mark_subgraph": "num_subgraphs", "entry_edge": "num_edges"}
 
@@ -26,12 +27,13 @@ class SelectedData(Data):
         for name in _FLAGS:
             selected[_PREFIX + name] = torch.tensor([getattr(selection, name)])
         selected[_PREFIX + "num_edges"] = graphs.num_edges
+        selected[_EDGES] = graphs.edges
         if "num_nodes" not in selected and data.x is None:
             selected.num_nodes = int(graphs.num_nodes)
         return selected
 
     def __inc__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
-        if key == _PREFIX + "mark_node":
+        if key in (_PREFIX + "mark_node", _EDGES):
             return self.num_nodes
         name = key.removeprefix(_PREFIX)
         if name != key:
@@ -39,6 +41,8 @@ class SelectedData(Data):
         return super().__inc__(key, value, *args, **kwargs)
 
     def __cat_dim__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
+        if key == _EDGES:
+            return 1
         return 0 if key.startswith(_PREFIX) else super().__cat_dim__(key, value, *args, **kwargs)
 
 
@@ -56,3 +60,12 @@ def _agreed(flag: Tensor, name: str) -> bool:
     if not bool((flag == flag[0]).all()):
         raise ValueError(f"Expected one policy for the whole batch (got graphs that differ in {name}). Use one policy.")
     return bool(flag[0])
+
+
+def check_carried(data: Data, graphs: Graphs) -> None:
+    """Refuse a selection that was made of other edges: a later transform has renumbered them."""
+    if not torch.equal(data[_EDGES], graphs.edges):
+        raise ValueError(
+            f"Expected the {data[_EDGES].size(1)} edges that the selection was made of (got {graphs.edges.size(1)}, or "
+            "others). Apply the policy last, after all other transforms."
+        )

@@ -96,6 +96,10 @@ class Selection(TensorRecord):
         listed = torch.bincount(self.entry_edge, minlength=graphs.edges.size(1))
         return self.num_subgraphs[graphs.edge_graph] - listed if self.keeps_edges else listed
 
+    def num_pairs(self, graphs: Graphs) -> int:
+        """How many (node, subgraph) pairs there are."""
+        return int((graphs.num_nodes * self.num_subgraphs).sum())
+
     def take(self, ids: Tensor, graphs: Graphs) -> "Selection":
         """The selections of the graphs `ids` of `graphs`, in that order, renumbered."""
         subgraphs = self.num_subgraphs[ids]

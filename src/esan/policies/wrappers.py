@@ -1,22 +1,16 @@
 """Policies made of another: augmented (the graph itself joins the bag) and sampled (a random part of the bag)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from esan import ragged
+from esan.checks import real_number
 from esan.graphs import Graphs
 from esan.policies.policy import Policy
 from esan.policies.selection import Selection
-
-
-def selection_of(policy: Policy, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
-    """What the policy selects; a policy that draws at random draws from the generator."""
-    if isinstance(policy, Augmented | Sampled):
-        return policy.select(graphs, generator)
-    return policy.select(graphs)
 
 
 @dataclass(frozen=True)
@@ -28,6 +22,9 @@ class Augmented(Policy):
 
     policy: Policy
 
+    def __post_init__(self) -> None:
+        _check_policy(self.policy)
+
     @property
     def marked(self) -> bool:  # type: ignore[override]
         return self.policy.marked
@@ -36,8 +33,11 @@ class Augmented(Policy):
     def random(self) -> bool:  # type: ignore[override]
         return self.policy.random
 
-    def select(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
-        inner = selection_of(self.policy, graphs, generator)
+    def select(self, graphs: Graphs) -> Selection:
+        return self.drawn(graphs)
+
+    def drawn(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
+        inner = self.policy.drawn(graphs, generator)
         subgraphs = inner.num_subgraphs + 1
         shift = torch.arange(len(graphs), device=graphs.device)[inner.subgraph_graph]
         subgraph = inner.entry_subgraph + shift[inner.entry_subgraph]
@@ -69,18 +69,23 @@ class Sampled(Policy):
     random: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 0 < self.fraction <= 1:
-            raise ValueError(f"Expected a fraction in (0, 1] (got {self.fraction}). 0.2 keeps a fifth of each bag.")
+        _check_policy(self.policy)
+        remedy = "0.2 keeps a fifth of each bag."
+        if not 0 < real_number("fraction", self.fraction, remedy) <= 1:
+            raise ValueError(f"Expected a fraction in (0, 1] (got {self.fraction}). {remedy}")
 
     @property
     def marked(self) -> bool:  # type: ignore[override]
         return self.policy.marked
 
-    def select(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
-        whole = selection_of(self.policy, graphs, generator)
-        return whole.only(self.draw(whole.num_subgraphs, generator))
+    def select(self, graphs: Graphs) -> Selection:
+        return self.drawn(graphs)
 
-    def draw(self, num_subgraphs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def drawn(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
+        whole = self.policy.drawn(graphs, generator)
+        return whole.only(self.sample(whole.num_subgraphs, generator))
+
+    def sample(self, num_subgraphs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """A truth value a subgraph: is it in the sample? The generator's device is where the numbers are drawn."""
         graph = ragged.owner(num_subgraphs)
         device = generator.device if generator is not None else torch.device("cpu")
@@ -88,7 +93,14 @@ class Sampled(Policy):
         order = torch.argsort(graph + chance)
         # Two draws may round to the same sum, but argsort still ranks them: the size of the sample is exact.
         rank = torch.arange(graph.numel(), device=graph.device) - ragged.starts(num_subgraphs)[graph]
+        # Less a little: in floating point 0.7 * 10 is more than 7, and would be 8 of 10.
         wanted = torch.ceil(self.fraction * num_subgraphs.double() - 1e-9).long().clamp(min=1)
         kept = torch.empty_like(graph, dtype=torch.bool)
         kept[order] = rank < wanted[graph]
         return kept
+
+
+def _check_policy(policy: Any) -> None:
+    if not isinstance(policy, Policy):
+        remedy = f'esan.policy_named("{policy}")' if isinstance(policy, str) else "an object, e.g. esan.EdgeDeletion()"
+        raise TypeError(f"Expected a policy (got {policy!r}). Pass {remedy}.")

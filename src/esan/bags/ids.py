@@ -1,0 +1,33 @@
+"""What may stand in `bag[...]`: numbers of graphs in any form that a list or tensor takes."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+Ids = int | slice | Sequence[int] | Tensor
+
+
+def graph_ids(ids: Ids, count: int, device: torch.device) -> Tensor:
+    """The numbers of the graphs meant, from 0 to count - 1, at least one."""
+    if isinstance(ids, slice):
+        ids = range(*ids.indices(count))
+    try:
+        chosen = torch.as_tensor([ids] if isinstance(ids, int) and not isinstance(ids, bool) else ids, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        chosen = torch.empty(0, 0)
+    if chosen.dtype == torch.bool and chosen.shape == (count,):
+        chosen = chosen.nonzero().squeeze(1)
+    # An empty list is floats to torch; the next error is the right one for it.
+    elif chosen.shape != (0,) and (chosen.dtype not in (torch.int64, torch.int32) or chosen.dim() > 1):
+        raise TypeError(
+            f"Expected a number, a slice, a list of numbers or {count} truth values (got {ids!r}). "
+            "Number graphs as the bag does, from 0."
+        )
+    chosen = chosen.long().reshape(-1)
+    if chosen.numel() == 0 or bool(((chosen < -count) | (chosen >= count)).any()):
+        raise IndexError(
+            f"Expected numbers of graphs below {count}, at least one (got {chosen.tolist()[:5]}). "
+            "len(bag) says how many graphs there are."
+        )
+    return torch.where(chosen < 0, chosen + count, chosen)

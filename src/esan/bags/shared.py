@@ -1,0 +1,52 @@
+"""`SharedArcs`: the adjacency of a whole bag, along which its subgraphs share what they know."""
+
+from torch import Tensor
+
+from esan.bags.arcs import Arcs
+from esan.bags.literal import literal_copies
+from esan.bags.sums import Grouping
+from esan.graphs import Graphs
+from esan.policies import Selection
+
+#: How the adjacency matrices are pooled over the bag.
+ADJACENCIES = ("max", "sum", "original")
+
+
+class SharedArcs:
+    r"""The arcs of :math:`\operatorname{agg}_j A_j`, computed once each.
+
+    "max": the arcs that some subgraph holds; "sum": the same, weighted by how many hold them; "original": all arcs of
+    the graph, which is "max" for every policy that covers the edges.
+
+    Args:
+        graphs: the graphs of the bag.
+        selection: its selection.
+        literal: whether the bag has a row for every pair.
+    """
+
+    def __init__(self, graphs: Graphs, selection: Selection, literal: bool) -> None:
+        self._graphs, self._selection, self._literal = graphs, selection, literal
+        self._nodes: dict[str, Arcs] = {}
+        self._rows: dict[str, Arcs] = {}
+
+    def between_nodes(self, adjacency: str) -> Arcs:
+        if adjacency not in ADJACENCIES:
+            raise ValueError(f"Expected adjacency to be one of {', '.join(ADJACENCIES)} (got {adjacency!r}).")
+        if adjacency not in self._nodes:
+            arcs = Arcs.of(self._graphs)
+            self._nodes[adjacency] = arcs if adjacency == "original" else self._held(arcs, adjacency == "sum")
+        return self._nodes[adjacency]
+
+    def between_rows(self, adjacency: str) -> Arcs:
+        """The same arcs in every subgraph, between the rows of a literal bag."""
+        if not self._literal:
+            raise ValueError("Expected a literal bag (got a compact one). Call bag.to_literal() first.")
+        if adjacency not in self._rows:
+            self._rows[adjacency] = literal_copies(self._graphs, self._selection, self.between_nodes(adjacency))
+        return self._rows[adjacency]
+
+    def _held(self, arcs: Arcs, counted: bool) -> Arcs:
+        holders: Tensor = self._selection.holders(self._graphs)[self._graphs.arc_edge]
+        held = holders.nonzero().squeeze(1)
+        copies = Grouping(held, arcs.copies.size, ordered=True)
+        return Arcs(arcs.edge_index[:, held], copies, arcs.num_rows, holders[held] if counted else None)

@@ -1,0 +1,48 @@
+"""One subgraph of a bag, taken out of its selection."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from esan.graphs import Graphs
+from esan.policies import Selection
+
+
+@dataclass(frozen=True, eq=False)
+class Subgraph:
+    """What a subgraph is, in the numbering of its own graph.
+
+    Attributes:
+        graph: the number of its graph.
+        kept: whether it holds each edge of that graph.
+        marked: whether each node is marked in it.
+    """
+
+    graph: int
+    kept: Tensor
+    marked: Tensor
+
+    @staticmethod
+    def of(graphs: Graphs, selection: Selection, i: int) -> "Subgraph":
+        if not 0 <= i < selection.total:
+            raise IndexError(f"Expected the number of a subgraph below {selection.total} (got {i}).")
+        graph = int(selection.subgraph_graph[i])
+        kept = torch.full((int(graphs.num_edges[graph]),), selection.keeps_edges, device=graphs.device)
+        listed = selection.entry_edge[selection.entry_subgraph == i]
+        kept[listed - graphs.edge_start[graph]] = not selection.keeps_edges
+        marked = torch.zeros(int(graphs.num_nodes[graph]), dtype=torch.bool, device=graphs.device)
+        marked[selection.mark_node[selection.mark_subgraph == i] - graphs.node_start[graph]] = True
+        return Subgraph(graph, kept, marked)
+
+    def data(self, graphs: Graphs, marks: bool) -> Data:
+        """As PyG data; with `marks`, the attribute `mark` says which nodes are marked."""
+        one = graphs.take(torch.tensor([self.graph], device=graphs.device))
+        arcs = self.kept[one.arc_edge]
+        data = Data(x=one.x, edge_index=one.edge_index[:, arcs], num_nodes=int(one.num_nodes), graph=self.graph)
+        if one.edge_attr is not None:
+            data.edge_attr = one.edge_attr[arcs]
+        if marks:
+            data.mark = self.marked
+        return data
