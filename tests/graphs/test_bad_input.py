@@ -5,7 +5,8 @@ from typing import Any
 import networkx as nx
 import pytest
 import torch
-from torch_geometric.data import Batch, Data
+from torch_geometric import transforms as T
+from torch_geometric.data import Batch, Data, HeteroData
 
 import esan
 from esan.graphs import read
@@ -55,6 +56,19 @@ def test_edge_index_that_is_no_tensor() -> None:
         read(data)
 
 
+@pytest.mark.parametrize(
+    ("transform", "name"), [(T.ToSparseTensor(), "adj_t"), (T.ToDense(), "adj")], ids=["sparse", "dense"]
+)
+def test_edges_that_a_transform_put_elsewhere(transform: T.BaseTransform, name: str) -> None:
+    moved = [transform(_data(x=torch.ones(2, 1))) for _ in range(2)]
+    kind = type(transform).__name__
+    match = rf"Expected the edges in edge_index \(got {name} and no edge_index in .*\)\. Leave T\.{kind} out"
+    with pytest.raises(ValueError, match=match):
+        read(moved)
+    with pytest.raises(ValueError, match=match):
+        read(Batch.from_data_list(moved))
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("name", ["x", "edge_attr"])
 def test_features_that_are_not_finite(name: str, bad: float) -> None:
@@ -92,6 +106,47 @@ def test_features_that_are_no_tensor() -> None:
         read(data)
 
 
+def test_node_features_that_are_no_lines() -> None:
+    data = _data()
+    data.x = [[1.0], [2.0]]
+    with pytest.raises(TypeError, match=r"Expected x to be a tensor \(got list in graph 0\)\. Convert"):
+        read(data)
+    data.x = torch.tensor(1.0)
+    with pytest.raises(
+        ValueError, match=r"Expected a line of x a node \(got one number in graph 0\)\. Give every node"
+    ):
+        read(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "match"),
+    [
+        ("x", torch.ones(3, 1), ValueError, r"Expected a line of x a node, 4 in all \(got shape \(3, 1\) in the batch"),
+        (
+            "edge_attr",
+            torch.ones(5),
+            ValueError,
+            r"Expected a line of edge_attr a column of edge_index, 4 in all \(got shape \(5,\) in the batch\)\. Give",
+        ),
+        ("x", [1.0] * 4, TypeError, r"Expected x to be a tensor \(got list in the batch\)\. Convert"),
+        ("y", ["a", "b"], TypeError, r"Expected y to be a tensor or numbers \(got 'a' in graph 0\)\. Encode"),
+        ("y", torch.ones(3), ValueError, r"Expected y with one line a graph, .*got 3 lines"),
+        ("ptr", None, ValueError, r"Expected a batch with ptr, .*\(got none\)\. Make it with Batch.from_data_list"),
+    ],
+    ids=["lines of x", "lines of edge_attr", "list", "classes", "lines of y", "no ptr"],
+)
+def test_fields_of_a_batch(name: str, value: Any, error: type[Exception], match: str) -> None:
+    batch = Batch.from_data_list([_data(), _data()])
+    batch[name] = value
+    with pytest.raises(error, match=match):
+        read(batch)
+
+
+def test_a_label_that_is_text() -> None:
+    with pytest.raises(TypeError, match=r"Expected y to be a tensor or numbers \(got 'toxic' in graph 0\)\. Encode"):
+        read(_data(y="toxic"))
+
+
 def test_labels() -> None:
     graph = _data(y=torch.tensor([1.0]))
     with pytest.raises(
@@ -121,6 +176,13 @@ def test_graphs_without_nodes(empty: Any) -> None:
 def test_things_that_are_no_graphs(thing: Any) -> None:
     with pytest.raises(TypeError, match=r"Expected PyG data, a dataset, networkx graphs .*got .*Wrap an edge index"):
         read(thing)
+
+
+def test_graphs_of_several_kinds_of_nodes() -> None:
+    graph = HeteroData({"atom": {"x": torch.ones(2, 1)}})
+    for thing in (graph, Batch.from_data_list([graph])):
+        with pytest.raises(TypeError, match=r"Expected PyG Data, with one kind .*\(got HeteroData.*to_homogeneous"):
+            read(thing)
 
 
 def test_lists_of_things_that_are_no_graphs() -> None:

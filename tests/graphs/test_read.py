@@ -6,8 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
-from torch_geometric.utils import from_networkx
+from torch_geometric.utils import add_self_loops, from_networkx
 
+import esan
 import strategies
 from esan.graphs import Graphs, permuted, read
 
@@ -61,6 +62,58 @@ def test_targets_of_every_level_travel_with_their_graphs(level: str) -> None:
     part = collection.take(torch.tensor([2, 0]))
     assert part.y is not None
     assert part.y.tolist() == [*graphs[2].y.tolist(), *graphs[0].y.tolist()]
+
+
+def _looped() -> tuple[Batch, list[Data]]:
+    """A batch with self-loops added behind all its arcs, and the same graphs with their own loops behind their arcs."""
+    graphs = [strategies.from_edges(3, [(0, 1)], 1), strategies.from_edges(4, [(0, 1), (1, 2), (2, 3)], 2)]
+    for graph in graphs:
+        graph.edge_attr = graph.edge_attr.float()
+    batch = Batch.from_data_list(graphs)
+    for data in (batch, *graphs):
+        data.edge_index, data.edge_attr = add_self_loops(data.edge_index, data.edge_attr, 7.0, data.num_nodes)
+    return batch, graphs
+
+
+def test_a_batch_whose_arcs_are_not_grouped_by_graph() -> None:
+    batch, graphs = _looped()
+    batch.y = torch.arange(batch.edge_index.size(1))
+    mixed, apart = read(batch), read(graphs)
+    for name in ("num_nodes", "num_edges", "num_arcs", "edges", "edge_index", "arc_edge", "edge_attr"):
+        assert torch.equal(getattr(mixed, name), getattr(apart, name)), name
+    columns = torch.empty_like(mixed.edge_index)
+    columns[:, mixed.column] = mixed.edge_index
+    assert torch.equal(columns, batch.edge_index)
+    assert mixed.y is not None
+    assert mixed.y_level == "edge"
+    # Graphs taken out have their own columns in the order of the batch, and their targets with them.
+    part = mixed.take(torch.tensor([1, 0]))
+    assert torch.equal(part.column, apart.take(torch.tensor([1, 0])).column)
+    of_column = batch.batch[batch.edge_index[0]]
+    assert part.y is not None
+    assert part.y.tolist() == [*mixed.y[of_column == 1].tolist(), *mixed.y[of_column == 0].tolist()]
+    assert torch.equal(part.take(torch.tensor([1, 0])).edge_index, mixed.edge_index)
+
+
+def test_predictions_of_edges_in_the_order_of_a_mixed_batch() -> None:
+    batch, graphs = _looped()
+    policy = esan.NodeDeletion()
+    network = esan.dss_gnn(
+        esan.Categories(strategies.ATOMS), 4, 2, 1, conv="gine", edge_channels=1, output="edge"
+    ).eval()
+    got = network(esan.Bag.of(batch, policy, 2)).squeeze(1).detach()
+    expected = network(esan.Bag.of(graphs, policy, 2)).squeeze(1).detach()
+    whole = Batch.from_data_list(graphs).edge_index
+    by_arc = {tuple(arc): float(value) for arc, value in zip(whole.t().tolist(), expected, strict=True)}
+    assert got.tolist() == pytest.approx([by_arc[tuple(arc)] for arc in batch.edge_index.t().tolist()])
+
+
+def test_batches_of_graphs_without_edge_index_or_with_labels_in_lists() -> None:
+    bare = [Data(x=torch.ones(2, 1)), Data(x=torch.ones(1, 1))]
+    assert read(Batch.from_data_list(bare)).fingerprint == read(bare).fingerprint
+    batch = Batch.from_data_list(bare)
+    batch.y = [1.0, 2.0]
+    assert read(batch).y.tolist() == [1.0, 2.0]  # type: ignore[union-attr]
 
 
 def test_targets_may_be_missing_or_of_several_tasks() -> None:

@@ -1,0 +1,150 @@
+"""The fields of PyG data as they are given, each checked: edge_index, x, edge_attr and y."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from esan.graphs.collection import Level
+
+
+def edge_index(data: Data, where: str) -> Tensor:
+    """The columns of `data`, none if it has no edge_index; `where` names the data in errors, here and below."""
+    columns = data.get("edge_index")
+    if columns is None:
+        _check_held_elsewhere(data, where)
+        return torch.empty(2, 0, dtype=torch.long, device=data.x.device if isinstance(data.x, Tensor) else None)
+    if not isinstance(columns, Tensor) or columns.dim() != 2 or columns.size(0) != 2:
+        got = tuple(columns.shape) if isinstance(columns, Tensor) else type(columns).__name__
+        raise ValueError(f"Expected edge_index of shape [2, arcs] (got {got} in {where}). Transpose or convert it.")
+    if columns.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"Expected edge_index of integers (got {columns.dtype} in {where}). Call .long() on it.")
+    return columns.long()
+
+
+def _check_held_elsewhere(data: Data, where: str) -> None:
+    for name, transform in (("adj_t", "T.ToSparseTensor"), ("adj", "T.ToDense")):
+        if data.get(name) is not None:
+            raise ValueError(
+                f"Expected the edges in edge_index (got {name} and no edge_index in {where}). Leave {transform} out of "
+                "the transforms."
+            )
+
+
+def count_nodes(data: Data, columns: Tensor, where: str) -> int:
+    """How many nodes: lines of x, or num_nodes, or as many as `columns` name."""
+    if data.x is not None:
+        _check_tensor(data.x, "x", "node", where)
+        n = data.x.size(0)
+        if "num_nodes" in data and data.num_nodes != n:
+            raise ValueError(
+                f"Expected a line of x a node (got {n} lines and num_nodes={data.num_nodes} in {where}). "
+                "Make them agree."
+            )
+    elif "num_nodes" in data:
+        n = int(data.num_nodes or 0)
+    else:
+        n = int(columns.max()) + 1 if columns.numel() else 0
+    if n == 0:
+        raise ValueError(
+            f"Expected graphs with at least one node (got none in {where}). Leave it out, or set x or num_nodes."
+        )
+    return n
+
+
+def node_lines(data: Data, nodes: int, where: str) -> Tensor | None:
+    """x, a line a node."""
+    return _lines(data.x, nodes, "x", "node", where)
+
+
+def arc_lines(data: Data, arcs: int, where: str) -> Tensor | None:
+    """edge_attr, a line a column of edge_index."""
+    return _lines(data.edge_attr, arcs, "edge_attr", "column of edge_index", where)
+
+
+def _lines(value: Any, lines: int, name: str, what: str, where: str) -> Tensor | None:
+    if value is None:
+        return None
+    _check_tensor(value, name, what, where)
+    if value.size(0) != lines:
+        raise ValueError(
+            f"Expected a line of {name} a {what}, {lines} in all (got shape {tuple(value.shape)} in {where}). "
+            f"Give every {what} its line."
+        )
+    return value
+
+
+def _check_tensor(value: Any, name: str, what: str, where: str) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Expected {name} to be a tensor (got {type(value).__name__} in {where}). Convert it.")
+    if value.dim() == 0:
+        raise ValueError(f"Expected a line of {name} a {what} (got one number in {where}). Give every {what} its line.")
+
+
+def target(value: Any, where: str) -> Tensor | None:
+    """y as a tensor, whether it was one, a number or a list of numbers."""
+    if value is None:
+        return None
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"Expected y to be a tensor or numbers (got {value!r:.40} in {where}). Encode classes as 0, 1, 2, ..."
+        ) from None
+
+
+def joined(values: list[Tensor | None], name: str) -> Tensor | None:
+    given = [value for value in values if value is not None]
+    if not given:
+        return None
+    if len(given) < len(values):
+        missing = next(place for place, value in enumerate(values) if value is None)
+        raise ValueError(f"Expected {name} on every graph or on none (got none on graph {missing}). Add it there.")
+    for place, value in enumerate(given):
+        if value.shape[1:] != given[0].shape[1:]:
+            raise ValueError(
+                f"Expected {name} of one width (got {tuple(given[0].shape[1:])} on graph 0 and "
+                f"{tuple(value.shape[1:])} on graph {place}). Give all graphs the same features."
+            )
+    joined = torch.cat(given)
+    _check_finite(joined, name)
+    return joined
+
+
+def _check_finite(value: Tensor, name: str) -> None:
+    if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+        where = int((~torch.isfinite(value)).reshape(value.size(0), -1).any(1).nonzero()[0])
+        raise ValueError(
+            f"Expected finite numbers in {name} (got {value[where].tolist()} at line {where} of all graphs together). "
+            "Fill or drop missing values first."
+        )
+
+
+def targets(values: list[Tensor | None], num_nodes: Tensor, num_arcs: Tensor) -> tuple[Tensor | None, Level]:
+    given = [value.reshape(1) if value.dim() == 0 else value for value in values if value is not None]
+    if not given:
+        return None, "graph"
+    if len(given) < len(values):
+        missing = next(place for place, value in enumerate(values) if value is None)
+        raise ValueError(f"Expected y on every graph or on none (got none on graph {missing}). Label it.")
+    if len(given) == num_nodes.numel():
+        lengths = torch.tensor([value.size(0) for value in given], device=num_nodes.device)
+        candidates: list[tuple[Level, Tensor]] = [
+            ("graph", torch.ones_like(num_nodes)),
+            ("node", num_nodes),
+            ("edge", num_arcs),
+        ]
+    else:
+        lengths = torch.tensor([given[0].size(0)], device=num_nodes.device)
+        graphs = torch.tensor([num_nodes.numel()], device=num_nodes.device)
+        candidates = [("graph", graphs), ("node", num_nodes.sum(0, True)), ("edge", num_arcs.sum(0, True))]
+    for level, expected in candidates:
+        if torch.equal(lengths, expected):
+            # NaN is allowed in y: multi-task sets mark a missing label so.
+            return torch.cat(given), level
+    bad = int((lengths != candidates[0][1]).nonzero()[0])
+    raise ValueError(
+        f"Expected y with one line a graph, a node or a column of edge_index (got {int(lengths[bad])} lines on graph "
+        f"{bad}). Give each graph one line: y of shape [1] or [1, tasks]."
+    )
