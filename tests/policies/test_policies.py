@@ -1,5 +1,8 @@
 """Policies as objects: names, bad arguments, one's own, and as PyG transforms."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -21,6 +24,28 @@ def test_hops_out_of_range(hops: int) -> None:
 def test_k_out_of_range(k: int) -> None:
     with pytest.raises(ValueError, match=rf"Expected k of at least 1 \(got {k}\)\. NodeDeletion\(\) deletes one"):
         esan.NodeDeletion(k)
+
+
+@pytest.mark.parametrize("number", [True, 2.0, "2", None], ids=repr)
+def test_numbers_that_are_not_whole(number: Any) -> None:
+    with pytest.raises(TypeError, match=r"Expected hops to be a whole number \(got .*\)\. .*use 1 or more"):
+        esan.EgoNets(number)
+    with pytest.raises(TypeError, match=r"Expected k to be a whole number \(got .*\)\. NodeDeletion\(\) deletes one"):
+        esan.NodeDeletion(number)
+
+
+@pytest.mark.parametrize("fraction", [True, "0.5", None], ids=repr)
+def test_fractions_that_are_no_numbers(fraction: Any) -> None:
+    with pytest.raises(TypeError, match=r"Expected fraction to be a number \(got .*\)\. 0.2 keeps a fifth"):
+        esan.Sampled(esan.EdgeDeletion(), fraction)
+
+
+@pytest.mark.parametrize("wrap", [esan.Augmented, lambda policy: esan.Sampled(policy, 0.5)], ids=["all", "sample"])
+def test_wrapped_things_that_are_no_policies(wrap: Callable[[Any], esan.Policy]) -> None:
+    with pytest.raises(TypeError, match=r"Expected a policy \(got 'ED'\)\. Pass esan\.policy_named\(\"ED\"\)\."):
+        wrap("ED")
+    with pytest.raises(TypeError, match=r"Expected a policy \(got <class .*Pass an object, e\.g\. esan\.EdgeDeletion"):
+        wrap(esan.EdgeDeletion)
 
 
 @pytest.mark.parametrize("fraction", [0, -0.1, 1.01, float("nan")])
@@ -49,9 +74,29 @@ def test_policies_by_name_and_by_repr(name: str, policy: esan.Policy) -> None:
     assert esan.policy_named(repr(policy)) == policy
 
 
-@pytest.mark.parametrize("name", ["", "nd", "EGO(x)", "ED(2)", "EGO@many", "Unknown(k=1)", "EgoNets(2)", "ND(0)"])
-def test_unknown_names_list_the_known_ones(name: str) -> None:
-    with pytest.raises(ValueError, match=r"Expected the name of a policy \(got '.*'\)\. Known: ND, ED, EGO, EGO\+, SE"):
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "nd", "EGO(x)", "ED(2)", "EGO@many", "Unknown(k=1)", "EgoNets(2)", "EgoNets(hops=True)"),
+        *("Sampled(policy=EdgeDeletion(), fraction=x)", "Sampled(policy=ED, fraction=0.5)", None, 3),
+    ],
+)
+def test_unknown_names_list_the_known_ones(name: Any) -> None:
+    with pytest.raises(ValueError, match=r"Expected the name of a policy \(got .*\)\. Known: ND, ED, EGO, EGO\+, SE"):
+        esan.policy_named(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("EGO(0)", r"Expected hops of at least 1 \(got 0\)\. .*use 1 or more"),
+        ("EgoNets(hops=0)", r"Expected hops of at least 1 \(got 0\)\. .*use 1 or more"),
+        ("ND(0)", r"Expected k of at least 1 \(got 0\)\. NodeDeletion\(\) deletes one"),
+        ("ED@2", r"Expected a fraction in \(0, 1\] \(got 2.0\)\. 0.2 keeps a fifth"),
+    ],
+)
+def test_numbers_out_of_range_in_a_name(name: str, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
         esan.policy_named(name)
 
 

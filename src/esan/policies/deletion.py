@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from esan import ragged
+from esan.checks import whole_number
 from esan.graphs import Graphs
 from esan.policies.policy import Policy
 from esan.policies.selection import Selection
@@ -25,8 +26,7 @@ class NodeDeletion(Policy):
     k: int = 1
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ValueError(f"Expected k of at least 1 (got {self.k}). NodeDeletion() deletes one node at a time.")
+        whole_number("k", self.k, 1, "NodeDeletion() deletes one node at a time.")
 
     def select(self, graphs: Graphs) -> Selection:
         if self.k == 1:
@@ -76,4 +76,4 @@ def _subsets(n: int, k: int, device: torch.device) -> Tensor:
         member = torch.searchsorted(table, rank, right=True) - 1
         rank = rank - table[member]
         chosen.append(member)
-    return torch.stack(chosen, 1) if chosen else rank[:, None]
+    return torch.stack(chosen, 1)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from esan import ragged
+from esan.checks import whole_number
 from esan.graphs import Graphs
 from esan.policies.policy import Policy
 from esan.policies.selection import Selection
@@ -24,10 +25,7 @@ class EgoNets(Policy):
     marked: bool = False
 
     def __post_init__(self) -> None:
-        if self.hops < 1:
-            raise ValueError(
-                f"Expected hops of at least 1 (got {self.hops}). A network of 0 hops has no edges; use 1 or more."
-            )
+        whole_number("hops", self.hops, 1, "A network of 0 hops has no edges; use 1 or more.")
 
     def select(self, graphs: Graphs) -> Selection:
         subgraph, edge = self._kept_edges(graphs)

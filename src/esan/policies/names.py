@@ -34,7 +34,7 @@ def policy_named(text: str) -> Policy:
     Known are ND, ND(k), ED, EGO(k), EGO+(k), SE, NM (node marking) and identity; "^" behind a name adds the graph
     itself, and "@0.2" behind it all samples a fifth of the bag: "EGO+(3)^@0.2". `repr` of a policy is read as well.
     """
-    known = _from_repr(text.strip()) or _from_short_name(text.strip())
+    known = _from_repr(text.strip()) or _from_short_name(text.strip()) if isinstance(text, str) else None
     if known is None:
         raise ValueError(
             f"Expected the name of a policy (got {text!r}). Known: {', '.join(NAMES)}; EGO(2) sets the hops, ND(2) the "
@@ -49,13 +49,23 @@ def _from_short_name(text: str) -> Policy | None:
     match = _NUMBER.fullmatch(name.removesuffix("^"))
     if match is None or match["name"] not in NAMES:
         return None
+    share = _share(fraction) if at else 1.0
     try:
         policy: Policy = NAMES[match["name"]](*([int(match["number"])] if match["number"] else []))
-        share = float(fraction) if at else 1.0
-    except (TypeError, ValueError):
+    except TypeError:
+        # Only what does not fit the name is unknown; a number out of range is for the policy itself to refuse.
+        return None
+    if share is None:
         return None
     policy = Augmented(policy) if augmented else policy
     return Sampled(policy, share) if at else policy
+
+
+def _share(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _from_repr(text: str) -> Policy | None:
@@ -67,8 +77,8 @@ def _from_repr(text: str) -> Policy | None:
         return Augmented(inner)
     if name == "Sampled":
         inside, _, fraction = arguments.removeprefix("policy=").rpartition(", fraction=")
-        inner = _from_repr(inside)
-        return Sampled(inner, float(fraction)) if inner else None
+        inner, share = _from_repr(inside), _share(fraction)
+        return None if inner is None or share is None else Sampled(inner, share)
     if name not in _CLASSES:
         return None
     values: dict[str, Any] = {}
