@@ -67,10 +67,67 @@ def test_unknown_choices_list_the_known_ones(choices: dict[str, Any], match: str
         esan.dss_gnn(4, 8, 2, 1, **choices)
 
 
-@pytest.mark.parametrize("sizes", [(8, 0, 1), (0, 2, 1), (8, 2, 0)])
-def test_sizes_out_of_range(sizes: tuple[int, int, int]) -> None:
-    with pytest.raises(ValueError, match=r"Expected num_layers, hidden_channels and out_channels of at least 1 \(got"):
-        esan.ds_gnn(4, *sizes)
+SIZES = {
+    "hidden_channels": r"Pass e\.g\. 64",
+    "num_layers": r"Pass e\.g\. 4",
+    "out_channels": "Pass 1 for one target",
+    "set_channels": "Leave it out for hidden_channels",
+    "set_layers": "Leave it out for 2",
+}
+
+
+@pytest.mark.parametrize(("name", "remedy"), SIZES.items(), ids=SIZES)
+def test_sizes_that_are_no_sizes(name: str, remedy: str) -> None:
+    sizes: dict[str, Any] = {"hidden_channels": 8, "num_layers": 2, "out_channels": 1}
+    with pytest.raises(ValueError, match=rf"Expected {name} of at least 1 \(got 0\)\. {remedy}"):
+        esan.ds_gnn(4, **(sizes | {name: 0}))
+    for value in (True, 2.0, "2"):
+        with pytest.raises(TypeError, match=rf"Expected {name} to be a whole number \(got {value!r}\)\. {remedy}"):
+            esan.dss_gnn(4, **(sizes | {name: value}))
+
+
+@pytest.mark.parametrize(
+    ("choices", "match"),
+    [
+        ({"conv": 5}, r"Expected the name of a convolution, or a callable .*\(got 5\)\. Pass e\.g\. conv='gin'"),
+        ({"conv": nn.Linear(4, 4)}, r"Expected the name of a convolution, or a callable .*\(got Linear\(.*Pass e\.g\."),
+        ({"conv": lambda i, o: None}, r"Expected conv to return a convolution, a torch module \(got None\)\. Pass"),
+        (
+            {"act": None},
+            r"Expected act to be a name or a callable .*\(got None\)\. Pass e\.g\. 'relu'.*Identity\(\) for",
+        ),
+        ({"act": nn.ReLU}, r"Expected act to be a name or a callable .*\(got <class .*ReLU'>\)\. Pass"),
+        ({"dropout": "0.5"}, r"Expected dropout to be a number \(got '0\.5'\)\. Pass 0\.0 for none"),
+    ],
+    ids=["number", "module", "returns nothing", "no act", "class of act", "text"],
+)
+def test_choices_of_a_wrong_kind(choices: dict[str, Any], match: str) -> None:
+    with pytest.raises(TypeError, match=match):
+        esan.dss_gnn(4, 8, 2, 1, **choices)
+
+
+@pytest.mark.parametrize("adjacency", ["sum", "original"])
+def test_ppgn_has_no_adjacency_to_choose(adjacency: str) -> None:
+    with pytest.raises(
+        ValueError, match=rf"Expected no choice of adjacency with conv='ppgn' \(got '{adjacency}'\)\. Leave it out"
+    ):
+        esan.dss_gnn(4, 8, 2, 1, conv="ppgn", adjacency=adjacency)
+    assert esan.dss_gnn(4, 8, 2, 1, conv="ppgn", adjacency="max").num_layers == 2
+
+
+@pytest.mark.parametrize("conv", ["gin", "graphconv", "gcn", "ppgn", lambda i, o: pyg.SAGEConv(i, o)])
+def test_no_numbers_an_edge_are_no_edge_features(conv: Any) -> None:
+    none, zero = (esan.ds_gnn(4, 8, 2, 1, conv=conv, edge_channels=channels) for channels in (None, 0))
+    assert repr(none) == repr(zero)
+    assert [p.shape for p in none.parameters()] == [p.shape for p in zero.parameters()]
+
+
+@pytest.mark.parametrize("channels", [3, esan.OneHot(3), esan.Categories(3)], ids=repr)
+def test_ppgn_takes_every_kind_of_edge_features(channels: Any) -> None:
+    graph = GRAPHS[5].clone()
+    graph.edge_attr = torch.ones(10, 3) if channels == 3 else graph.edge_attr
+    network = esan.dss_gnn(esan.Categories(strategies.ATOMS), 4, 2, 5, conv="ppgn", edge_channels=channels)
+    assert network(esan.Bag.of(graph, ND, literal=True)).shape == (1, 5)
 
 
 def test_a_bag_for_fewer_layers() -> None:
@@ -138,12 +195,32 @@ def test_edge_features_that_do_not_fit_the_model() -> None:
         network(esan.Bag.of(graph, ND, 3))
 
 
-@pytest.mark.parametrize("channels", [-1, "many", 2.5])
+@pytest.mark.parametrize("channels", [-1, "many", 2.5, True])
 def test_channels_that_mean_nothing(channels: Any) -> None:
     with pytest.raises(ValueError, match=r"Expected a number of features, Categories, OneHot or None \(got"):
         esan.ds_gnn(channels, 4, 1, 1)
-    with pytest.raises(ValueError, match=r"Expected the number of categories of each column \(got \(0,\)\)"):
-        esan.Categories(0)
+    with pytest.raises(ValueError, match=r"Expected a number of features, Categories, OneHot or None \(got"):
+        esan.ds_gnn(4, 4, 1, 1, conv="ppgn", edge_channels=channels)
+
+
+def test_categories_that_mean_nothing() -> None:
+    with pytest.raises(
+        ValueError, match=r"Expected the number of categories of each column \(got none\)\. Pass e\.g\."
+    ):
+        esan.Categories()
+    with pytest.raises(
+        ValueError, match=r"Expected a size of Categories of at least 1 \(got 0\)\. Pass the categories"
+    ):
+        esan.Categories(4, 0)
+    with pytest.raises(
+        TypeError, match=r"Expected a size of Categories to be a whole number \(got \[3, 4\]\)\. .*Categories\(3, 4\)"
+    ):
+        esan.Categories([3, 4])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"Expected the size of OneHot of at least 1 \(got 0\)\. .*OneHot\(5\)"):
+        esan.OneHot(0)
+    for size in (True, 5.0, "5"):
+        with pytest.raises(TypeError, match=r"Expected the size of OneHot to be a whole number \(got .*OneHot\(5\)"):
+            esan.OneHot(size)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -169,13 +246,18 @@ def _norms(i: int, o: int) -> nn.Module:
     return pyg.GINConv(nn.Sequential(nn.Linear(i, o), nn.BatchNorm1d(o)))
 
 
+def _mlp_drops(i: int, o: int) -> nn.Module:
+    return pyg.GINConv(pyg.MLP([i, o, o], norm=None, dropout=0.5))
+
+
 FALLBACKS: dict[str, tuple[dict[str, Any], str]] = {
     "ppgn": ({"conv": "ppgn"}, "conv='ppgn'"),
     "max over nodes": ({"readout": "max"}, "readout='max' needs every pair"),
     "max over the bag": ({"bag_pool": "max"}, "bag_pool='max' needs every pair"),
     "others": ({"bag_pool": "others"}, "bag_pool='others' needs every pair"),
     "plain norm": ({"conv": _norms}, "GINConv holds a BatchNorm1d"),
-    "foreign dropout": ({"conv": _drops}, "GATConv drops messages"),
+    "foreign dropout": ({"conv": _drops}, "GATConv holds dropout"),
+    "dropout in a PyG MLP": ({"conv": _mlp_drops}, "GINConv holds dropout"),
     "unknown conv": ({"conv": lambda i, o: pyg.LEConv(i, o)}, "LEConv is not known to read only"),
     "flow": (
         {"conv": lambda i, o: pyg.SAGEConv(i, o, flow="target_to_source")},

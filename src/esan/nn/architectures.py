@@ -134,8 +134,8 @@ def _build(
 ) -> SubgraphGNN:
     set_channels = hidden_channels if set_channels is None else set_channels
     for name, number, remedy in (
-        ("hidden_channels", hidden_channels, "64 is the paper's width on most sets."),
-        ("num_layers", num_layers, "The paper has 3 to 6 layers."),
+        ("hidden_channels", hidden_channels, "Pass e.g. 64."),
+        ("num_layers", num_layers, "Pass e.g. 4."),
         ("out_channels", out_channels, "Pass 1 for one target, or the number of classes."),
         ("set_channels", set_channels, "Leave it out for hidden_channels."),
         ("set_layers", set_layers, "Leave it out for 2, or use set_encoder='mean', which has none."),
@@ -206,8 +206,8 @@ def _activation(act: Any) -> Callable[[Tensor], Tensor]:
 def _check_no_adjacency(adjacency: str) -> None:
     if adjacency != "max":
         raise ValueError(
-            f"Expected adjacency to be left out with conv='ppgn' (got {adjacency!r}), whose tensors hold the adjacency "
-            "and are shared by bag_pool. Leave it out, or use another conv."
+            f"Expected no choice of adjacency with conv='ppgn' (got {adjacency!r}). "
+            "Leave it out: the tensors hold the adjacency, and bag_pool pools both."
         )
 
 

@@ -49,5 +49,15 @@ def make_conv(choice: ConvChoice, in_channels: int, out_channels: int, edge_chan
                 "callable (in_channels, out_channels) → PyG convolution."
             )
         return CONVS[choice](in_channels, out_channels, edge_channels)
+    if not callable(choice) or isinstance(choice, nn.Module):
+        raise TypeError(
+            "Expected the name of a convolution, or a callable (in_channels, out_channels) → PyG convolution (got "
+            f"{choice!r}). Pass e.g. conv='gin' or conv=lambda i, o: GATConv(i, o)."
+        )
     conv = choice(in_channels, out_channels)
+    if not isinstance(conv, nn.Module):
+        raise TypeError(
+            f"Expected conv to return a convolution, a torch module (got {conv!r}). "
+            "Pass e.g. conv=lambda i, o: GATConv(i, o)."
+        )
     return conv if isinstance(conv, Conv) else PyGConv(conv, edge_channels, width)

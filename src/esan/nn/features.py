@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
+from esan.checks import whole_number
 
 
 class Categories:
@@ -17,9 +18,10 @@ class Categories:
     """
 
     def __init__(self, *sizes: int) -> None:
-        if not sizes or any(size < 1 for size in sizes):
-            raise ValueError(f"Expected the number of categories of each column (got {sizes}). E.g. Categories(28).")
-        self.sizes = sizes
+        if not sizes:
+            raise ValueError("Expected the number of categories of each column (got none). Pass e.g. Categories(28).")
+        remedy = "Pass the categories of each column, e.g. Categories(28) or Categories(3, 4)."
+        self.sizes = tuple(whole_number("a size of Categories", size, 1, remedy) for size in sizes)
 
     def __repr__(self) -> str:
         return f"Categories({', '.join(map(str, self.sizes))})"
@@ -30,6 +32,9 @@ class OneHot:
     """A feature that is one category number, given to the network as a 0/1 vector."""
 
     size: int
+
+    def __post_init__(self) -> None:
+        whole_number("the size of OneHot", self.size, 1, "Pass the number of categories, e.g. OneHot(5).")
 
 
 #: OGB's nine atom features and three bond features.
@@ -42,14 +47,24 @@ Channels = int | Categories | OneHot | None
 
 def encoder(channels: Channels, width: int, name: str) -> "LineEncoder":
     """The module that encodes features of that kind; `width` is that of embeddings, `name` is for errors."""
+    out_channels = encoded_width(channels, width)
     if isinstance(channels, Categories):
-        return Embeddings(channels.sizes, width, name)
+        return Embeddings(channels.sizes, out_channels, name)
     if isinstance(channels, OneHot):
-        return OneHotLines(channels.size, name)
-    if channels is None or channels == 0:
-        return Constant()
-    if isinstance(channels, int) and channels > 0:
-        return Numbers(channels, name)
+        return OneHotLines(out_channels, name)
+    return Numbers(out_channels, name) if channels else Constant()
+
+
+def encoded_width(channels: Channels, width: int) -> int:
+    """How many numbers a line of features of that kind becomes; `width` is that of embeddings."""
+    if isinstance(channels, Categories):
+        return width
+    if isinstance(channels, OneHot):
+        return channels.size
+    if channels is None:
+        return Constant.out_channels
+    if isinstance(channels, int) and not isinstance(channels, bool) and channels >= 0:
+        return channels or Constant.out_channels
     raise ValueError(
         f"Expected a number of features, Categories, OneHot or None (got {channels!r}). 7 means seven numbers a line."
     )

@@ -11,7 +11,7 @@ from esan import ragged
 from esan.bags import Bag, Stage
 from esan.bags.sums import Grouping
 from esan.nn.encoder import Encoded
-from esan.nn.features import Channels, encoder
+from esan.nn.features import Channels, encoded_width, encoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,6 @@ class PPGNEncoder(nn.Module):
     """Rows → dense tensors → PPGN layers → rows again: the diagonal entry of a node and the mean of its line.
 
     Args:
-        in_channels: width of the rows.
         hidden_channels: width of the tensors, and of the rows given back.
         layers: PPGN layers; the first takes `PPGNEncoder.width(...)` channels.
         edge_channels: what `edge_attr` holds, None if it is not used.
@@ -117,8 +116,8 @@ class PPGNEncoder(nn.Module):
     @staticmethod
     def width(in_channels: int, hidden_channels: int, edge_channels: Channels) -> int:
         """Channels of the first tensor: node features on the diagonal, the adjacency, and edge features."""
-        edges = None if edge_channels is None else encoder(edge_channels, hidden_channels, "edge_attr").out_channels
-        return in_channels + 1 + (edges or 0)
+        edges = 0 if edge_channels is None else encoded_width(edge_channels, hidden_channels)
+        return in_channels + 1 + edges
 
     def first_stage(self, bag: Bag) -> Stage:
         return bag.stage(0)
@@ -145,11 +144,10 @@ class PPGNEncoder(nn.Module):
         if self.edges is not None:
             parts.append(self.edges(bag.graphs.edge_attr, 0, h).index_select(0, stage.arcs.arc))
         arcs = torch.cat(parts, 1)
-        T = h.new_zeros(*dense.real.shape, h.size(1) + arcs.size(1))
         subgraph = dense.row_subgraph
-        diagonal = T.new_zeros(*dense.real.shape, h.size(1))
+        diagonal = h.new_zeros(*dense.real.shape, h.size(1))
         diagonal = diagonal.index_put((subgraph, dense.row_place, dense.row_place), h)
-        entries = T.new_zeros(*dense.real.shape, arcs.size(1))
+        entries = h.new_zeros(*dense.real.shape, arcs.size(1))
         entries = entries.index_put((subgraph[target], dense.row_place[target], dense.row_place[source]), arcs)
         return torch.cat([diagonal, entries], -1)
 
