@@ -37,6 +37,7 @@ def test_networks(architecture: str, encoder: str, policy: esan.Policy, gpu: tor
     here.square().sum().backward()
     there.square().sum().backward()
     for (name, mine), other in zip(network.named_parameters(), twin.parameters(), strict=True):
+        assert (mine.grad is None) == (other.grad is None), name
         if mine.grad is not None and other.grad is not None:
             check_close(other.grad.cpu(), mine.grad, f"gradient of {name} on the GPU")
     for (name, buffer), theirs in zip(network.named_buffers(), twin.buffers(), strict=True):
