@@ -59,7 +59,7 @@ def test_needs_a_policy() -> None:
 @pytest.mark.parametrize("num_layers", [None, 0, -1])
 def test_a_compact_bag_needs_its_layers(num_layers: int | None) -> None:
     with pytest.raises(
-        ValueError, match=rf"Expected num_layers, .*got {num_layers}\)\. Pass num_layers=4 .*literal=True"
+        ValueError, match=rf"Expected num_layers.*got {num_layers}\)\. Pass num_layers=4 .*literal=True"
     ):
         esan.Bag.of(GRAPHS, esan.Whole(), num_layers)
 

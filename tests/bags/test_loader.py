@@ -54,7 +54,7 @@ def test_batches_are_parts_of_the_bag() -> None:
 
 @pytest.mark.parametrize("batch_size", [0, -3])
 def test_batch_size_out_of_range(batch_size: int) -> None:
-    with pytest.raises(ValueError, match=rf"Expected a batch_size of at least 1 \(got {batch_size}\)"):
+    with pytest.raises(ValueError, match=rf"Expected batch_size of at least 1 \(got {batch_size}\)"):
         esan.Loader(_bag(esan.EdgeDeletion()), batch_size)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data, Dataset
+from torch_geometric.data import Data
 
 from esan.bags.compact import compact_rows
 from esan.bags.files import load_bag, save_bag
@@ -18,8 +18,9 @@ from esan.bags.rows import Rows
 from esan.bags.shared import SharedArcs
 from esan.bags.stage import Stage
 from esan.bags.subgraph import Subgraph
+from esan.checks import whole_number
 from esan.graphs import Graphs, Source, read
-from esan.policies import Policy, Sampled, SelectedData, Selection, carried_selection, check_carried
+from esan.policies import Policy, Sampled, Selection, read_carried
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,7 +76,7 @@ class Bag:
             generator: draws the sample of a `Sampled` policy.
         """
         if policy is None:
-            graphs, selection = _carried(source)
+            graphs, selection = read_carried(source)
             return Bag._stored(graphs, selection, num_layers, literal=literal, policy=None)
         if not isinstance(policy, Policy):
             raise TypeError(f"Expected a policy (got {policy!r}). Pass an object, e.g. esan.EgoNets(hops=2).")
@@ -96,11 +97,10 @@ class Bag:
     ) -> "Bag":
         if literal:
             return Bag(graphs, selection, literal_rows(graphs, selection), None, policy)
-        if num_layers is None or num_layers < 1:
-            raise ValueError(
-                f"Expected num_layers, the layers of the model, for a compact bag (got {num_layers}). "
-                "Pass num_layers=4 for a model of 4 layers, or literal=True."
-            )
+        remedy = "Pass num_layers=4 for a model of 4 layers, or literal=True."
+        if num_layers is None:
+            raise ValueError(f"Expected num_layers, the layers of the model, for a compact bag (got None). {remedy}")
+        num_layers = whole_number("num_layers", num_layers, 1, remedy)
         rows = compact_rows(graphs, selection, num_layers)
         return Bag(graphs, selection, rows, num_layers, policy, strict=literal is False)
 
@@ -293,19 +293,3 @@ class Bag:
     def shared(self) -> SharedArcs:
         """The adjacency of the whole bag."""
         return SharedArcs(self.graphs, self.selection, self.literal)
-
-
-def _carried(source: Source) -> tuple[Graphs, Selection]:
-    """Graphs that carry their selection, as `policy(data)` gives them."""
-    if isinstance(source, Dataset | list | tuple):
-        items = [source[i] for i in range(len(source))]
-        if items and all(isinstance(item, SelectedData) for item in items):
-            source = Batch.from_data_list(items)
-    selection = carried_selection(source) if isinstance(source, Data) else None
-    if selection is None:
-        raise ValueError(
-            "Expected a policy (got None, and the data carry no selection). Pass one, e.g. esan.EdgeDeletion()."
-        )
-    graphs = read(source)
-    check_carried(source, graphs)
-    return graphs, selection

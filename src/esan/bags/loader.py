@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 
 from esan.bags.bag import Bag
+from esan.checks import whole_number
 from esan.policies import Policy, Sampled
 
 
@@ -28,8 +29,6 @@ class Loader:
         drop_last: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"Expected a batch_size of at least 1 (got {batch_size}).")
         if not isinstance(bag, Bag):
             raise TypeError(
                 f"Expected a Bag (got {type(bag).__name__}). Make one with Bag.of(graphs, policy, num_layers)."
@@ -39,8 +38,8 @@ class Loader:
                 f"Expected the policy of a sampled bag (got only its name, {bag.policy}). Read it with "
                 "Bag.load(path, policy=...), so that samples can be drawn."
             )
-        self.bag, self.batch_size, self.shuffle = bag, batch_size, shuffle
-        self.drop_last, self.generator = drop_last, generator
+        self.batch_size = whole_number("batch_size", batch_size, 1, "Pass e.g. batch_size=32.")
+        self.bag, self.shuffle, self.drop_last, self.generator = bag, shuffle, drop_last, generator
 
     def __len__(self) -> int:
         whole, rest = divmod(len(self.bag), self.batch_size)

@@ -9,8 +9,7 @@ from esan.policies.marking import Whole as Whole
 from esan.policies.names import policy_named as policy_named
 from esan.policies.policy import Policy as Policy
 from esan.policies.selected import SelectedData as SelectedData
-from esan.policies.selected import carried_selection as carried_selection
-from esan.policies.selected import check_carried as check_carried
+from esan.policies.selected import read_carried as read_carried
 from esan.policies.selection import Selection as Selection
 from esan.policies.wrappers import Augmented as Augmented
 from esan.policies.wrappers import Sampled as Sampled

@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data, Dataset
 
-from esan.graphs import Graphs
+from esan.graphs import Graphs, Source, read
 from esan.policies.selection import Selection
 
 _PREFIX = "selection_"
@@ -46,26 +46,30 @@ class SelectedData(Data):
         return 0 if key.startswith(_PREFIX) else super().__cat_dim__(key, value, *args, **kwargs)
 
 
-def carried_selection(data: Data) -> Selection | None:
-    """The selection that a `SelectedData`, or a PyG batch of them, carries; None for other data."""
-    if _PREFIX + "num_subgraphs" not in data:
-        return None
-    held: dict[str, Any] = {name: _agreed(data[_PREFIX + name], name) for name in _FLAGS}
+def read_carried(source: Source) -> tuple[Graphs, Selection]:
+    """The graphs and selections of `SelectedData`, of a list or dataset of them, or of a PyG batch of them."""
+    if isinstance(source, Dataset | list | tuple):
+        items = [source[i] for i in range(len(source))]
+        if items and all(isinstance(item, SelectedData) for item in items):
+            source = Batch.from_data_list(items)
+    if not isinstance(source, Data) or _EDGES not in source:
+        raise ValueError(
+            "Expected a policy (got None, and the data carry no selection). Pass one, e.g. esan.EdgeDeletion()."
+        )
+    graphs = read(source)
+    # Another transform may have renumbered the edges since, and the selection would mean others.
+    if not torch.equal(source[_EDGES], graphs.edges):
+        raise ValueError(
+            f"Expected the {source[_EDGES].size(1)} edges that the selection was made of (got "
+            f"{graphs.edges.size(1)}, or others). Apply the policy last, after all other transforms."
+        )
+    held: dict[str, Any] = {name: _agreed(source[_PREFIX + name], name) for name in _FLAGS}
     for name in ("num_subgraphs", "entry_subgraph", "entry_edge", "mark_subgraph", "mark_node"):
-        held[name] = data[_PREFIX + name]
-    return Selection(**held)
+        held[name] = source[_PREFIX + name]
+    return graphs, Selection(**held)
 
 
 def _agreed(flag: Tensor, name: str) -> bool:
     if not bool((flag == flag[0]).all()):
         raise ValueError(f"Expected one policy for the whole batch (got graphs that differ in {name}). Use one policy.")
     return bool(flag[0])
-
-
-def check_carried(data: Data, graphs: Graphs) -> None:
-    """Refuse a selection that was made of other edges: a later transform has renumbered them."""
-    if not torch.equal(data[_EDGES], graphs.edges):
-        raise ValueError(
-            f"Expected the {data[_EDGES].size(1)} edges that the selection was made of (got {graphs.edges.size(1)}, or "
-            "others). Apply the policy last, after all other transforms."
-        )
