@@ -1,4 +1,4 @@
-"""The compact bag: the background once, and only the pairs that differ from it; exact, and linear in n for bounded degrees."""
+"""The compact bag: the background once, and the pairs that differ from it; exact, and linear for bounded degrees."""
 
 from dataclasses import dataclass
 
