@@ -34,10 +34,22 @@ def _processor() -> str:
     return platform.processor()
 
 
+def markdown(title: str, where: dict[str, str], note: str, lines: Sequence[dict[str, Any]]) -> str:
+    """A page with one table, and what it was measured on."""
+    measured = ", ".join(f"{name} {value}" for name, value in where.items())
+    rows = ["| " + " | ".join(lines[0]) + " |", "| " + " | ".join("---" for _ in lines[0]) + " |"]
+    rows += ["| " + " | ".join(_shown(value) for value in line.values()) + " |" for line in lines]
+    return "\n".join([f"# {title}", "", f"Measured on: {measured}.", "", note, "", *rows, ""])
+
+
+def _shown(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 def print_table(title: str, lines: Sequence[dict[str, Any]]) -> None:
     table = Table(title=title)
     for name in lines[0]:
         table.add_column(name, justify="left" if isinstance(lines[0][name], str) else "right")
     for line in lines:
-        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else f"{value}" for value in line.values()))
+        table.add_row(*(_shown(value) for value in line.values()))
     Console().print(table)

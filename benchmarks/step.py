@@ -19,12 +19,17 @@ from typing import Any
 import torch
 
 import esan
-from report import machine, print_table
+from report import machine, markdown, print_table
 from workloads import ATOM_TYPES, BOND_TYPES, zinc_like
 from yardstick import Union, Yardstick
 
 POLICIES = ("ED", "ND", "EGO(3)", "EGO+(3)", "NM")
 LAYERS, WIDTH, BATCH = 4, 64, 128
+NOTE = (
+    "Written by `benchmarks/step.py`: ZINC-like batches of 128, 4 layers of width 64, forward, backward and Adam, the "
+    "batch in memory. Ratios of times; more is better for esan. Row-layers: the rows that all layers compute, literal "
+    "over compact."
+)
 
 
 def main() -> None:
@@ -38,6 +43,8 @@ def main() -> None:
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     record = {"machine": machine(), "batch": BATCH, "layers": LAYERS, "width": WIDTH, "rows": lines}
     arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+    page = markdown("A training step", record["machine"], NOTE, lines)
+    arguments.out.with_suffix(".md").write_text(page)
 
 
 def measure(name: str, shares: bool, repeats: int) -> dict[str, Any]:
