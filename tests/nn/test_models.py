@@ -157,7 +157,7 @@ def test_a_bag_on_another_device() -> None:
 def test_things_that_are_no_bags() -> None:
     with pytest.raises(TypeError, match=r"Expected a Bag \(got list\)\. Make one with Bag.of"):
         strategies.model("ds", "gin", ND)(GRAPHS)
-    with pytest.raises(ValueError, match=r"Expected a policy \(got None, and the data carry no selection\)"):
+    with pytest.raises(ValueError, match=r"Expected a policy, or data that carry their selection"):
         strategies.model("ds", "gin", ND)(GRAPHS[3])
 
 
@@ -330,3 +330,9 @@ def test_shapes(output: str) -> None:
     for encoder in strategies.ENCODERS:
         network = strategies.model("dss", encoder, ND, num_layers=2, output=output)
         assert network(esan.Bag.of(GRAPHS, ND, literal=True)).shape == (lines, 2)
+
+
+def test_a_convolution_of_another_width() -> None:
+    network = esan.ds_gnn(None, 4, 2, 1, conv=lambda i, o: pyg.GATv2Conv(i, o, heads=3))
+    with pytest.raises(ValueError, match=r"Expected GATv2Conv to give 4 numbers a row \(got shape .*concat=False"):
+        network(esan.Bag.of(esan.graphs.cycle(5), ND, 2))

@@ -132,3 +132,10 @@ def test_acted_is_the_same_bag_otherwise_numbered() -> None:
     assert moved.graphs.fingerprint != bag.graphs.fingerprint
     edges = [sorted(int(s.edge_index.size(1)) for s in b.subgraphs()) for b in (bag, moved)]
     assert edges[0] == edges[1]
+
+
+def test_a_whole_model_is_told_what_to_pass() -> None:
+    model = esan.dss_gnn(None, 4, 2, 1, marked=True)
+    bag = esan.Bag.of(esan.graphs.cycle(4), esan.NodeMarking(), 2)
+    with pytest.raises(TypeError, match=r"Pass model\.encoder, with in_channels = 3"):
+        assert_equivariant(model, bag, 4)

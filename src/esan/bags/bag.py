@@ -79,7 +79,9 @@ class Bag:
             graphs, selection = read_carried(source)
             return Bag._stored(graphs, selection, num_layers, literal=literal, policy=None)
         if not isinstance(policy, Policy):
-            raise TypeError(f"Expected a policy (got {policy!r}). Pass an object, e.g. esan.EgoNets(hops=2).")
+            raise TypeError(
+                f"Expected a policy (got {policy!r}). Pass esan.EgoNets(hops=2), or esan.policy_named('ED')."
+            )
         graphs = read(source)
         if isinstance(policy, Sampled):
             whole = Bag.of(graphs, policy.policy, num_layers, literal=literal, generator=generator)

@@ -17,7 +17,9 @@ from esan.wl.pictures import picture_file
 def run(
     first: Annotated[str, typer.Argument(metavar="G", help='A name ("rook", "csl(12,3)"), graph6, or a file.')],
     second: Annotated[str, typer.Argument(metavar="H", help="The other graph.")],
-    policy: Annotated[str, typer.Option(help='"ND", "ED", "EGO(2)", "EGO+(2)", "SE", "NM"; "^" adds the graph.')] = "",
+    policy: Annotated[
+        str, typer.Option(help='"ND", "ED", "EGO(2)", "EGO+(2)", "SE", "NM"; "^" adds the graph. ED if not given.')
+    ] = "",
     test: Annotated[str, typer.Option(help=f"One of {', '.join(wl.TESTS)}.")] = "dss",
     draw: Annotated[Path | None, typer.Option(metavar="PNG", help="Save a picture of the refinement.")] = None,
     most: Annotated[int, typer.Option(help="Different subgraphs of each graph in the picture, at most.")] = 3,

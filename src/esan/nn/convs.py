@@ -60,4 +60,4 @@ def make_conv(choice: ConvChoice, in_channels: int, out_channels: int, edge_chan
             f"Expected conv to return a convolution, a torch module (got {conv!r}). "
             "Pass e.g. conv=lambda i, o: GATConv(i, o)."
         )
-    return conv if isinstance(conv, Conv) else PyGConv(conv, edge_channels, width)
+    return conv if isinstance(conv, Conv) else PyGConv(conv, out_channels, edge_channels, width)

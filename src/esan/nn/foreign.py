@@ -29,14 +29,15 @@ class PyGConv(Conv):
 
     Args:
         conv: the convolution.
+        out_channels: the width that it must give.
         edge_channels: what `edge_attr` holds. Categories are embedded with `width` numbers and a `OneHot` is written
             out; plain numbers are handed on as they are. None: no edge features are handed on.
         width: of embeddings.
     """
 
-    def __init__(self, conv: nn.Module, edge_channels: Channels, width: int) -> None:
+    def __init__(self, conv: nn.Module, out_channels: int, edge_channels: Channels, width: int) -> None:
         super().__init__()
-        self.conv = conv
+        self.conv, self.out_channels = conv, out_channels
         self._takes = frozenset(inspect.signature(conv.forward).parameters)
         if edge_channels is not None and "edge_attr" not in self._takes:
             raise ValueError(
@@ -57,7 +58,13 @@ class PyGConv(Conv):
                     "Use adjacency='max', or a convolution that takes edge_weight."
                 )
             extra["edge_weight"] = arcs.weight.to(x.dtype)
-        return self.conv(x, arcs.edge_index, **extra)
+        out = self.conv(x, arcs.edge_index, **extra)
+        if out.shape != (x.size(0), self.out_channels):
+            raise ValueError(
+                f"Expected {type(self.conv).__name__} to give {self.out_channels} numbers a row (got shape "
+                f"{tuple(out.shape)} for {x.size(0)} rows). With several heads, average them: concat=False."
+            )
+        return out
 
 
 def _knowledge(conv: nn.Module) -> tuple[int, str | None]:

@@ -54,7 +54,8 @@ def read_carried(source: Source) -> tuple[Graphs, Selection]:
             source = Batch.from_data_list(items)
     if not isinstance(source, Data) or _EDGES not in source:
         raise ValueError(
-            "Expected a policy (got None, and the data carry no selection). Pass one, e.g. esan.EdgeDeletion()."
+            "Expected a policy, or data that carry their selection (got neither). Call Bag.of(graphs, policy, ...), "
+            "or apply the policy to the data: policy(data)."
         )
     graphs = read(source)
     # Another transform may have renumbered the edges since, and the selection would mean others.

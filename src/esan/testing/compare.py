@@ -37,4 +37,5 @@ def check_close(
         raise AssertionError(
             f"Expected {what} to agree within {allowed:g} of {size:g} (got a difference of {float(worst[place]):g}: "
             f"{float(got.reshape(-1)[place]):g} in place of {float(expected.reshape(-1)[place]):g})."
+            + (" Rounding may do that in single precision: call .double()." if got.dtype == torch.float32 else "")
         )

@@ -39,6 +39,11 @@ def assert_equivariant(
     Raises:
         AssertionError: says which output parts from its permutation, and by how much.
     """
+    if isinstance(network, SubgraphGNN):
+        raise TypeError(
+            "Expected a layer or an encoder (got a whole model). Pass model.encoder, with in_channels = "
+            f"{network.features.out_channels}; models have assert_invariant."
+        )
     dtype = next((p.dtype for p in network.parameters()), torch.float64)
     first = _first_stage(network, bag)
     h = torch.randn(first.num_rows, in_channels, generator=generator, dtype=dtype)
