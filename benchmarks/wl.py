@@ -7,8 +7,8 @@ marking; that leaves 12,346, which is how many there are. networkx's `weisfeiler
 one hash a graph, is the yardstick for 1-WL (it hashes, so it may collide; esan's classes are exact). It is run for n
 rounds, which always suffice, and for the 3 that it runs by default, which need not; esan stops when colours are stable,
 and its ratio is to n rounds. Both are given their graphs ready made, `Graphs` and a list of `networkx.Graph`:
-converting is not timed. Times, of networkx too, are the best of three after one run to warm up; pairs of graphs run
-once. Written are `wl.json` and `wl.md`, which also say how loaded the machine was.
+converting is not timed. Both have one thread. Times, of networkx too, are the best of three after one run to warm up;
+pairs of graphs run once. Written are `wl.json` and `wl.md`, which also say how loaded the machine was.
 """
 
 import argparse
@@ -157,8 +157,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the atlas and small pairs only")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "figures")
     options = parser.parse_args()
+    # networkx has one thread; and threads of torch wait for each other as soon as anything else wants a core.
+    torch.set_num_threads(1)
     on_this = machine() | {"load when started": f"{os.getloadavg()[0]:.1f}"}
     found = {"machine": on_this, "collections": collections(options.quick), "pairs": pairs(options.quick)}
+    # This run by itself makes a load of about 1; more means that something else ran beside it.
+    on_this["load when finished"] = f"{os.getloadavg()[0]:.1f}"
     print_table("classes of a collection", found["collections"])
     print_table("two graphs", found["pairs"])
     options.out.mkdir(parents=True, exist_ok=True)
