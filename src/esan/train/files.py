@@ -1,0 +1,42 @@
+"""Files that are whole or not there: written beside their place, then put into it in one step."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to `path`; what was there before stays until all of it is on the disk."""
+    _write(path, lambda file: file.write(text.encode()))
+
+
+def write_tensors(path: Path, state: dict[str, Any]) -> None:
+    """Write tensors and plain values, for `torch.load(weights_only=True)`."""
+    _write(path, lambda file: torch.save(state, file))
+
+
+def _write(path: Path, fill: Callable[[IO[bytes]], Any]) -> None:
+    scratch: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        with os.fdopen(handle, "wb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except BaseException as error:
+        if scratch is not None:
+            Path(scratch).unlink(missing_ok=True)
+        # torch tells a full disk as a RuntimeError of its own.
+        if isinstance(error, OSError | RuntimeError):
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
+            raise OSError(
+                f"Expected to write {path} (got: {why}). What was there before is unharmed: make room, or choose "
+                "another folder, and run the same command again to continue."
+            ) from error
+        raise
