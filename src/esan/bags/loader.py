@@ -53,9 +53,10 @@ class Loader:
             order = torch.randperm(count, generator=self.generator, device=device)
         order = order.to(self.bag.device)
         for batch in range(len(self)):
-            yield self._batch(order[batch * self.batch_size : (batch + 1) * self.batch_size])
+            yield self.batch(order[batch * self.batch_size : (batch + 1) * self.batch_size])
 
-    def _batch(self, ids: torch.Tensor) -> Bag:
+    def batch(self, ids: torch.Tensor) -> Bag:
+        """The graphs `ids` as one bag, drawn afresh where the policy is random."""
         policy, whole = self.bag.policy, self.bag.whole
         if isinstance(policy, Sampled) and whole is not None:
             batch = whole[ids]
