@@ -1,0 +1,128 @@
+"""`Engine`: the part of training that touches the device, one a job; the eager one runs anywhere."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from esan.bags import Bag, Loader
+from esan.nn import SubgraphGNN
+from esan.train.objective import Objective
+
+#: What is done to each batch while training, with random numbers from the generator.
+Augment = Callable[[Bag, torch.Generator], Bag]
+
+
+class Engine(Protocol):
+    """Trains one network. Nothing that a method gives has been waited for, so that many engines overlap on a GPU."""
+
+    def train_epoch(self, ids: Tensor) -> Tensor:
+        """One pass over these graphs, in this order; the mean loss, a tensor without dimensions on the device."""
+
+    def predict(self, ids: Tensor) -> Tensor:
+        """What the network gives for these graphs in eval mode, a line a graph; of sampled bags, for a new sample."""
+
+    def set_lr(self, lr: float) -> None:
+        """Set the learning rate of what follows."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """ "model", "optimiser" and "generator": all that continues the training; tensors may be the live ones."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from such a state."""
+
+
+class EagerEngine:
+    """Batch after batch, as torch runs it, on any device.
+
+    Args:
+        model: the network, on the device of the bag.
+        bag: the bag of the whole dataset, with targets.
+        objective: the loss.
+        lr: the learning rate of Adam.
+        batch_size: graphs a step.
+        generator: on the CPU; draws samples and, a number a pass, what is random in the network.
+        augment: what is done to batches while training.
+    """
+
+    def __init__(
+        self,
+        model: SubgraphGNN,
+        bag: Bag,
+        objective: Objective,
+        lr: float,
+        batch_size: int,
+        generator: torch.Generator,
+        augment: Augment | None = None,
+    ) -> None:
+        self.model, self.objective, self.generator, self.augment = model, objective.to(bag.device), generator, augment
+        self.optimiser = torch.optim.Adam(model.parameters(), lr=lr)
+        self.loader = Loader(bag, batch_size, generator=generator)
+
+    def train_epoch(self, ids: Tensor) -> Tensor:
+        self.model.train()
+        total = torch.zeros((), device=self.loader.bag.device)
+        count = torch.zeros((), device=self.loader.bag.device)
+        with self._own_randomness():
+            for batch in self._batches(ids):
+                if self.augment is not None:
+                    batch = self.augment(batch, self.generator)
+                if self.model.why_literal is not None and not batch.strict:
+                    batch = batch.to_literal()
+                assert batch.y is not None
+                terms = self.objective.terms(self.model(batch), batch.y)
+                self.optimiser.zero_grad()
+                terms.mean().backward()
+                self.optimiser.step()
+                with torch.no_grad():
+                    total += (terms.value * terms.there).sum()
+                    count += terms.there.sum()
+        return total / count.clamp(min=1)
+
+    def predict(self, ids: Tensor) -> Tensor:
+        self.model.eval()
+        with torch.no_grad(), self._own_randomness():
+            return self.objective.answer(torch.cat([self.model(batch) for batch in self._batches(ids)]))
+
+    def set_lr(self, lr: float) -> None:
+        for group in self.optimiser.param_groups:
+            group["lr"] = lr
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "generator": self.generator.get_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.generator.set_state(state["generator"])
+
+    def _batches(self, ids: Tensor) -> Iterator[Bag]:
+        return (self.loader.batch(some) for some in ids.to(self.loader.bag.device).split(self.loader.batch_size))
+
+    @contextmanager
+    def _own_randomness(self) -> Iterator[None]:
+        """Dropout draws from torch's own generator, which all jobs share: each pass seeds it from this job's."""
+        seed = int(torch.randint(2**62, (), generator=self.generator))
+        device = self.loader.bag.device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            yield
+
+
+def engine_for(
+    model: SubgraphGNN,
+    bag: Bag,
+    objective: Objective,
+    lr: float,
+    batch_size: int,
+    generator: torch.Generator,
+    augment: Augment | None = None,
+) -> Engine:
+    """The fastest engine that gives this training; arguments as those of `EagerEngine`."""
+    return EagerEngine(model, bag, objective, lr, batch_size, generator, augment)
