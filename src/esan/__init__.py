@@ -1,5 +1,6 @@
 """esan: subgraph graph neural networks (Equivariant Subgraph Aggregation Networks, ICLR 2022), exact and fast."""
 
+from esan import data as data
 from esan import graphs as graphs
 from esan import nn as nn
 from esan import testing as testing

@@ -1,5 +1,10 @@
 """Graphs: the collection that everything works on, how it is read, and named graphs and families."""
 
+from esan.graphs.channels import ATOMS as ATOMS
+from esan.graphs.channels import BONDS as BONDS
+from esan.graphs.channels import Categories as Categories
+from esan.graphs.channels import Channels as Channels
+from esan.graphs.channels import OneHot as OneHot
 from esan.graphs.collection import Graphs as Graphs
 from esan.graphs.families import StrongRegularity as StrongRegularity
 from esan.graphs.families import atlas as atlas

@@ -1,5 +1,9 @@
 """Networks on bags: layers, encoders, set encoders and the two architectures of the paper."""
 
+from esan.graphs.channels import ATOMS as ATOMS
+from esan.graphs.channels import BONDS as BONDS
+from esan.graphs.channels import Categories as Categories
+from esan.graphs.channels import OneHot as OneHot
 from esan.nn.architectures import ds_gnn as ds_gnn
 from esan.nn.architectures import dss_gnn as dss_gnn
 from esan.nn.conv import GCN as GCN
@@ -10,11 +14,7 @@ from esan.nn.conv import Conv as Conv
 from esan.nn.conv import GraphConv as GraphConv
 from esan.nn.encoder import Encoded as Encoded
 from esan.nn.encoder import Encoder as Encoder
-from esan.nn.features import ATOMS as ATOMS
-from esan.nn.features import BONDS as BONDS
-from esan.nn.features import Categories as Categories
 from esan.nn.features import NodeFeatures as NodeFeatures
-from esan.nn.features import OneHot as OneHot
 from esan.nn.foreign import PyGConv as PyGConv
 from esan.nn.layer import DSLayer as DSLayer
 from esan.nn.layer import DSSLayer as DSSLayer

@@ -9,9 +9,10 @@ from torch_geometric.nn.resolver import activation_resolver
 
 from esan.bags.shared import ADJACENCIES
 from esan.checks import real_number, whole_number
+from esan.graphs.channels import Channels
 from esan.nn.convs import ConvChoice, make_conv
 from esan.nn.encoder import Encoder
-from esan.nn.features import Channels, NodeFeatures
+from esan.nn.features import NodeFeatures
 from esan.nn.layer import BAG_POOLS, DSLayer, DSSLayer
 from esan.nn.model import JKS, OUTPUTS, READOUTS, SubgraphGNN
 from esan.nn.norm import NORMS

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from torch import nn
 
+from esan.graphs.channels import Channels
 from esan.nn.conv import GCN, GIN, GINE, BondGCN, Conv, GraphConv
-from esan.nn.features import Channels
 from esan.nn.foreign import PyGConv
 
 #: A name from `CONVS`, or a callable (in_channels, out_channels) → convolution, PyG's or ours.

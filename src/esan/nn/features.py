@@ -1,48 +1,11 @@
 """Input encoders: from the features that graphs come with to the numbers that a first layer takes."""
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
-from esan.checks import whole_number
-
-
-class Categories:
-    """Features that are category numbers: each column has an embedding, and the embeddings of all columns are summed.
-
-    Args:
-        sizes: how many categories each column has; `Categories(28)` for one column of 28.
-    """
-
-    def __init__(self, *sizes: int) -> None:
-        if not sizes:
-            raise ValueError("Expected the number of categories of each column (got none). Pass e.g. Categories(28).")
-        remedy = "Pass the categories of each column, e.g. Categories(28) or Categories(3, 4)."
-        self.sizes = tuple(whole_number("a size of Categories", size, 1, remedy) for size in sizes)
-
-    def __repr__(self) -> str:
-        return f"Categories({', '.join(map(str, self.sizes))})"
-
-
-@dataclass(frozen=True)
-class OneHot:
-    """A feature that is one category number, given to the network as a 0/1 vector."""
-
-    size: int
-
-    def __post_init__(self) -> None:
-        whole_number("the size of OneHot", self.size, 1, "Pass the number of categories, e.g. OneHot(5).")
-
-
-#: OGB's nine atom features and three bond features.
-ATOMS = Categories(119, 5, 12, 12, 10, 6, 6, 2, 2)
-BONDS = Categories(5, 6, 2)
-
-#: 7 means seven numbers a line, None or 0 no features at all.
-Channels = int | Categories | OneHot | None
+from esan.graphs.channels import Categories, Channels, OneHot
 
 
 def encoder(channels: Channels, width: int, name: str) -> "LineEncoder":

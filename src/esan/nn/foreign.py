@@ -8,8 +8,9 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch_geometric import nn as pyg
 
 from esan.bags import Arcs
+from esan.graphs.channels import Channels
 from esan.nn.conv import Conv
-from esan.nn.features import Channels, encoder
+from esan.nn.features import encoder
 
 #: PyG convolutions that read a row, the rows its arcs come from, and edge features, and nothing else.
 _LOCAL = (

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from esan import ragged
 from esan.bags import Bag, Stage
 from esan.bags.sums import Grouping
+from esan.graphs.channels import Channels
 from esan.nn.encoder import Encoded
-from esan.nn.features import Channels, encoded_width, encoder
+from esan.nn.features import encoded_width, encoder
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,85 @@
+"""The catalogue: the sets of the paper by name, with the counts that a loaded set is held against."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from esan.data.dataset import Dataset, Task
+from esan.data.expressive import find_csl, find_exp
+from esan.data.found import Found
+from esan.data.places import Places, cache_folder, data_root
+from esan.data.tu_sets import tu_set
+from esan.data.verify import verified
+from esan.data.zinc import find_zinc
+from esan.graphs import Categories, Channels, OneHot
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A set of the catalogue.
+
+    Attributes:
+        find: reads its arrays, after a download if need be.
+        task: what is to be predicted.
+        graphs: how many there are.
+        nodes: of all graphs together.
+        edges: undirected edges of all graphs together.
+        in_channels: what `x` holds.
+        edge_channels: what `edge_attr` holds.
+    """
+
+    find: Callable[[Places], Found]
+    task: Task
+    graphs: int
+    nodes: int
+    edges: int
+    in_channels: Channels = None
+    edge_channels: Channels = None
+
+
+def _classes(count: int) -> Task:
+    return Task("classification", count)
+
+
+CATALOGUE: dict[str, Entry] = {
+    "csl": Entry(find_csl, _classes(10), 150, 6_150, 12_300, OneHot(5)),
+    "exp": Entry(find_exp, _classes(2), 1_200, 53_336, 66_130, OneHot(2)),
+    "mutag": Entry(tu_set("MUTAG"), _classes(2), 188, 3_371, 3_721, OneHot(7)),
+    "zinc": Entry(find_zinc, Task("regression", 1), 12_000, 277_864, 298_985, Categories(28), Categories(4)),
+}
+
+
+def load(
+    name: str, root: str | Path | None = None, *, cache: str | Path | None = None, download: bool = True
+) -> Dataset:
+    """The set of that name, its counts compared with the published ones.
+
+    Args:
+        name: one of `names()`, in any case; `-` and `_` are the same.
+        root: the folder that holds ZINC, TU, EXP, CEXP, CSL and OGB, else $ESAN_DATA, else the cache. Only read.
+        cache: where downloads go, else $ESAN_CACHE, else .cache/esan in the user's home.
+        download: whether to fetch what is in neither folder.
+    """
+    key = str(name).lower().replace("_", "-")
+    if key not in CATALOGUE:
+        raise ValueError(
+            f"Expected the name of a set (got {name!r}). Known: {', '.join(CATALOGUE)}; your own data: esan.data.own."
+        )
+    entry = CATALOGUE[key]
+    found = entry.find(Places(data_root(root, cache), cache_folder(cache), download))
+    graphs = found.laid.graphs(found.source)
+    dataset = Dataset(
+        name=key,
+        graphs=graphs,
+        task=entry.task,
+        in_channels=entry.in_channels,
+        edge_channels=entry.edge_channels,
+        given=found.given,
+        source=found.source,
+    )
+    return verified(dataset, graphs=entry.graphs, nodes=entry.nodes, edges=entry.edges)
+
+
+def names() -> tuple[str, ...]:
+    """The names that `load` knows."""
+    return tuple(CATALOGUE)

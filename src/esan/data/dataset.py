@@ -1,0 +1,125 @@
+"""`Dataset`: graphs with a task, the kinds of their features and, if there is one, the split they come with."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from esan.checks import whole_number
+from esan.graphs import Channels, Graphs
+
+#: What a task may be, and the metric that it is usually told in.
+METRICS = {"classification": "accuracy", "regression": "mae", "labels": "rocauc"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be predicted of a graph.
+
+    Attributes:
+        kind: "classification" (one of several classes), "regression" (numbers), or "labels" (one or several yes/no
+            questions, where NaN marks an answer that is not known).
+        out_channels: how many classes, numbers or labels.
+        metric: "accuracy", "mae" or "rocauc".
+    """
+
+    kind: str
+    out_channels: int
+    metric: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in METRICS:
+            raise ValueError(f"Expected a task of {', '.join(METRICS)} (got {self.kind!r}). Pass one of these.")
+        whole_number("out_channels of a task", self.out_channels, 1, "Pass the number of classes, targets or labels.")
+        metric = self.metric or METRICS[self.kind]
+        if metric != METRICS[self.kind]:
+            raise ValueError(
+                f"Expected the metric {METRICS[self.kind]!r} for {self.kind} (got {metric!r}). Leave it out to have it."
+            )
+        object.__setattr__(self, "metric", metric)
+
+
+def _no_ids() -> Tensor:
+    return torch.empty(0, dtype=torch.long)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Which graphs train, which choose among models, and which judge: graph ids, on the CPU.
+
+    `test` is empty where a protocol has none, as in cross-validation on the TU sets.
+    """
+
+    train: Tensor
+    valid: Tensor
+    test: Tensor = field(default_factory=_no_ids)
+
+    def __post_init__(self) -> None:
+        for name in ("train", "valid", "test"):
+            ids = torch.as_tensor(getattr(self, name)).cpu()
+            if ids.dim() != 1 or (ids.numel() and (ids.is_floating_point() or ids.dtype == torch.bool)):
+                raise ValueError(
+                    f"Expected {name} to be a list of graph ids (got {ids.dtype} of shape {tuple(ids.shape)}). "
+                    "Pass whole numbers; of a mask, mask.nonzero()[:, 0]."
+                )
+            object.__setattr__(self, name, ids.long())
+
+    def __repr__(self) -> str:
+        return f"Split({self.train.numel():,} train, {self.valid.numel():,} valid, {self.test.numel():,} test)"
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A row of a file that was left out because it could not be read, and why."""
+
+    line: int
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Graphs and everything that a training must know of them.
+
+    Attributes:
+        name: what it is called.
+        graphs: all graphs; `y` holds class numbers `[G]`, or float targets `[G, T]`, with NaN where a label is missing.
+        task: what is to be predicted.
+        in_channels: what `x` holds: 7 (numbers), Categories(28), OneHot(5) or None (nothing: every node alike).
+        edge_channels: what `edge_attr` holds; None where it is not used.
+        given: the split that comes with the data.
+        classes: the user's labels of the classes 0, 1, ..., where they were others.
+        smiles: the molecules as they were written, a line a graph.
+        skipped: the rows of a file that were left out, if that was asked for.
+        source: where it was read from.
+    """
+
+    name: str
+    graphs: Graphs
+    task: Task
+    in_channels: Channels = None
+    edge_channels: Channels = None
+    given: Split | None = None
+    classes: tuple[int, ...] | None = None
+    smiles: tuple[str, ...] | None = None
+    skipped: tuple[Skipped, ...] = ()
+    source: str = ""
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+    def __repr__(self) -> str:
+        task = f"{self.task.kind} of {self.task.out_channels}"
+        return f"Dataset({self.name!r}, {len(self):,} graphs, {task}, x={self.in_channels}, edges={self.edge_channels})"
+
+    @property
+    def y(self) -> Tensor:
+        """The targets; an error where there are none."""
+        if self.graphs.y is None:
+            raise ValueError(f"Expected targets in {self.name} (got none). Set y on the graphs, or pass labels.")
+        return self.graphs.y
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the graphs with their features and targets."""
+        return self.graphs.fingerprint

@@ -1,0 +1,125 @@
+"""Splits of a dataset: the given one, stratified folds, and random parts with a seed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from esan.checks import real_number, whole_number
+from esan.data.dataset import Dataset, Split
+
+Fractions = tuple[float, float, float]
+
+
+def given(dataset: Dataset) -> Split:
+    """The split that comes with the data."""
+    if dataset.given is None:
+        raise ValueError(
+            f"Expected a dataset that comes with a split (got {dataset.name}, which has none). "
+            "Use stratified_folds, random or scaffold."
+        )
+    return dataset.given
+
+
+def stratified_folds(y: Dataset | Tensor | Sequence[int], folds: int = 10, seed: int = 0) -> list[Split]:
+    """Cross-validation as the field reports it: each graph validates in one fold, every class in its share.
+
+    The very folds of scikit-learn's `StratifiedKFold(folds, shuffle=True, random_state=seed)`. `test` is empty.
+
+    Args:
+        y: the class of each graph, or a dataset of a classification.
+        folds: how many.
+        seed: of the shuffle.
+    """
+    # Here, not above: scikit-learn takes long to import, and few need it.
+    from sklearn.model_selection import StratifiedKFold
+
+    folds = whole_number("the number of folds", folds, 2, "Pass e.g. folds=10.")
+    labels = _classes(y)
+    found, members = labels.unique(return_counts=True)
+    if int(members.min()) < folds:
+        rare = int(members.argmin())
+        raise ValueError(
+            f"Expected at least {folds} graphs of every class, one a fold (got {int(members[rare])} of class "
+            f"{int(found[rare])}). Take fewer folds, merge that class with another, or leave it out."
+        )
+    parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(labels.numel()), labels.numpy())
+    return [Split(torch.from_numpy(train), torch.from_numpy(valid)) for train, valid in parts]
+
+
+def random(count: Dataset | int, fractions: Fractions = (0.8, 0.1, 0.1), seed: int = 0) -> Split:
+    """Parts drawn at random, the same for the same seed on every machine; ids in each part ascend.
+
+    Args:
+        count: how many graphs, or a dataset: then a class that no training graph has is an error.
+        fractions: of training, validation and test graphs; they add up to 1.
+        seed: of the draw.
+    """
+    dataset = count if isinstance(count, Dataset) else None
+    number = whole_number("the number of graphs", len(count) if isinstance(count, Dataset) else count, 2, "Pass more.")
+    ends = cuts(fractions, number)
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(number))
+    parts = [order[start:end].sort().values for start, end in zip([0, *ends], [*ends, number], strict=True)]
+    split = Split(*parts)
+    for name, part, fraction in zip(("train", "valid", "test"), parts, fractions, strict=True):
+        if fraction > 0 and not part.numel():
+            raise ValueError(
+                f"Expected at least one graph in each part (got none for {name} of {number} graphs and fractions "
+                f"{tuple(fractions)}). Give it a larger fraction, or 0."
+            )
+    if dataset is not None:
+        check_split(dataset, split)
+    return split
+
+
+def cuts(fractions: Fractions, count: int) -> list[int]:
+    """Where the second and the third part begin, of `count` things cut by `fractions`."""
+    values = [real_number("a fraction", f, "Pass three, e.g. (0.8, 0.1, 0.1).") for f in fractions]
+    if len(values) != 3 or min(values) < 0 or values[0] == 0 or abs(sum(values) - 1) > 1e-6:
+        raise ValueError(
+            f"Expected fractions for training, validation and test that add up to 1 (got {tuple(fractions)}). "
+            "Pass e.g. (0.8, 0.1, 0.1)."
+        )
+    return [round(values[0] * count), round((values[0] + values[1]) * count)]
+
+
+def check_split(dataset: Dataset, split: Split) -> Split:
+    """The split itself, if its ids are those of graphs, no graph stands in two parts, and every class is trained on."""
+    ids = torch.cat([split.train, split.valid, split.test])
+    if not split.train.numel():
+        raise ValueError("Expected at least one training graph (got none). Move some into train.")
+    if int(ids.min()) < 0 or int(ids.max()) >= len(dataset):
+        bad = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
+        raise ValueError(
+            f"Expected graph ids from 0 to {len(dataset) - 1} in a split of {dataset.name} (got {bad}). "
+            "Is the split one of other data?"
+        )
+    found, times = ids.unique(return_counts=True)
+    if int(times.max()) > 1:
+        raise ValueError(
+            f"Expected each graph in one part of the split (got graph {int(found[times.argmax()])} twice). "
+            "Remove it from one of them."
+        )
+    if dataset.task.kind == "classification" and dataset.graphs.y is not None:
+        known = torch.bincount(dataset.y[split.train], minlength=dataset.task.out_channels)
+        if not bool((known > 0).all()):
+            raise ValueError(
+                f"Expected every class among the training graphs (got none of class {int(known.argmin())}). "
+                "Take stratified_folds, another seed, or a larger fraction for training."
+            )
+    return split
+
+
+def _classes(y: Dataset | Tensor | Sequence[int]) -> Tensor:
+    if isinstance(y, Dataset) and y.task.kind != "classification":
+        raise ValueError(
+            f"Expected classes to stratify by (got the task {y.task.kind} in {y.name}). Use random, or pass classes."
+        )
+    labels = y.y if isinstance(y, Dataset) else torch.as_tensor(y)
+    labels = labels.cpu()
+    if labels.dim() != 1 or labels.is_floating_point() or not labels.numel():
+        raise ValueError(
+            f"Expected a class number a graph (got {labels.dtype} of shape {tuple(labels.shape)}). Pass whole numbers."
+        )
+    return labels

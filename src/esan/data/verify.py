@@ -1,0 +1,74 @@
+"""What a dataset says of itself, held against what it holds."""
+
+import torch
+from torch import Tensor
+
+from esan.data.dataset import Dataset
+from esan.graphs import Categories, Channels, OneHot
+
+
+def verified(dataset: Dataset, **expected: int) -> Dataset:
+    """The dataset itself, if its counts are the expected ones and its features and targets are of the stated kinds.
+
+    Args:
+        dataset: what was read.
+        expected: `graphs`, `nodes` and `edges` of the published set.
+    """
+    graphs, where = dataset.graphs, f"{dataset.name} at {dataset.source}" if dataset.source else dataset.name
+    counts = {"graphs": len(graphs), "nodes": int(graphs.num_nodes.sum()), "edges": int(graphs.num_edges.sum())}
+    for what, wanted in expected.items():
+        if counts[what] != wanted:
+            raise ValueError(
+                f"Expected {wanted:,} {what} (got {counts[what]:,} in {where}). "
+                "It is cut short or another set of that name; fetch it again."
+            )
+    _check_lines(graphs.x, dataset.in_channels, "x", where)
+    _check_lines(graphs.edge_attr, dataset.edge_channels, "edge_attr", where)
+    _check_targets(dataset, where)
+    return dataset
+
+
+def _check_lines(value: Tensor | None, channels: Channels, name: str, where: str) -> None:
+    if not channels:
+        return
+    if value is None:
+        raise ValueError(f"Expected {name} of {channels!r} (got none in {where}). Is a file of the set missing?")
+    lines = value.reshape(value.size(0), -1)
+    sizes = (
+        channels.sizes if isinstance(channels, Categories) else (channels.size,) if isinstance(channels, OneHot) else ()
+    )
+    width = channels if isinstance(channels, int) else len(sizes)
+    if lines.size(1) != width:
+        raise ValueError(f"Expected {name} with {width} columns (got {lines.size(1)} in {where}). Is it the right set?")
+    if not sizes or not lines.numel():
+        return
+    low, high = lines.amin(0), lines.amax(0)
+    if bool((low < 0).any()) or bool((high >= torch.tensor(sizes)).any()):
+        raise ValueError(
+            f"Expected {name} of {channels!r}, from 0 to below {sizes} (got {low.tolist()} to {high.tolist()} in "
+            f"{where}). Is it the right set?"
+        )
+
+
+def _check_targets(dataset: Dataset, where: str) -> None:
+    y, task = dataset.graphs.y, dataset.task
+    if y is None:
+        raise ValueError(f"Expected a target of every graph (got none in {where}). Is a file of the set missing?")
+    if task.kind == "classification":
+        found = torch.unique(y).tolist()
+        if found != list(range(task.out_channels)):
+            raise ValueError(
+                f"Expected the classes 0 to {task.out_channels - 1}, each with members (got {found[:12]} in {where}). "
+                "Is it the right set?"
+            )
+        return
+    if y.shape != (len(dataset), task.out_channels):
+        raise ValueError(
+            f"Expected {task.out_channels} targets a graph (got shape {tuple(y.shape)} in {where}). Is it the right set?"
+        )
+    there = y if task.kind == "regression" else y[~torch.isnan(y)]
+    if not bool(torch.isfinite(there).all()):
+        line = int((~torch.isfinite(y)).any(1).nonzero()[0])
+        raise ValueError(
+            f"Expected finite targets (got {y[line].tolist()} for graph {line} of {where}). Leave that graph out."
+        )
