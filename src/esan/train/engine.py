@@ -34,6 +34,21 @@ class Engine(Protocol):
         """Continue from such a state."""
 
 
+class MakeEngine(Protocol):
+    """Makes the engine of a job, as `engine_for` does."""
+
+    def __call__(
+        self,
+        model: SubgraphGNN,
+        bag: Bag,
+        objective: Objective,
+        lr: float,
+        batch_size: int,
+        generator: torch.Generator,
+        augment: Augment | None = None,
+    ) -> Engine: ...
+
+
 class EagerEngine:
     """Batch after batch, as torch runs it, on any device.
 
@@ -69,10 +84,8 @@ class EagerEngine:
             for batch in self._batches(ids):
                 if self.augment is not None:
                     batch = self.augment(batch, self.generator)
-                if self.model.why_literal is not None and not batch.strict:
-                    batch = batch.to_literal()
                 assert batch.y is not None
-                terms = self.objective.terms(self.model(batch), batch.y)
+                terms = self.objective.terms(self._given(batch), batch.y)
                 self.optimiser.zero_grad()
                 terms.mean().backward()
                 self.optimiser.step()
@@ -84,7 +97,7 @@ class EagerEngine:
     def predict(self, ids: Tensor) -> Tensor:
         self.model.eval()
         with torch.no_grad(), self._own_randomness():
-            return self.objective.answer(torch.cat([self.model(batch) for batch in self._batches(ids)]))
+            return self.objective.answer(torch.cat([self._given(batch) for batch in self._batches(ids)]))
 
     def set_lr(self, lr: float) -> None:
         for group in self.optimiser.param_groups:
@@ -104,6 +117,10 @@ class EagerEngine:
 
     def _batches(self, ids: Tensor) -> Iterator[Bag]:
         return (self.loader.batch(some) for some in ids.to(self.loader.bag.device).split(self.loader.batch_size))
+
+    def _given(self, batch: Bag) -> Tensor:
+        # Dropout, say, needs every pair: the recipe asked for it, so there is nothing to warn of.
+        return self.model(batch if self.model.why_literal is None else batch.to_literal())
 
     @contextmanager
     def _own_randomness(self) -> Iterator[None]:

@@ -134,6 +134,11 @@ class Recipe:
                 f"Expected a name that can be a folder (got {self.name!r}). Use letters, digits and / between parts."
             )
         object.__setattr__(self, "grid", _checked_grid(self.grid))
+        if self.drop_edge and not isinstance(self.selected, Whole):
+            raise ValueError(
+                f"Expected the identity policy with drop_edge (got {self.policy!r}). "
+                "It deletes edges of the graph itself: set drop_edge = 0.0."
+            )
         if self.model == "gnn" and not isinstance(self.selected, Whole):
             raise ValueError(
                 f"Expected the identity policy for model 'gnn' (got {self.policy!r}). "

@@ -47,11 +47,11 @@ class Record:
         final: the last epoch.
         curve: a line an epoch.
         parameters: trained numbers of the network.
-        spread: of sampled bags, how much the votes differ on the last predictions for validation (test where there is
-            one), on average; None for whole bags.
+        spread: of sampled bags, how much the votes differ on the validation graphs at the end, on average; None for
+            whole bags.
         versions: of esan and what it stands on.
         hardware: what it ran on.
-        seconds: of training, interruptions left out.
+        seconds: of training, interruptions left out; of jobs trained in lock-step, each one's share.
         peak_bytes: the most memory in use, of the device where it can tell, else of the process.
         started: when.
         finished: when.

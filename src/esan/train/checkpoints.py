@@ -1,0 +1,78 @@
+"""Checkpoints: the state of a training on disk, with what it belongs to; one of another training is refused."""
+
+import json
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from esan.train.blueprint import Blueprint
+from esan.train.files import write_tensors
+
+_FORMAT = "esan checkpoint 1"
+
+
+@dataclass(frozen=True)
+class Belongs:
+    """What a checkpoint belongs to.
+
+    Attributes:
+        blueprint: the recipe, and what it knows of the data.
+        fold: of the job.
+        seed: of the job.
+        data: the fingerprint of the dataset.
+    """
+
+    blueprint: Blueprint
+    fold: int
+    seed: int
+    data: str
+
+    def differences(self, other: "Belongs") -> list[str]:
+        """In what the other one differs, in words: "lr 0.01, not 0.001"."""
+        mine, its = self._flat(), other._flat()
+        return [f"{name} {its[name]!r}, not {value!r}" for name, value in mine.items() if its[name] != value]
+
+    def _flat(self) -> dict[str, Any]:
+        plain = self.blueprint.to_dict()
+        recipe = {k: v for k, v in plain.pop("recipe").items() if k not in ("grid", "seeds", "name")}
+        return recipe | plain | {"fold": self.fold, "seed": self.seed, "fingerprint of the data": self.data}
+
+
+def save_checkpoint(path: Path, belongs: Belongs, state: dict[str, Any]) -> None:
+    """Write tensors and plain values, whole or not at all."""
+    header = {
+        "format": _FORMAT,
+        "blueprint": belongs.blueprint.to_dict(),
+        "fold": belongs.fold,
+        "seed": belongs.seed,
+        "data": belongs.data,
+    }
+    write_tensors(path, {"header": json.dumps(header), **state})
+
+
+def load_checkpoint(path: Path, wanted: Belongs | None = None) -> tuple[Belongs, dict[str, Any]]:
+    """What a checkpoint belongs to, and its state, on the CPU; it must belong to `wanted` if that is given."""
+    if not path.is_file():
+        raise FileNotFoundError(f"Expected a checkpoint at {path} (got no file there). Train first, or check the path.")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        header = json.loads(state.pop("header"))
+        if header["format"] != _FORMAT:
+            raise ValueError(f"its format is {header['format']!r}")
+        blueprint = Blueprint.from_dict(header["blueprint"])
+        found = Belongs(blueprint, header["fold"], header["seed"], header["data"])
+    except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, EOFError, pickle.UnpicklingError) as error:
+        raise ValueError(
+            f"Expected a whole checkpoint of esan at {path} (got one that is not: {str(error).splitlines()[0]}). "
+            "Remove it to train from the start."
+        ) from None
+    differences = [] if wanted is None else wanted.differences(found)
+    if differences:
+        raise ValueError(
+            f"Expected a checkpoint of the same training at {path} (got one with {'; '.join(differences[:4])}). "
+            "Choose another folder for the runs, or remove it to train from the start."
+        )
+    return found, state

@@ -1,0 +1,82 @@
+"""Batch norms whose statistics are those of all processes together."""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from esan.nn.norm import BatchNorm
+
+
+class _SumOverAll(torch.autograd.Function):
+    """The sum over all processes; so is the gradient, since each of them goes on to use the sum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        total = x.clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        grad = grad.contiguous().clone()
+        dist.all_reduce(grad, group=ctx.group)
+        return grad, None
+
+
+class SyncedBatchNorm(BatchNorm):
+    r"""`BatchNorm` over the pairs of all processes: N, μ and σ² are sums over all of them.
+
+    Parameters, buffers and state_dict are those of `BatchNorm`, and all processes hold the same.
+
+    Attributes:
+        together: False for a batch that every process has whole, and normalises by itself.
+    """
+
+    def __init__(self, *args: Any, group: Any = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group, self.together = group, True
+
+    @property
+    def fused(self) -> bool:
+        """The kernels know of one process alone."""
+        return not (self.training and self.together) and super().fused
+
+    def forward(self, x: Tensor, weight: Tensor | None = None, relu: bool = False) -> Tensor:
+        if not (self.training and self.together):
+            return super().forward(x, weight, relu)
+        share = torch.ones_like(x[:, 0]) if weight is None else weight.to(x.dtype)
+        total = share.sum()
+        dist.all_reduce(total, group=self.group)
+        share = share / total
+        mean = _SumOverAll.apply(share @ x, self.group)
+        centred = x - mean
+        var = _SumOverAll.apply(share @ centred.square(), self.group)
+        with torch.no_grad():
+            self._track(mean, var, total)
+        y = centred * torch.rsqrt(var + self.eps)
+        y = torch.addcmul(self.bias, y, self.weight) if self.affine else y
+        return y.relu() if relu else y
+
+
+def synced(model: nn.Module, group: Any = None) -> list[SyncedBatchNorm]:
+    """Put a synced norm in the place of every batch norm of the model, with its parameters and buffers.
+
+    Args:
+        model: changed in place.
+        group: of processes; None for all.
+    """
+    placed = []
+    for module in list(model.modules()):
+        for name, norm in module.named_children():
+            if type(norm) is not BatchNorm:
+                continue
+            new = SyncedBatchNorm(norm.num_features, norm.eps, norm.momentum, norm.affine, group=group)
+            # The very tensors: optimisers that hold them go on to train this model.
+            new._parameters, new._buffers = norm._parameters, norm._buffers
+            new.track_running_stats, new.training = norm.track_running_stats, norm.training
+            setattr(module, name, new)
+            placed.append(new)
+    return placed
