@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from esan.data.dataset import Dataset, Task
-from esan.data.expressive import find_csl, find_exp
+from esan.data.expressive import find_cexp, find_csl, find_exp
 from esan.data.found import Found
+from esan.data.ogb import ogb_set
 from esan.data.places import Places, cache_folder, data_root
 from esan.data.tu_sets import tu_set
 from esan.data.verify import verified
 from esan.data.zinc import find_zinc
-from esan.graphs import Categories, Channels, OneHot
+from esan.graphs import ATOMS, BONDS, Categories, Channels, OneHot
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,18 @@ def _classes(count: int) -> Task:
 CATALOGUE: dict[str, Entry] = {
     "csl": Entry(find_csl, _classes(10), 150, 6_150, 12_300, OneHot(5)),
     "exp": Entry(find_exp, _classes(2), 1_200, 53_336, 66_130, OneHot(2)),
+    "cexp": Entry(find_cexp, _classes(2), 1_200, 66_938, 83_736, OneHot(2)),
     "mutag": Entry(tu_set("MUTAG"), _classes(2), 188, 3_371, 3_721, OneHot(7)),
+    "ptc": Entry(tu_set("PTC"), _classes(2), 344, 8_792, 8_931, OneHot(19)),
+    "proteins": Entry(tu_set("PROTEINS"), _classes(2), 1_113, 43_471, 81_044, OneHot(3)),
+    "nci1": Entry(tu_set("NCI1"), _classes(2), 4_110, 122_747, 132_753, OneHot(37)),
+    "nci109": Entry(tu_set("NCI109"), _classes(2), 4_127, 122_494, 132_604, OneHot(38)),
+    "imdb-b": Entry(tu_set("IMDB-BINARY", degree=True), _classes(2), 1_000, 19_773, 96_531, OneHot(136)),
+    "imdb-m": Entry(tu_set("IMDB-MULTI", degree=True), _classes(3), 1_500, 19_502, 98_903, OneHot(89)),
+    "rdt-b": Entry(tu_set("REDDIT-BINARY"), _classes(2), 2_000, 859_254, 995_508),
     "zinc": Entry(find_zinc, Task("regression", 1), 12_000, 277_864, 298_985, Categories(28), Categories(4)),
+    "ogbg-molhiv": Entry(ogb_set("ogbg-molhiv"), Task("labels", 1), 41_127, 1_049_163, 1_129_688, ATOMS, BONDS),
+    "ogbg-moltox21": Entry(ogb_set("ogbg-moltox21"), Task("labels", 12), 7_831, 145_459, 151_095, ATOMS, BONDS),
 }
 
 

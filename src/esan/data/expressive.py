@@ -1,26 +1,104 @@
 """The sets that measure expressive power: EXP, CEXP and CSL."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
+import torch
 
 from esan.data.arrays import arrays_in, laid_in
+from esan.data.downloads import CEXP_FILE, EXP_FILE, fetch_file
 from esan.data.found import Found
-from esan.data.laid import column
+from esan.data.laid import Laid, column
 from esan.data.places import Places
+from esan.data.unpickle import Held, numbers, unpickled
+from esan.graphs import csl
+
+#: The skips of the ten classes of CSL, graphs of 41 nodes.
+SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
+_NODES, _COPIES = 41, 15
 
 
 def find_exp(places: Places) -> Found:
-    plain = places.find("EXP/exp.npz")
-    assert plain is not None
-    laid = laid_in(arrays_in(plain), "", plain)
-    assert laid.x is not None and laid.y is not None
-    laid.x, laid.y = column(laid.x), laid.y.astype(np.int64)
-    return Found(laid, str(plain))
+    """From `exp.npz` (plain arrays) if it is there, else from the published pickle."""
+    names = ("EXP/exp.npz", "EXP/raw/GRAPHSAT.pkl")
+    path = places.find_or_fetch(names, lambda folder: fetch_file(EXP_FILE, folder / "raw" / "GRAPHSAT.pkl"), "EXP")
+    return _pairs(path, _from_list)
+
+
+def find_cexp(places: Places) -> Found:
+    """From `cexp.npz` (plain arrays) if it is there, else from the published file of PyG."""
+    names = ("CEXP/cexp.npz", "CEXP/processed/data.pt")
+    path = places.find_or_fetch(names, lambda folder: fetch_file(CEXP_FILE, folder / "processed" / "data.pt"), "CEXP")
+    return _pairs(path, _from_collated)
+
+
+def _pairs(path: Path, other: Callable[[Path], Laid]) -> Found:
+    laid = laid_in(arrays_in(path), "", path, needs=("x", "y")) if path.suffix == ".npz" else other(path)
+    laid.x, laid.y = column(_node_type(np.asarray(laid.x))), np.asarray(laid.y, dtype=np.int64).reshape(-1)
+    return Found(laid, str(path))
+
+
+def _node_type(x: np.ndarray) -> np.ndarray:
+    """Published as one column of 0/1 or as a one-hot of width 2; the same either way."""
+    return x.argmax(1) if x.ndim == 2 and x.shape[1] == 2 else x.reshape(-1)
+
+
+def _from_list(path: Path) -> Laid:
+    found = unpickled(path)
+    try:
+        parts = [(numbers(held.x), numbers(held.edge_index), numbers(held.y)) for held in found]
+        x, edges, y = zip(*parts, strict=True)
+        return Laid(
+            num_nodes=np.array([len(lines) for lines in x]),
+            num_arcs=np.array([ends.shape[1] for ends in edges]),
+            edge_index=np.concatenate(edges, 1),
+            x=np.concatenate(x),
+            y=np.concatenate(y),
+        )
+    except (AttributeError, TypeError, ValueError, IndexError, RuntimeError) as error:
+        raise ValueError(f"Expected a list of graphs with x, edge_index and y (got {path}: {error}).") from None
+
+
+def _from_collated(path: Path) -> Laid:
+    """A dataset as PyG saves it: all graphs end to end, and the slices of each field."""
+    try:
+        with torch.serialization.safe_globals([(Held, "torch_geometric.data.data.Data")]):
+            held, slices = torch.load(path, weights_only=True)
+        return Laid(
+            num_nodes=np.diff(slices["x"].numpy()),
+            num_arcs=np.diff(slices["edge_index"].numpy()),
+            edge_index=held.edge_index.numpy(),
+            x=held.x.numpy(),
+            y=held.y.numpy(),
+        )
+    # torch raises whatever a damaged file leads it to.
+    except Exception as error:
+        raise ValueError(
+            f"Expected a dataset that PyG saved (got {path}: {type(error).__name__}). It is damaged; fetch it again."
+        ) from None
 
 
 def find_csl(places: Places) -> Found:
-    plain = places.find("CSL/csl.npz")
-    assert plain is not None
-    laid = laid_in(arrays_in(plain), "", plain)
-    assert laid.y is not None
-    laid.x, laid.y = column(laid.degree()), laid.y.astype(np.int64)
-    return Found(laid, str(plain))
+    """From `csl.npz` if it is there, else made: ten circulant graphs, each in fifteen random numberings of its nodes.
+
+    The published set was made in the same way; a network that does not depend on the numbering sees the same graphs.
+    """
+    path = places.find("CSL/csl.npz")
+    laid = _made() if path is None else laid_in(arrays_in(path), "", path, needs=("y",))
+    laid.x, laid.y = column(laid.degree()), np.asarray(laid.y, dtype=np.int64)
+    return Found(laid, "the definition of CSL" if path is None else str(path))
+
+
+def _made() -> Laid:
+    generator = np.random.default_rng(0)
+    edges = []
+    for skip in SKIPS:
+        ends = csl(_NODES, skip).edge_index.numpy()
+        edges += [generator.permutation(_NODES)[ends] for _ in range(_COPIES)]
+    return Laid(
+        num_nodes=np.full(len(edges), _NODES),
+        num_arcs=np.array([ends.shape[1] for ends in edges]),
+        edge_index=np.concatenate(edges, 1),
+        y=np.repeat(np.arange(len(SKIPS)), _COPIES),
+    )

@@ -58,11 +58,12 @@ def random(count: Dataset | int, fractions: Fractions = (0.8, 0.1, 0.1), seed: i
     """
     dataset = count if isinstance(count, Dataset) else None
     number = whole_number("the number of graphs", len(count) if isinstance(count, Dataset) else count, 2, "Pass more.")
-    ends = cuts(fractions, number)
+    shares = checked_fractions(fractions)
+    ends = [round(shares[0] * number), round((shares[0] + shares[1]) * number)]
     order = torch.from_numpy(np.random.default_rng(seed).permutation(number))
     parts = [order[start:end].sort().values for start, end in zip([0, *ends], [*ends, number], strict=True)]
     split = Split(*parts)
-    for name, part, fraction in zip(("train", "valid", "test"), parts, fractions, strict=True):
+    for name, part, fraction in zip(("train", "valid", "test"), parts, shares, strict=True):
         if fraction > 0 and not part.numel():
             raise ValueError(
                 f"Expected at least one graph in each part (got none for {name} of {number} graphs and fractions "
@@ -73,15 +74,15 @@ def random(count: Dataset | int, fractions: Fractions = (0.8, 0.1, 0.1), seed: i
     return split
 
 
-def cuts(fractions: Fractions, count: int) -> list[int]:
-    """Where the second and the third part begin, of `count` things cut by `fractions`."""
+def checked_fractions(fractions: Fractions) -> list[float]:
+    """The fractions themselves, if they are of training, validation and test and add up to 1."""
     values = [real_number("a fraction", f, "Pass three, e.g. (0.8, 0.1, 0.1).") for f in fractions]
     if len(values) != 3 or min(values) < 0 or values[0] == 0 or abs(sum(values) - 1) > 1e-6:
         raise ValueError(
             f"Expected fractions for training, validation and test that add up to 1 (got {tuple(fractions)}). "
             "Pass e.g. (0.8, 0.1, 0.1)."
         )
-    return [round(values[0] * count), round((values[0] + values[1]) * count)]
+    return values
 
 
 def check_split(dataset: Dataset, split: Split) -> Split:

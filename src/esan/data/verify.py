@@ -22,13 +22,14 @@ def verified(dataset: Dataset, **expected: int) -> Dataset:
                 f"Expected {wanted:,} {what} (got {counts[what]:,} in {where}). "
                 "It is cut short or another set of that name; fetch it again."
             )
-    _check_lines(graphs.x, dataset.in_channels, "x", where)
-    _check_lines(graphs.edge_attr, dataset.edge_channels, "edge_attr", where)
+    check_lines(graphs.x, dataset.in_channels, "x", where)
+    check_lines(graphs.edge_attr, dataset.edge_channels, "edge_attr", where)
     _check_targets(dataset, where)
     return dataset
 
 
-def _check_lines(value: Tensor | None, channels: Channels, name: str, where: str) -> None:
+def check_lines(value: Tensor | None, channels: Channels, name: str, where: str) -> None:
+    """An error where `value` is not of the kind that `channels` says; `name` and `where` are for its words."""
     if not channels:
         return
     if value is None:
@@ -64,7 +65,8 @@ def _check_targets(dataset: Dataset, where: str) -> None:
         return
     if y.shape != (len(dataset), task.out_channels):
         raise ValueError(
-            f"Expected {task.out_channels} targets a graph (got shape {tuple(y.shape)} in {where}). Is it the right set?"
+            f"Expected {task.out_channels} targets a graph (got shape {tuple(y.shape)} in {where}). "
+            "Is it the right set?"
         )
     there = y if task.kind == "regression" else y[~torch.isnan(y)]
     if not bool(torch.isfinite(there).all()):

@@ -1,0 +1,53 @@
+"""The scaffold split: molecules with the same core stay together, and rare cores are what a model is judged on."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import torch
+
+from esan.data.dataset import Dataset, Split
+from esan.data.smiles import scaffolds
+from esan.data.splits import Fractions, checked_fractions
+
+
+def scaffold(smiles: Dataset | Sequence[str], fractions: Fractions = (0.8, 0.1, 0.1)) -> Split:
+    """The deterministic split of MoleculeNet and OGB by Bemis-Murcko scaffolds; ids in each part ascend.
+
+    Scaffolds come in descending order of size, then of the number of their first molecule. Each goes to the training
+    part while that stays within its fraction, else to validation while both stay within theirs, else to the test.
+
+    Args:
+        smiles: the molecules, or a dataset that was read from SMILES.
+        fractions: of training, validation and test molecules; they add up to 1.
+    """
+    if isinstance(smiles, Dataset):
+        if smiles.smiles is None:
+            raise ValueError(
+                f"Expected a dataset that was read from SMILES (got {smiles.name}, which was not). "
+                "Pass the SMILES themselves, or use its given split or random."
+            )
+        smiles = smiles.smiles
+    if not len(smiles) or isinstance(smiles, str):
+        raise ValueError(f"Expected a list of SMILES (got {smiles!r}). Pass a molecule a graph.")
+    train_share, valid_share, _ = checked_fractions(fractions)
+    groups: dict[str, list[int]] = defaultdict(list)
+    for place, core in enumerate(scaffolds(smiles)):
+        groups[core].append(place)
+    most_train, most_valid = train_share * len(smiles), (train_share + valid_share) * len(smiles)
+    train: list[int] = []
+    valid: list[int] = []
+    test: list[int] = []
+    for group in sorted(groups.values(), key=lambda group: (len(group), group[0]), reverse=True):
+        if len(train) + len(group) <= most_train:
+            train += group
+        elif len(train) + len(valid) + len(group) <= most_valid:
+            valid += group
+        else:
+            test += group
+    for name, part, share in (("train", train, train_share), ("valid", valid, valid_share)):
+        if share > 0 and not part:
+            raise ValueError(
+                f"Expected at least one molecule in each part (got none for {name}: {len(groups)} scaffolds among "
+                f"{len(smiles)} molecules are too few or too large). Use random, or other fractions."
+            )
+    return Split(*(torch.tensor(sorted(part), dtype=torch.long) for part in (train, valid, test)))

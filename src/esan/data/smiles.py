@@ -1,0 +1,65 @@
+"""Molecules written as SMILES → graphs with OGB's features of atoms and bonds (the extra `molecules`)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from esan.data.laid import Laid
+
+_EXTRA = "Install the extra: pip install 'esan[molecules]'."
+
+
+def molecules(smiles: Sequence[str]) -> list[Any]:
+    """RDKit's molecule of each, None where RDKit does not read it or finds no atom."""
+    try:
+        from rdkit import Chem, rdBase
+    except ImportError as error:
+        raise ImportError(f"Expected RDKit, which reads SMILES (got none: {error}). {_EXTRA}") from None
+
+    # RDKit writes each complaint to the terminal; the caller tells them all, with the lines they belong to.
+    silence = rdBase.BlockLogs()
+    try:
+        found = [Chem.MolFromSmiles(text) for text in smiles]
+    finally:
+        del silence
+    return [molecule if molecule is not None and molecule.GetNumAtoms() else None for molecule in found]
+
+
+def laid_molecules(found: Sequence[Any]) -> Laid:
+    """The graphs of molecules: atoms with nine features, bonds with three, as OGB's `smiles2graph` makes them."""
+    atom_features, bond_features = _feature_makers()
+    atoms = [[atom_features(atom) for atom in molecule.GetAtoms()] for molecule in found]
+    bonds = [list(molecule.GetBonds()) for molecule in found]
+    ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for one in bonds for bond in one]
+    lines = [bond_features(bond) for one in bonds for bond in one]
+    edges = np.array(ends, dtype=np.int64).reshape(-1, 2)
+    return Laid(
+        num_nodes=np.array([len(one) for one in atoms]),
+        num_arcs=np.array([2 * len(one) for one in bonds]),
+        edge_index=np.stack([edges, edges[:, ::-1]], 1).reshape(-1, 2).T,
+        x=np.array([line for one in atoms for line in one], dtype=np.int64),
+        edge_attr=np.repeat(np.array(lines, dtype=np.int64).reshape(-1, 3), 2, axis=0),
+    )
+
+
+def scaffolds(smiles: Sequence[str]) -> list[str]:
+    """The Bemis-Murcko scaffold of each molecule, rings and what links them, without stereochemistry."""
+    found = molecules(smiles)
+    bad = [place for place, molecule in enumerate(found) if molecule is None]
+    if bad:
+        raise ValueError(
+            f"Expected SMILES that RDKit reads (got {smiles[bad[0]]!r} at place {bad[0]}, and {len(bad) - 1} more). "
+            "Correct them or leave them out."
+        )
+    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
+
+    return [MurckoScaffoldSmiles(mol=molecule, includeChirality=False) for molecule in found]
+
+
+def _feature_makers() -> tuple[Callable[[Any], list[int]], Callable[[Any], list[int]]]:
+    try:
+        from ogb.utils.features import atom_to_feature_vector, bond_to_feature_vector
+    except ImportError as error:
+        raise ImportError(f"Expected ogb, which names the features of atoms (got none: {error}). {_EXTRA}") from None
+    return atom_to_feature_vector, bond_to_feature_vector

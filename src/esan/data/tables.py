@@ -1,0 +1,174 @@
+"""Tables in text: a CSV of molecules and their targets, and a file of labels, with errors that name the line."""
+
+import csv
+import gzip
+import io
+import re
+import warnings
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from esan.data.dataset import Skipped
+from esan.data.laid import Laid
+from esan.data.smiles import laid_molecules, molecules
+
+_WHOLE = re.compile(r"[+-]?\d+")
+_MISSING = ("", "nan", "na", "none", "null")
+
+
+@dataclass
+class MoleculeTable:
+    """The molecules of a CSV that were read, their targets, and the rows that were left out."""
+
+    laid: Laid
+    y: Tensor | None
+    smiles: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def read_molecules(
+    path: Path, smiles: str | None, targets: Sequence[str] | None, skip_unreadable: bool
+) -> MoleculeTable:
+    """The molecules of a CSV (or .tsv; packed with gzip or not) with a line of column names.
+
+    Args:
+        path: of the file.
+        smiles: the column of SMILES; by default the one that is called so.
+        targets: the columns of targets; by default all others.
+        skip_unreadable: whether rows that RDKit does not read are left out, with a warning, instead of an error.
+    """
+    header, rows = _rows(path)
+    at = _smiles_column(header, smiles, path)
+    wanted = [name for name in header if name != header[at]] if targets is None else list(targets)
+    places = [_place(header, name, path) for name in wanted]
+    found = molecules([row.cells[at].strip() for row in rows])
+    bad = [row for row, molecule in zip(rows, found, strict=True) if molecule is None]
+    skipped = tuple(Skipped(row.line, row.cells[at], "RDKit does not read it") for row in bad)
+    if skipped:
+        _tell(skipped, len(rows), path, skip_unreadable)
+    kept = [(row, molecule) for row, molecule in zip(rows, found, strict=True) if molecule is not None]
+    if not kept:
+        raise ValueError(f"Expected at least one molecule that RDKit reads (got none in {path}). Is {header[at]!r} it?")
+    columns = [_numbers([(row.line, row.cells[place]) for row, _ in kept], header[place], path) for place in places]
+    return MoleculeTable(
+        laid=laid_molecules([molecule for _, molecule in kept]),
+        y=_joined(columns),
+        smiles=tuple(row.cells[at].strip() for row, _ in kept),
+        skipped=skipped,
+    )
+
+
+def read_labels(path: Path) -> Tensor:
+    """A file with a line of numbers a graph, with commas or blanks between them; no line of names."""
+    lines = [(place, line) for place, line in enumerate(_text(path).splitlines(), start=1) if line.strip()]
+    cells = [(place, re.split(r"[,\s]+", line.strip())) for place, line in lines]
+    if not cells:
+        raise ValueError(f"Expected a line of labels a graph (got an empty file, {path}). Write one number a line.")
+    width = len(cells[0][1])
+    for place, row in cells:
+        if len(row) != width:
+            raise ValueError(
+                f"Expected {width} labels a line (got {len(row)} at line {place} of {path}). Complete that line."
+            )
+    columns = [_numbers([(place, row[i]) for place, row in cells], f"{i + 1}", path) for i in range(width)]
+    joined = _joined(columns)
+    assert joined is not None  # there is at least one column
+    return joined
+
+
+@dataclass
+class _Row:
+    line: int
+    cells: list[str]
+
+
+def _rows(path: Path) -> tuple[list[str], list[_Row]]:
+    delimiter = "\t" if ".tsv" in path.suffixes else ","
+    reader = csv.reader(io.StringIO(_text(path), newline=""), delimiter=delimiter, strict=True)
+    try:
+        read = [_Row(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
+    except csv.Error as error:
+        raise ValueError(f"Expected a table (got {error} at line {reader.line_num} of {path}). Correct it.") from None
+    if len(read) < 2:
+        raise ValueError(f"Expected a line of column names and a row a molecule (got {len(read)} lines in {path}).")
+    header = [name.strip() for name in read[0].cells]
+    for row in read[1:]:
+        if len(row.cells) != len(header):
+            raise ValueError(
+                f"Expected {len(header)} cells, a cell a column (got {len(row.cells)} at line {row.line} of {path}). "
+                "Complete that line; quote cells that hold commas."
+            )
+    return header, read[1:]
+
+
+def _text(path: Path) -> str:
+    content = path.read_bytes()
+    try:
+        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ValueError(f"Expected a text file in UTF-8 (got {path}: {error}). Save it anew.") from None
+
+
+def _smiles_column(header: list[str], smiles: str | None, path: Path) -> int:
+    if smiles is not None:
+        return _place(header, smiles, path)
+    named = [place for place, name in enumerate(header) if name.lower() == "smiles"]
+    if len(named) != 1:
+        raise ValueError(
+            f"Expected one column called smiles (got {', '.join(header)} in {path}). Name it: smiles='...'."
+        )
+    return named[0]
+
+
+def _place(header: list[str], name: str, path: Path) -> int:
+    if header.count(name) != 1:
+        raise ValueError(
+            f"Expected one column {name!r} (got {header.count(name)} in {path}). It has {', '.join(header)}."
+        )
+    return header.index(name)
+
+
+def _numbers(cells: list[tuple[int, str]], name: str, path: Path) -> Tensor:
+    """A column as integers if all its cells are, else as floats with NaN where nothing is written."""
+    values = []
+    for line, cell in cells:
+        text = cell.strip()
+        try:
+            values.append(float("nan") if text.lower() in _MISSING else float(text))
+        except ValueError:
+            raise ValueError(
+                f"Expected numbers in column {name!r} (got {text[:40]!r} at line {line} of {path}). Encode classes as "
+                "0, 1, 2, ...; if the column is no target, name those that are: targets=[...]."
+            ) from None
+        if values[-1] in (float("inf"), float("-inf")):
+            raise ValueError(
+                f"Expected finite numbers in column {name!r} (got {text[:40]!r} at line {line} of {path}). Correct it."
+            )
+    if all(_WHOLE.fullmatch(cell.strip()) for _, cell in cells):
+        return torch.tensor([int(cell) for _, cell in cells])
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def _joined(columns: list[Tensor]) -> Tensor | None:
+    """Integers only where all columns are."""
+    if not columns:
+        return None
+    if any(column.is_floating_point() for column in columns):
+        columns = [column.double() for column in columns]
+    return torch.stack(columns, 1)
+
+
+def _tell(skipped: tuple[Skipped, ...], rows: int, path: Path, skip: bool) -> None:
+    listed = ", ".join(f"line {bad.line} ({bad.text[:30]!r})" for bad in skipped[:10])
+    more = f" and {len(skipped) - 10} more" if len(skipped) > 10 else ""
+    if not skip:
+        raise ValueError(
+            f"Expected SMILES that RDKit reads (got {len(skipped)} of {rows} rows in {path} that it does not: "
+            f"{listed}{more}). Correct them, or pass skip_unreadable=True to leave them out."
+        )
+    warnings.warn(f"Left out {len(skipped)} of {rows} rows of {path}: {listed}{more}.", stacklevel=5)
