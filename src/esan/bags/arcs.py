@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from esan import kernels
 from esan.bags.sums import Grouping, add_up, pieces
 from esan.graphs import Graphs
 
@@ -69,14 +70,30 @@ class Arcs:
         return None if weight is None else weight.detach().to(x.dtype)
 
     @cached_property
-    def _into(self) -> Grouping:
+    def into(self) -> Grouping:
         """The arcs by the row that they end at."""
         return Grouping(self.edge_index[1], self.num_rows, ordered=True)
 
     @cached_property
-    def _out_of(self) -> Grouping:
+    def out_of(self) -> Grouping:
         """The arcs by the row that they come from."""
         return Grouping(self.edge_index[0], self.num_rows)
+
+    @cached_property
+    def out_target(self) -> Tensor:
+        """The row that each arc of `out_of.order` ends at."""
+        return self.edge_index[1].index_select(0, self.out_of.order)
+
+    @cached_property
+    def out_arc(self) -> Tensor:
+        """The arc of the graph that each arc of `out_of.order` is a copy of."""
+        return self.arc.index_select(0, self.out_of.order)
+
+    @cached_property
+    def copy_ends(self) -> tuple[Tensor, Tensor]:
+        """The rows that each arc of `copies.order` comes from and ends at."""
+        source, target = self.edge_index
+        return source.index_select(0, self.copies.order), target.index_select(0, self.copies.order)
 
 
 def _with_own(total: Tensor, x: Tensor, own: Tensor | None) -> Tensor:
@@ -93,29 +110,42 @@ class _SumRows(torch.autograd.Function):
         # Only the factor's gradient needs x again.
         ctx.save_for_backward(own, x if ctx.needs_input_grad[1] else None)
         ctx.arcs, ctx.weight = arcs, weight
-        return _with_own(add_up(x, arcs.edge_index[0], arcs._into.first, weight), x, own)
+        if kernels.on_gpu(x, own, weight):
+            from esan.kernels.gpu_sums import sum_lines
+
+            return sum_lines(x, arcs.edge_index[0], arcs.into.first, arcs.into.count, weight=weight, own=own)
+        return _with_own(add_up(x, arcs.edge_index[0], arcs.into.first, weight), x, own)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         own, x = ctx.saved_tensors
-        group = ctx.arcs._out_of
+        group = ctx.arcs.out_of
         weight = None if ctx.weight is None else ctx.weight[group.order]
-        grad_x = _with_own(add_up(grad, ctx.arcs.edge_index[1][group.order], group.first, weight), grad, own)
+        if kernels.on_gpu(grad, own, weight):
+            from esan.kernels.gpu_sums import sum_lines
+
+            grad_x = sum_lines(grad, ctx.arcs.out_target, group.first, group.count, weight=weight, own=own)
+        else:
+            grad_x = _with_own(add_up(grad, ctx.arcs.out_target, group.first, weight), grad, own)
         return grad_x, None if x is None else _grad_own(grad, x, own), None, None
 
 
 class _SumMessages(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, e: Tensor, own: Tensor | None, arcs: Arcs, weight: Tensor | None) -> Tensor:
+        if kernels.on_gpu(x, e, own, weight):
+            return _messages_on_gpu(ctx, x, e, own, arcs, weight)
         messages = x.new_empty(arcs.arc.numel(), x.size(1))
         for out, source, arc in pieces(messages, arcs.edge_index[0], arcs.arc):
             torch.index_select(x, 0, source, out=out).add_(e.index_select(0, arc)).relu_()
         ctx.save_for_backward(messages, own, x if ctx.needs_input_grad[2] else None)
-        ctx.arcs, ctx.weight = arcs, weight
-        return _with_own(add_up(messages, arcs._into.order, arcs._into.first, weight), x, own)
+        ctx.arcs, ctx.weight, ctx.fused = arcs, weight, False
+        return _with_own(add_up(messages, arcs.into.order, arcs.into.first, weight), x, own)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.fused:
+            return _messages_back_on_gpu(ctx, grad)
         messages, own, x = ctx.saved_tensors
         arcs = ctx.arcs
         spread = torch.empty_like(messages)
@@ -124,7 +154,31 @@ class _SumMessages(torch.autograd.Function):
             torch.ops.aten.threshold_backward.grad_input(out, message, 0, grad_input=out)
         if ctx.weight is not None:
             spread.mul_(ctx.weight[:, None])
-        out_of, copies = arcs._out_of, arcs.copies
+        out_of, copies = arcs.out_of, arcs.copies
         grad_x = _with_own(add_up(spread, out_of.order, out_of.first), grad, own)
         grad_e = add_up(spread, copies.order, copies.first)
         return grad_x, grad_e, None if x is None else _grad_own(grad, x, own), None, None
+
+
+def _messages_on_gpu(ctx: Any, x: Tensor, e: Tensor, own: Tensor | None, arcs: Arcs, weight: Tensor | None) -> Tensor:
+    from esan.kernels.gpu_sums import sum_lines
+
+    ctx.save_for_backward(x, e, own)
+    ctx.arcs, ctx.weight, ctx.fused = arcs, weight, True
+    into, lines = arcs.into, (e, arcs.arc)
+    return sum_lines(x, arcs.edge_index[0], into.first, into.count, weight=weight, own=own, messages=lines)
+
+
+def _messages_back_on_gpu(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    from esan.kernels.gpu_sums import edges_backward, messages_backward
+
+    x, e, own = ctx.saved_tensors
+    arcs, weight = ctx.arcs, ctx.weight
+    out_of, copies = arcs.out_of, arcs.copies
+    by_source = None if weight is None else weight[out_of.order]
+    by_copy = None if weight is None else weight[copies.order]
+    grad_x, grad_own = messages_backward(
+        grad, x, e, own, arcs.out_target, arcs.out_arc, out_of.first, out_of.count, by_source
+    )
+    grad_e = edges_backward(grad, x, e, *arcs.copy_ends, copies.first, copies.count, by_copy)
+    return grad_x, grad_e, grad_own, None, None

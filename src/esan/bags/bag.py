@@ -139,6 +139,11 @@ class Bag:
         return self.graphs.y
 
     @property
+    def node_weight(self) -> Tensor | None:
+        """How often each node counts in norms over nodes: None for once each; 0 for the filler of a padded batch."""
+        return None
+
+    @property
     def num_graphs(self) -> int:
         return len(self.graphs)
 

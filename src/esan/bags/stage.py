@@ -6,7 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from esan import ragged
+from esan import kernels, ragged
 from esan.bags.arcs import Arcs
 from esan.bags.rows import Rows
 from esan.bags.sums import Grouping
@@ -15,6 +15,23 @@ from esan.policies import Selection
 
 #: How lines are pooled.
 REDUCTIONS = ("sum", "mean", "max")
+
+
+@dataclass(frozen=True, eq=False)
+class Lifted:
+    """Where the rows of a stage come from in an earlier one, and the rows that came to each background row.
+
+    Attributes:
+        index: the earlier row of each row.
+        order: rows, node by node.
+        first: where the added rows of each node begin in `order`.
+        count: how many they are.
+    """
+
+    index: Tensor
+    order: Tensor
+    first: Tensor
+    count: Tensor
 
 
 class Stage:
@@ -40,6 +57,7 @@ class Stage:
         self._num_arcs = rows.arc_ends[slot]
         self._background = rows.background
         self._stored = self.num_rows - self._background
+        self._lifted: dict[int, Lifted] = {}
 
     @cached_property
     def node(self) -> Tensor:
@@ -68,6 +86,17 @@ class Stage:
         return torch.cat([alike, torch.ones_like(self._subgraph)])
 
     @cached_property
+    def norm_weight(self) -> Tensor | None:
+        """The weight in single precision, as fused norms take it."""
+        return None if self.weight is None else self.weight.float()
+
+    @cached_property
+    def _mean_weight(self) -> Tensor:
+        """The part that each row has in the mean over the bag of its node."""
+        share = self._selection.num_subgraphs[self._graphs.node_graph].float().reciprocal().index_select(0, self.node)
+        return share if self.norm_weight is None else share * self.norm_weight
+
+    @cached_property
     def arcs(self) -> Arcs:
         source, target = self._rows.source[: self._num_arcs], self._rows.target[: self._num_arcs]
         arc = self._rows.arc[: self._num_arcs]
@@ -87,13 +116,29 @@ class Stage:
         """Rows of an earlier stage → rows of this one: a pair that was not stored takes its background's value."""
         if h.size(0) == self.num_rows:
             return h
+        if kernels.on_gpu(h):
+            from esan.kernels.gpu_pools import Lift
+
+            return Lift.apply(h, self._lift_from(h.size(0)))
         return torch.cat([h, h.index_select(0, self.node[h.size(0) :])])
 
+    def _lift_from(self, rows: int) -> "Lifted":
+        if rows not in self._lifted:
+            order, first = self.by_node.order, self.by_node.first
+            # Rows go by level, so behind each node's rows of the earlier stage come those that this one adds.
+            known = torch.bincount(self.node[:rows], minlength=self._background)
+            every = torch.bincount(self.node, minlength=self._background)
+            self._lifted[rows] = Lifted(self._lift_index(rows), order, first + known, every - known)
+        return self._lifted[rows]
+
+    def _lift_index(self, rows: int) -> Tensor:
+        return torch.cat([torch.arange(rows, device=self.node.device), self.node[rows:]])
+
     @cached_property
-    def _by_node(self) -> Grouping:
+    def by_node(self) -> Grouping:
         """All rows by their node."""
         if self._whole is not None:
-            return self._whole._by_node.prefix(self.num_rows)
+            return self._whole.by_node.prefix(self.num_rows)
         return Grouping(self.node, self._graphs.node_graph.numel())
 
     @cached_property
@@ -117,19 +162,23 @@ class Stage:
 
     def spread(self, x: Tensor) -> Tensor:
         """A line a node → a line a row."""
-        return self._by_node.spread(x)
+        return self.by_node.spread(x)
 
     def add(self, h: Tensor, x: Tensor) -> Tensor:
         """Rows, each with the line of its node added."""
-        return self._by_node.add_spread(h, x)
+        return self.by_node.add_spread(h, x)
 
     def pool_bag(self, h: Tensor, reduce: str) -> Tensor:
         r"""Rows → a line a node: :math:`\sum_s h_{v,s}`, its mean over the bag, or the maximum (literal bags)."""
         _check_reduce(reduce)
         if reduce == "max":
             self._needs_every_pair("the maximum over the bag")
-            return self._by_node.max(h)
-        total = self._by_node.sum(h, self.weight)
+            return self.by_node.max(h)
+        if kernels.on_gpu(h):
+            from esan.kernels.gpu_pools import Pool
+
+            return Pool.apply(h, self.by_node, self._mean_weight if reduce == "mean" else self.norm_weight)
+        total = self.by_node.sum(h, self.weight)
         return total if reduce == "sum" else total / self._selection.num_subgraphs[self._graphs.node_graph, None]
 
     def pool_nodes(self, h: Tensor, reduce: str) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from esan import ragged
+from esan import kernels, ragged
 
 #: On a CPU lines are worked on in pieces of this many, so that what is between two steps stays in the cache.
 _PIECE = 4096
@@ -20,8 +20,17 @@ def pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     return zip(*(tensor.split(size) for tensor in tensors), strict=True)
 
 
-def add_up(lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None = None) -> Tensor:
-    """Sum i is that of the lines `which[first[i]], ..., which[first[i + 1] - 1]`, each times its weight."""
+def add_up(
+    lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None = None, count: Tensor | None = None
+) -> Tensor:
+    """Sum i is that of the lines `which[first[i]], ..., which[first[i + 1] - 1]`, each times its weight.
+
+    Where `count` is given, a GPU may stop after that many terms: the others are padding, whose sums nobody reads.
+    """
+    if kernels.on_gpu(lines, weight):
+        from esan.kernels.gpu_sums import sum_lines
+
+        return sum_lines(lines, which, first, count, weight=weight)
     if lines.size(0) == 0 or which.numel() == 0:
         return lines.new_zeros(first.numel(), lines.size(1))
     # `embedding_bag` reads each line once and writes only the sums; index_add would first write every term out.
@@ -35,10 +44,18 @@ class Grouping:
         owner: the group of each line.
         size: how many groups there are.
         ordered: whether the owners are sorted already.
+        count: how many lines of each group are not padding; None if none is.
     """
 
-    def __init__(self, owner: Tensor, size: int, ordered: bool = False) -> None:
-        self.owner, self.size, self._ordered = owner, size, ordered
+    def __init__(self, owner: Tensor, size: int, ordered: bool = False, count: Tensor | None = None) -> None:
+        self.owner, self.size, self._ordered, self.count = owner, size, ordered, count
+
+    @staticmethod
+    def known(owner: Tensor, size: int, order: Tensor, first: Tensor, count: Tensor) -> "Grouping":
+        """A grouping whose order is known already."""
+        grouping = Grouping(owner, size, count=count)
+        grouping.__dict__.update(order=order, first=first)
+        return grouping
 
     @cached_property
     def order(self) -> Tensor:
@@ -50,6 +67,10 @@ class Grouping:
     @cached_property
     def first(self) -> Tensor:
         """Where each group begins in `order`."""
+        if self.owner.is_cuda:
+            # `bincount` would wait for the device to tell the largest owner.
+            count = self.owner.new_zeros(self.size).scatter_add_(0, self.owner, torch.ones_like(self.owner))
+            return ragged.starts(count)
         return ragged.starts(torch.bincount(self.owner, minlength=self.size))
 
     def prefix(self, lines: int) -> "Grouping":
@@ -93,7 +114,7 @@ class _Sum(torch.autograd.Function):
     def forward(ctx: Any, lines: Tensor, grouping: Grouping, weight: Tensor | None) -> Tensor:
         ctx.grouping, ctx.weight = grouping, weight
         ordered = None if weight is None else weight[grouping.order]
-        return add_up(lines, grouping.order, grouping.first, ordered)
+        return add_up(lines, grouping.order, grouping.first, ordered, grouping.count)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
@@ -109,7 +130,7 @@ class _Spread(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return add_up(grad, ctx.grouping.order, ctx.grouping.first), None
+        return add_up(grad, ctx.grouping.order, ctx.grouping.first, count=ctx.grouping.count), None
 
 
 class _AddSpread(torch.autograd.Function):
@@ -123,18 +144,19 @@ class _AddSpread(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        return grad, add_up(grad, ctx.grouping.order, ctx.grouping.first), None
+        return grad, add_up(grad, ctx.grouping.order, ctx.grouping.first, count=ctx.grouping.count), None
 
 
 class _SumOfDifferences(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, lines: Tensor, grouping: Grouping, base: Grouping) -> Tensor:
         ctx.grouping, ctx.base = grouping, base
-        order, first = grouping.order, grouping.first
-        return add_up(lines, order + base.size, first).sub_(add_up(lines, base.owner[order], first))
+        order, first, count = grouping.order, grouping.first, grouping.count
+        bases = add_up(lines, base.owner[order], first, count=count)
+        return add_up(lines, order + base.size, first, count=count).sub_(bases)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         grouping, base = ctx.grouping, ctx.base
-        into_bases = add_up(grad, grouping.owner[base.order], base.first).neg_()
+        into_bases = add_up(grad, grouping.owner[base.order], base.first, count=base.count).neg_()
         return torch.cat([into_bases, grad.index_select(0, grouping.owner)]), None, None

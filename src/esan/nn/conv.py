@@ -5,7 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Arcs
-from esan.nn.features import Channels, encoder
+from esan.graphs.channels import Channels
+from esan.nn.features import encoder
 from esan.nn.norm import BatchNorm
 
 
@@ -67,8 +68,12 @@ class GIN(Conv):
         self.mlp = WeightedMLP(in_channels, out_channels, out_channels)
         self.eps = _epsilon(self, train_eps)
 
-    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
-        return self.mlp(arcs.sum_rows(x, 1 + self.eps), weight)
+    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None) -> Tensor:  # noqa: ARG002
+        """What the MLP is applied to."""
+        return arcs.sum_rows(x, 1 + self.eps)
+
+    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+        return self.mlp(self.aggregate(x, arcs, edge_attr), weight)
 
 
 class GINE(Conv):
@@ -95,8 +100,12 @@ class GINE(Conv):
         self.mlp = WeightedMLP(in_channels, expansion * out_channels, out_channels)
         self.eps = _epsilon(self, train_eps)
 
+    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None) -> Tensor:
+        """What the MLP is applied to."""
+        return arcs.sum_messages(x, self.edges(edge_attr, x), 1 + self.eps)
+
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
-        return self.mlp(arcs.sum_messages(x, self.edges(edge_attr, x), 1 + self.eps), weight)
+        return self.mlp(self.aggregate(x, arcs, edge_attr), weight)
 
 
 class GraphConv(Conv):

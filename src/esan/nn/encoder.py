@@ -42,8 +42,8 @@ class Encoder(nn.Module):
         return None
 
     def first_stage(self, bag: Bag) -> Stage:
-        """The stage of the input."""
-        return bag.stage(self.lookahead)
+        """The stage of the input: that of the first layer, so that no row has to be copied into it."""
+        return bag.stage(1 + self.lookahead)
 
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
         """What each layer gave, first to last."""

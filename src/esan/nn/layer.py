@@ -5,6 +5,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from esan.bags import Arcs, Bag, Stage
+from esan.nn import fused
 from esan.nn.conv import Conv
 
 #: How the features of a node are pooled over the bag; "others" is the sum without the subgraph itself.
@@ -31,6 +32,8 @@ class DSLayer(nn.Module):
 
     def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
         h = stage.lift(h)
+        if fused.fits(self, h):
+            return fused.ds_layer(self, h, bag, stage)
         return self.act(self.norm(self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight))
 
 
@@ -78,15 +81,19 @@ class DSSLayer(nn.Module):
 
     def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
         h = stage.lift(h)
+        if self.bag_pool in ("sum", "mean") and fused.fits(self, h):
+            return fused.dss_layer(self, h, bag, stage)
         inside = self.norm(self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight)
         if self.bag_pool == "others":
             others = stage.spread(stage.pool_bag(h, "sum")) - h
-            return self.act(inside + self._shared(others, bag, bag.shared.between_rows(self.adjacency)))
+            arcs = bag.shared.between_rows(self.adjacency)
+            return self.act(inside + self._shared(others, bag, arcs, stage.weight))
         pooled = stage.pool_bag(h, self.bag_pool)
-        return self.act(stage.add(inside, self._shared(pooled, bag, bag.shared.between_nodes(self.adjacency))))
+        arcs = bag.shared.between_nodes(self.adjacency)
+        return self.act(stage.add(inside, self._shared(pooled, bag, arcs, bag.node_weight)))
 
-    def _shared(self, pooled: Tensor, bag: Bag, arcs: Arcs) -> Tensor:
-        return self.shared_norm(self.shared(pooled, arcs, bag.graphs.edge_attr, None))
+    def _shared(self, pooled: Tensor, bag: Bag, arcs: Arcs, weight: Tensor | None) -> Tensor:
+        return self.shared_norm(self.shared(pooled, arcs, bag.graphs.edge_attr, weight), weight)
 
     def extra_repr(self) -> str:
         return f"bag_pool={self.bag_pool!r}, adjacency={self.adjacency!r}"

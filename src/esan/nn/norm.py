@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from esan import kernels
 from esan.bags.sums import pieces
 
 
@@ -60,6 +61,11 @@ class BatchNorm(nn.BatchNorm1d):
 
     def forward(self, x: Tensor, weight: Tensor | None = None, relu: bool = False) -> Tensor:
         """Normalise, and apply ReLU to the result if `relu` (in the same pass over the rows)."""
+        if self.fused and x.size(0) and kernels.on_gpu(x):
+            from esan.kernels import gpu_blocks
+
+            rows = gpu_blocks.Rows(None if weight is None else weight.to(x.dtype))
+            return gpu_blocks.Normalise.apply(x, self.weight, self.bias, self.for_kernels(), rows, relu)
         if weight is None or not (self.training or self.running_mean is None):
             y = super().forward(x)
             # In place: a norm does not need its own result again.
@@ -84,6 +90,25 @@ class BatchNorm(nn.BatchNorm1d):
         gamma = self.weight if self.affine else torch.ones_like(mean)
         beta = self.bias if self.affine else torch.zeros_like(mean)
         return _WeightedNorm.apply(x, centred, share, inverse, gamma, beta, relu)
+
+    @property
+    def fused(self) -> bool:
+        """Whether the kernels can take this norm's place in its present mode."""
+        usual = self.affine and self.momentum is not None and self.running_mean is not None
+        # In eval mode the kernels do not differentiate.
+        return usual and (self.training or not torch.is_grad_enabled())
+
+    def for_kernels(self) -> Any:
+        """The norm as `esan.kernels` takes it."""
+        from esan.kernels.gpu_blocks import Norm
+        from esan.kernels.gpu_norm import Tracked
+
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        tracked = Tracked(self.running_mean, self.running_var, self.num_batches_tracked, self.momentum)
+        return Norm(self.weight, self.bias, self.eps, tracked, not self.training)
 
     def _track(self, mean: Tensor, var: Tensor, total: Tensor) -> None:
         if not self.training or self.running_mean is None or self.running_var is None:

@@ -1,0 +1,155 @@
+"""Triton kernels as differentiable blocks: batch norm, GIN's MLP, and the end of an equivariant layer."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from esan.kernels.gpu_linear import linear, linear_backward
+from esan.kernels.gpu_norm import (
+    Moments,
+    TileMoments,
+    Tracked,
+    blend,
+    finish,
+    frozen,
+    grad_sums,
+    norm_backward,
+    tile_moments,
+    total,
+)
+from esan.kernels.gpu_sums import sum_lines
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """A batch norm as the kernels see it.
+
+    Attributes:
+        gamma: its factor.
+        beta: its summand.
+        eps: added to the variance.
+        tracked: the buffers that follow the moments.
+        frozen: whether the buffers are used in place of the moments (eval mode).
+    """
+
+    gamma: Tensor
+    beta: Tensor
+    eps: float
+    tracked: Tracked
+    frozen: bool
+
+    def moments(self, part: TileMoments) -> Moments:
+        if self.frozen:
+            return frozen(self.gamma, self.beta, self.tracked, self.eps)
+        return finish(part, self.gamma, self.beta, self.eps, self.tracked)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Lines to be normalised: their weight (None for 1), and their moments tile by tile if known already."""
+
+    weight: Tensor | None
+    part: TileMoments | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Which line of the shared branch each row takes, and the rows of each such line, group by group."""
+
+    node: Tensor
+    order: Tensor
+    first: Tensor
+    count: Tensor | None
+
+
+class Normalise(torch.autograd.Function):
+    """Batch norm of lines, with ReLU if wanted."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gamma: Tensor, beta: Tensor, norm: Norm, rows: Rows, relu: bool) -> Tensor:  # noqa: ARG004
+        x = x.contiguous()
+        part = rows.part if rows.part is not None or norm.frozen else tile_moments(x, rows.weight)
+        moments = norm.moments(part)  # type: ignore[arg-type]
+        y = blend(x, moments, relu)
+        ctx.save_for_backward(x, y if relu else None)
+        ctx.moments, ctx.weight = moments, rows.weight
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, gate = ctx.saved_tensors
+        grad = grad.contiguous()
+        sums = total(grad_sums(grad, gate, x, ctx.moments))
+        return norm_backward(grad, gate, x, ctx.weight, ctx.moments, sums), sums[1], sums[0], None, None, None
+
+
+class MLP(torch.autograd.Function):
+    """Linear, norm, ReLU, Linear; with the result come its moments, tile by tile, for the norm that follows."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        u: Tensor,
+        w1: Tensor,
+        b1: Tensor,
+        gamma: Tensor,  # noqa: ARG004 (where the gradient goes; the norm holds it too)
+        beta: Tensor,  # noqa: ARG004
+        w2: Tensor,
+        b2: Tensor,
+        norm: Norm,
+        weight: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        u = u.contiguous()
+        a, part = linear(u, w1, b1, None, weight, moments=not norm.frozen)
+        moments = norm.moments(part)
+        c, after = linear(a, w2, b2, moments, weight, moments=not norm.frozen)
+        ctx.save_for_backward(u, a, w1, w2)
+        ctx.moments, ctx.weight = moments, weight
+        ctx.mark_non_differentiable(after.weight, after.mean, after.deviation)
+        return c, after.weight, after.mean, after.deviation
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        u, a, w1, w2 = ctx.saved_tensors
+        second = linear_backward(grad.contiguous(), a, w2, ctx.moments)
+        assert second.sums is not None
+        after = (a, ctx.moments, second.sums)
+        first = linear_backward(second.grad_x, u, w1, None, after=after, weight=ctx.weight)
+        norm = second.sums[1], second.sums[0]
+        return first.grad_x, first.matrix, first.bias, *norm, second.matrix, second.bias, None, None
+
+
+class Blend(torch.autograd.Function):
+    """ReLU of a normalised line a row, plus the normalised line of its node from the shared branch."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        c: Tensor,
+        gamma: Tensor,  # noqa: ARG004
+        beta: Tensor,  # noqa: ARG004
+        s: Tensor,
+        shared_gamma: Tensor,  # noqa: ARG004
+        shared_beta: Tensor,  # noqa: ARG004
+        norms: tuple[Norm, Norm],
+        rows: tuple[Rows, Rows],
+        spread: Spread,
+    ) -> Tensor:
+        own, shared = (norm.moments(r.part) for norm, r in zip(norms, rows, strict=True))  # type: ignore[arg-type]
+        y = blend(c, own, True, (s, shared, spread.node))
+        ctx.save_for_backward(c, s, y)
+        ctx.own, ctx.shared, ctx.rows, ctx.spread = own, shared, rows, spread
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        c, s, y = ctx.saved_tensors
+        grad, spread = grad.contiguous(), ctx.spread
+        sums = total(grad_sums(grad, y, c, ctx.own))
+        grad_c = norm_backward(grad, y, c, ctx.rows[0].weight, ctx.own, sums)
+        of_node = sum_lines(grad, spread.order, spread.first, spread.count, gate=y)
+        shared = total(grad_sums(of_node, None, s, ctx.shared))
+        grad_s = norm_backward(of_node, None, s, ctx.rows[1].weight, ctx.shared, shared)
+        return grad_c, sums[1], sums[0], grad_s, shared[1], shared[0], None, None, None

@@ -1,0 +1,247 @@
+"""Triton: sums of gathered lines and of messages, with their gradients; nothing is written out but the sums."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+#: Groups a program works on at once; their loops run as long as the longest of them.
+_GROUPS = 16
+#: Terms of a sum that are fetched together.
+_UNROLL = 4
+
+
+def _grid(groups: int) -> tuple[int]:
+    return (triton.cdiv(groups, _GROUPS),)
+
+
+def _width(lines: Tensor) -> int:
+    return max(16, triton.next_power_of_2(lines.size(1)))
+
+
+@triton.jit
+def _ends(first, count, group, inside, groups, total, COUNTED: tl.constexpr):
+    """Where each group begins, and how many lines it has."""
+    start = tl.load(first + group, mask=inside, other=0)
+    if COUNTED:
+        number = tl.load(count + group, mask=inside, other=0)
+    else:
+        after = tl.load(first + group + 1, mask=inside & (group + 1 < groups), other=total)
+        number = tl.where(inside, after - start, 0)
+    return start, number
+
+
+@triton.jit
+def _sum_kernel(
+    x, e, own, which, line, first, count, weight, line_weight, gate, y,
+    groups, total, width,
+    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, MESSAGES: tl.constexpr, OWN: tl.constexpr,
+    WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr,
+):  # fmt: skip
+    group = tl.program_id(0).to(tl.int64) * GROUPS + tl.arange(0, GROUPS)
+    column = tl.arange(0, WIDTH)
+    inside = group < groups
+    there = column[None, :] < width
+    start, number = _ends(first, count, group, inside, groups, total, COUNTED)
+    acc = tl.zeros((GROUPS, WIDTH), tl.float32)
+    for begin in range(0, tl.max(number, 0), UNROLL):
+        for j in tl.static_range(UNROLL):
+            k = begin + j
+            more = k < number
+            row = tl.load(which + start + k, mask=more, other=0)
+            cell = row[:, None] * width + column[None, :]
+            mask = more[:, None] & there
+            value = tl.load(x + cell, mask=mask, other=0.0)
+            if MESSAGES:
+                at = tl.load(line + start + k, mask=more, other=0)
+                value = tl.maximum(
+                    value + tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0), 0.0
+                )
+            if GATED:
+                value = tl.where(tl.load(gate + cell, mask=mask, other=0.0) > 0, value, 0.0)
+            if WEIGHTED:
+                value = value * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
+            if LINE_WEIGHTED:
+                value = value * tl.load(line_weight + row, mask=more, other=0.0)[:, None]
+            acc += value
+    out = group[:, None] * width + column[None, :]
+    keep = inside[:, None] & there
+    if OWN:
+        acc += tl.load(own) * tl.load(x + out, mask=keep, other=0.0)
+    tl.store(y + out, acc, mask=keep)
+
+
+def sum_lines(
+    x: Tensor,
+    which: Tensor,
+    first: Tensor,
+    count: Tensor | None = None,
+    *,
+    weight: Tensor | None = None,
+    line_weight: Tensor | None = None,
+    gate: Tensor | None = None,
+    own: Tensor | None = None,
+    messages: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
+    r""":math:`y_i = o\, x_i + \sum_{j} w_j\, f(x_{k_j})`, j from `first[i]` on, `count[i]` of them, k = `which`.
+
+    Args:
+        x: the lines, `[R, d]`.
+        which: the line that each term is about.
+        first: where the terms of each sum begin.
+        count: how many there are; None for all up to the next sum.
+        weight: a factor a term.
+        line_weight: a factor a line of x.
+        gate: terms count only where this, like x, is positive.
+        own: o, one number; None leaves the term out.
+        messages: (e, line): f adds line `line[j]` of e and takes the ReLU; None for the identity.
+    """
+    x = x.contiguous()
+    y = x.new_empty(first.numel(), x.size(1))
+    if not y.numel():
+        return y
+    e, line = (x, which) if messages is None else (messages[0].contiguous(), messages[1])
+    _sum_kernel[_grid(first.numel())](
+        x, e, own if own is not None else x, which, line, first, count if count is not None else first,
+        weight if weight is not None else x, line_weight if line_weight is not None else x,
+        gate.contiguous() if gate is not None else x, y, first.numel(), which.numel(), x.size(1),
+        GROUPS=_GROUPS, WIDTH=_width(x), UNROLL=_UNROLL, COUNTED=count is not None, MESSAGES=messages is not None,
+        OWN=own is not None, WEIGHTED=weight is not None, LINE_WEIGHTED=line_weight is not None,
+        GATED=gate is not None,
+    )  # fmt: skip
+    return y
+
+
+@triton.jit
+def _messages_backward_kernel(
+    grad, x, e, own, target, line, first, count, weight, out, own_part,
+    groups, total, width,
+    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, OWN: tl.constexpr, WEIGHTED: tl.constexpr,
+):  # fmt: skip
+    group = tl.program_id(0).to(tl.int64) * GROUPS + tl.arange(0, GROUPS)
+    column = tl.arange(0, WIDTH)
+    inside = group < groups
+    there = column[None, :] < width
+    keep = inside[:, None] & there
+    here = group[:, None] * width + column[None, :]
+    x_here = tl.load(x + here, mask=keep, other=0.0)
+    start, number = _ends(first, count, group, inside, groups, total, COUNTED)
+    acc = tl.zeros((GROUPS, WIDTH), tl.float32)
+    for begin in range(0, tl.max(number, 0), UNROLL):
+        for j in tl.static_range(UNROLL):
+            k = begin + j
+            more = k < number
+            mask = more[:, None] & there
+            row = tl.load(target + start + k, mask=more, other=0)
+            at = tl.load(line + start + k, mask=more, other=0)
+            g = tl.load(grad + row[:, None] * width + column[None, :], mask=mask, other=0.0)
+            bond = tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0)
+            if WEIGHTED:
+                g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
+            acc += tl.where(x_here + bond > 0, g, 0.0)
+    if OWN:
+        g_here = tl.load(grad + here, mask=keep, other=0.0)
+        acc += tl.load(own) * g_here
+        tl.store(own_part + tl.program_id(0), tl.sum(tl.sum(g_here * x_here, 1), 0))
+    tl.store(out + here, acc, mask=keep)
+
+
+def messages_backward(
+    grad: Tensor,
+    x: Tensor,
+    e: Tensor,
+    own: Tensor | None,
+    target: Tensor,
+    line: Tensor,
+    first: Tensor,
+    count: Tensor | None,
+    weight: Tensor | None,
+) -> tuple[Tensor, Tensor | None]:
+    r"""The gradient of x: :math:`o\, g_u + \sum_{u \to v} w\, g_v\, [x_u + e_{uv} > 0]`, and that of o.
+
+    Args:
+        grad: g, a line a row.
+        x: as in the forward pass.
+        e: as in the forward pass.
+        own: o, or None.
+        target: v of each arc, the arcs by the row u that they come from.
+        line: the line of e of each of these arcs.
+        first: where the arcs of each row begin.
+        count: how many there are, or None for all up to the next row.
+        weight: w of each of these arcs, or None.
+    """
+    grad, x, e = grad.contiguous(), x.contiguous(), e.contiguous()
+    out = torch.empty_like(x)
+    grid = _grid(x.size(0))
+    part = x.new_empty(grid[0] if own is not None else 1)
+    if x.numel():
+        _messages_backward_kernel[grid](
+            grad, x, e, own if own is not None else x, target, line, first, count if count is not None else first,
+            weight if weight is not None else x, out, part, x.size(0), target.numel(), x.size(1),
+            GROUPS=_GROUPS, WIDTH=_width(x), UNROLL=_UNROLL, COUNTED=count is not None, OWN=own is not None,
+            WEIGHTED=weight is not None,
+        )  # fmt: skip
+    return out, None if own is None else part.sum().reshape(own.shape)
+
+
+@triton.jit
+def _edges_backward_kernel(
+    grad, x, e, source, target, first, count, weight, out,
+    groups, total, width,
+    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, WEIGHTED: tl.constexpr,
+):  # fmt: skip
+    group = tl.program_id(0).to(tl.int64) * GROUPS + tl.arange(0, GROUPS)
+    column = tl.arange(0, WIDTH)
+    inside = group < groups
+    there = column[None, :] < width
+    keep = inside[:, None] & there
+    here = group[:, None] * width + column[None, :]
+    bond = tl.load(e + here, mask=keep, other=0.0)
+    start, number = _ends(first, count, group, inside, groups, total, COUNTED)
+    acc = tl.zeros((GROUPS, WIDTH), tl.float32)
+    for begin in range(0, tl.max(number, 0), UNROLL):
+        for j in tl.static_range(UNROLL):
+            k = begin + j
+            more = k < number
+            mask = more[:, None] & there
+            at = tl.load(source + start + k, mask=more, other=0)
+            to = tl.load(target + start + k, mask=more, other=0)
+            value = tl.load(x + at[:, None] * width + column[None, :], mask=mask, other=0.0)
+            g = tl.load(grad + to[:, None] * width + column[None, :], mask=mask, other=0.0)
+            if WEIGHTED:
+                g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
+            acc += tl.where(value + bond > 0, g, 0.0)
+    tl.store(out + here, acc, mask=keep)
+
+
+def edges_backward(
+    grad: Tensor,
+    x: Tensor,
+    e: Tensor,
+    source: Tensor,
+    target: Tensor,
+    first: Tensor,
+    count: Tensor | None,
+    weight: Tensor | None,
+) -> Tensor:
+    r"""The gradient of e: :math:`\sum w\, g_v\, [x_u + e > 0]` over the arcs u → v that carry each line of e.
+
+    Args:
+        grad: g, a line a row.
+        x: as in the forward pass.
+        e: as in the forward pass.
+        source: u of each arc, the arcs by the line of e that they carry.
+        target: v of each of these arcs.
+        first: where the arcs of each line begin.
+        count: how many there are, or None for all up to the next line.
+        weight: w of each of these arcs, or None.
+    """
+    grad, x, e = grad.contiguous(), x.contiguous(), e.contiguous()
+    out = torch.empty_like(e)
+    if out.numel():
+        _edges_backward_kernel[_grid(e.size(0))](
+            grad, x, e, source, target, first, count if count is not None else first,
+            weight if weight is not None else x, out, e.size(0), source.numel(), x.size(1),
+            GROUPS=_GROUPS, WIDTH=_width(x), UNROLL=_UNROLL, COUNTED=count is not None, WEIGHTED=weight is not None,
+        )  # fmt: skip
+    return out

@@ -1,0 +1,77 @@
+"""Layers whose convolution is GIN's or GINE's, with norm and ReLU, through the fused GPU kernels."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from esan import kernels
+from esan.bags import Arcs, Bag, Stage
+from esan.nn.conv import GIN, GINE
+from esan.nn.norm import BatchNorm
+
+if TYPE_CHECKING:
+    from esan.nn.layer import DSLayer, DSSLayer
+
+#: The widest layer that the kernels take.
+_WIDEST = 128
+
+
+def fits(layer: "DSLayer | DSSLayer", h: Tensor) -> bool:
+    """Whether this layer, on these rows, goes through the kernels; the answer is the same either way."""
+    if not kernels.on_gpu(h) or not h.size(0) or not _is_relu(layer.act):
+        return False
+    branches = [(layer.inside, layer.norm)]
+    if hasattr(layer, "shared"):
+        branches.append((layer.shared, layer.shared_norm))
+    return all(_fits(conv, norm) for conv, norm in branches)
+
+
+def _is_relu(act: Any) -> bool:
+    return isinstance(act, nn.ReLU) or act in (torch.relu, F.relu)
+
+
+def _fits(conv: Any, norm: Any) -> bool:
+    if not isinstance(conv, GIN | GINE) or not isinstance(norm, BatchNorm):
+        return False
+    mlp = conv.mlp
+    widest = max(mlp.first.in_features, mlp.first.out_features, mlp.second.out_features)
+    return widest <= _WIDEST and all(n.fused for n in (mlp.norm, norm))
+
+
+def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+    """`DSLayer.forward`."""
+    from esan.kernels import gpu_blocks as blocks
+
+    c, rows = _branch(layer.inside, h, stage.arcs, bag, stage.norm_weight)
+    norm = layer.norm
+    return blocks.Normalise.apply(c, norm.weight, norm.bias, norm.for_kernels(), rows, True)
+
+
+def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+    """`DSSLayer.forward` where the bag is pooled by sum or mean."""
+    from esan.kernels import gpu_blocks as blocks
+
+    pooled = stage.pool_bag(h, layer.bag_pool)
+    s, nodes = _branch(layer.shared, pooled, bag.shared.between_nodes(layer.adjacency), bag, bag.node_weight)
+    c, rows = _branch(layer.inside, h, stage.arcs, bag, stage.norm_weight)
+    own, shared = layer.norm, layer.shared_norm
+    group = stage.by_node
+    spread = blocks.Spread(group.owner, group.order, group.first, group.count)
+    norms = own.for_kernels(), shared.for_kernels()
+    return blocks.Blend.apply(c, own.weight, own.bias, s, shared.weight, shared.bias, norms, (rows, nodes), spread)
+
+
+def _branch(conv: GIN | GINE, h: Tensor, arcs: Arcs, bag: Bag, weight: Tensor | None) -> tuple[Tensor, Any]:
+    """Aggregation and MLP, and what the norm behind them takes."""
+    from esan.kernels import gpu_blocks as blocks
+    from esan.kernels.gpu_norm import TileMoments
+
+    mlp = conv.mlp
+    u = conv.aggregate(h, arcs, bag.graphs.edge_attr)
+    c, *part = blocks.MLP.apply(
+        u, mlp.first.weight, mlp.first.bias, mlp.norm.weight, mlp.norm.bias, mlp.second.weight, mlp.second.bias,
+        mlp.norm.for_kernels(), weight,
+    )  # fmt: skip
+    return c, blocks.Rows(weight, TileMoments(*part))
