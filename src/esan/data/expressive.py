@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch_geometric.data import Data
 
 from esan.data.arrays import arrays_in, laid_in
 from esan.data.downloads import CEXP_FILE, EXP_FILE, fetch_file
 from esan.data.found import Found
 from esan.data.laid import Laid, column
 from esan.data.places import Places
-from esan.data.unpickle import Held, numbers, unpickled
+from esan.data.unpickle import numbers, unpickled
 from esan.graphs import csl
 
 #: The skips of the ten classes of CSL, graphs of 41 nodes.
@@ -61,16 +62,17 @@ def _from_list(path: Path) -> Laid:
 
 
 def _from_collated(path: Path) -> Laid:
-    """A dataset as PyG saves it: all graphs end to end, and the slices of each field."""
+    """A dataset as PyG used to save it: all graphs end to end as plain attributes, and the slices of each."""
     try:
-        with torch.serialization.safe_globals([(Held, "torch_geometric.data.data.Data")]):
+        with torch.serialization.safe_globals([Data]):
             held, slices = torch.load(path, weights_only=True)
+        fields = vars(held)
         return Laid(
             num_nodes=np.diff(slices["x"].numpy()),
             num_arcs=np.diff(slices["edge_index"].numpy()),
-            edge_index=held.edge_index.numpy(),
-            x=held.x.numpy(),
-            y=held.y.numpy(),
+            edge_index=fields["edge_index"].numpy(),
+            x=fields["x"].numpy(),
+            y=fields["y"].numpy(),
         )
     # torch raises whatever a damaged file leads it to.
     except Exception as error:

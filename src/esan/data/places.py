@@ -81,7 +81,8 @@ class Places:
         found = self.find(*names)
         if found is None:
             raise FileNotFoundError(
-                f"Expected {sought} after the download (got other files in {target}). Empty that folder and try again, or put the set there by hand."
+                f"Expected {sought} after the download (got other files in {target}). "
+                "Empty that folder and try again, or put the set there by hand."
             )
         return found
 
