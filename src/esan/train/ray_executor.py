@@ -66,5 +66,5 @@ def _ray() -> Any:
         import ray
         import ray.exceptions
     except ImportError:
-        raise ModuleNotFoundError("Expected Ray (got no module named ray). Do: pip install 'esan[cluster]'.") from None
+        raise ValueError("Expected Ray (got none installed). Run: pip install 'esan[cluster]'.") from None
     return ray

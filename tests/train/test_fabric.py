@@ -1,0 +1,113 @@
+"""One training over two processes is the training of one process."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import esan
+from esan.nn import BatchNorm, SubgraphGNN
+from esan.policies import Policy
+from esan.train.engine import EagerEngine, Engine
+from esan.train.objective import Objective
+from esan.train.synced_norm import SyncedBatchNorm, synced
+
+pytest.importorskip("lightning", reason="needs the extra fabric: pip install 'esan[fabric]'")
+
+CASES: dict[str, tuple[Policy, Callable[..., SubgraphGNN]]] = {
+    "dss": (esan.EgoNets(2, marked=True), esan.dss_gnn),
+    "ds, sampled": (esan.Sampled(esan.EdgeDeletion(), 0.5), esan.ds_gnn),
+}
+#: Batches of 4, 4 and 1: the last has fewer graphs than there are processes.
+ORDER, BATCH = [3, 1, 4, 0, 5, 8, 2, 6, 7], 4
+
+
+def parts(case: str) -> dict[str, Any]:
+    """What an engine is made of, the same in every process."""
+    policy, make = CASES[case]
+    torch.manual_seed(7)
+    graphs = [esan.graphs.cycle(n) for n in (5, 6, 7, 8)] + [esan.graphs.csl(n, 2) for n in (7, 8, 9, 11, 13)]
+    for i, graph in enumerate(graphs):
+        graph.x, graph.y = torch.randn(graph.num_nodes, 3), torch.tensor([i % 3])
+    generator = torch.Generator().manual_seed(5)
+    bag = esan.Bag.of(graphs, policy, num_layers=3, generator=generator)
+    model = make(3, 8, 3, 3, marked=policy.marked).double()
+    objective = Objective("classification")
+    return {"model": model, "bag": bag, "objective": objective, "lr": 0.01, "batch_size": BATCH, "generator": generator}
+
+
+def trained(engine: Engine) -> dict[str, Any]:
+    """Three epochs, with another rate in the last and through a state in between; then predictions."""
+    order, losses = torch.tensor(ORDER), []
+    for epoch in range(3):
+        if epoch == 2:
+            engine.set_lr(0.001)
+            engine.load_state_dict(engine.state_dict())
+        losses.append(engine.train_epoch(order.roll(epoch)).double())
+    predictions = engine.predict(torch.arange(len(ORDER)))
+    return {"losses": torch.stack(losses), "predictions": predictions, "state": dict(engine.state_dict()["model"])}
+
+
+def in_each_process(fabric: Any, folder: str) -> None:
+    from esan.train.fabric import FabricEngine
+
+    torch.set_num_threads(1)
+    for case in CASES:
+        for sync in (True, False):
+            found = trained(FabricEngine(fabric, **parts(case), sync_norms=sync))
+            torch.save(found, Path(folder) / f"{case}-{sync}-{fabric.global_rank}.pt")
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool, int], dict[str, Any]]:
+    from lightning.fabric import Fabric
+
+    folder = tmp_path_factory.mktemp("fabric")
+    fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp_spawn")
+    fabric.launch(in_each_process, str(folder))  # type: ignore[arg-type]
+    return lambda case, sync, rank: torch.load(folder / f"{case}-{sync}-{rank}.pt", weights_only=True)
+
+
+def assert_close(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    # A bias before a norm has no gradient but rounding, which Adam makes a step of up to 1e-9.
+    torch.testing.assert_close(found["state"], wanted["state"], rtol=1e-9, atol=1e-8)
+    torch.testing.assert_close(found["predictions"], wanted["predictions"], rtol=1e-9, atol=1e-8)
+    # The engine of one process adds up in single precision.
+    torch.testing.assert_close(found["losses"], wanted["losses"], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_train_as_one_does(case: str, two: Callable[[str, bool, int], dict[str, Any]]) -> None:
+    one = trained(EagerEngine(**parts(case)))
+    for rank in (0, 1):
+        assert_close(two(case, True, rank), one)
+
+
+def test_without_synced_norms_each_process_normalises_its_part(two: Callable[[str, bool, int], dict[str, Any]]) -> None:
+    """The control: the test above would notice norms that are not synced."""
+    one, apart = trained(EagerEngine(**parts("dss"))), two("dss", False, 0)
+    with pytest.raises(AssertionError):
+        assert_close(apart, one)
+    weights = {name: value for name, value in apart["state"].items() if "running" not in name}
+    other = {name: two("dss", False, 1)["state"][name] for name in weights}
+    torch.testing.assert_close(weights, other, rtol=0, atol=0)
+
+
+def test_synced_norms_take_over_the_tensors_of_the_norms_in_whose_place_they_stand() -> None:
+    model = esan.dss_gnn(3, 8, 2, 1)
+    before, parameters = model.state_dict(), list(model.parameters())
+    norms = [module for module in model.modules() if isinstance(module, BatchNorm)]
+    placed = synced(model)
+    assert len(placed) == len(norms) > 0
+    assert all(type(m) is SyncedBatchNorm for m in model.modules() if isinstance(m, BatchNorm))
+    assert [id(p) for p in model.parameters()] == [id(p) for p in parameters]
+    after = model.state_dict()
+    assert list(after) == list(before)
+    assert all(same(after[name], before[name]) for name in before)
+
+
+def same(a: Tensor, b: Tensor) -> bool:
+    return a.data_ptr() == b.data_ptr()

@@ -1,0 +1,88 @@
+"""A campaign on a real Ray cluster of two nodes, one of which is killed: every record is there, written once."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_campaign import fingerprints, recipe, write_set
+
+from esan.train.campaign import Work, run_campaign
+from esan.train.executors import Done
+from esan.train.job import Job, protocol
+from esan.train.ray_executor import RayCluster
+
+pytest.importorskip("ray", reason="needs the extra cluster: pip install 'esan[cluster]'")
+
+
+class Stuck:
+    """The work of a campaign; on one node it ends its first job, and then does nothing until that node is killed."""
+
+    def __init__(self, work: Work, victim: str, marks: str) -> None:
+        self.work, self.victim, self.marks = work, victim, Path(marks)
+
+    def __call__(self, jobs: Sequence[Job]) -> None:
+        import ray
+
+        here = ray.get_runtime_context().get_node_id()
+        (self.marks / f"{here}-{jobs[0].recipe.name.replace('/', '-')}").touch()
+        if here == self.victim:
+            self.work(jobs[:1])
+            (self.marks / "stuck").touch()
+            time.sleep(300)
+        # The other node waits until the victim has something to lose.
+        while not (self.marks / "stuck").exists():
+            time.sleep(0.1)
+        self.work(jobs)
+
+
+class Killing(RayCluster):
+    """The executor under test, with a node that is killed as soon as it is stuck."""
+
+    def __init__(self, cluster: Any, victim: Any, marks: Path) -> None:
+        super().__init__(address=cluster.address)
+        self.cluster, self.victim, self.marks = cluster, victim, marks
+        self.before: dict[str, int] = {}
+
+    def map(self, work: Callable[[Any], object], items: Sequence[Any]) -> Iterator[Done]:
+        assert isinstance(work, Work)
+        for done in super().map(Stuck(work, self.victim.node_id, str(self.marks)), items):
+            if not self.before:
+                self.before = fingerprints(Path(work.runs))
+                self.cluster.remove_node(self.victim, allow_graceful=False)
+            yield done
+
+
+def test_a_campaign_survives_the_death_of_a_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    import ray
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("ESAN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    place, marks, runs = write_set(tmp_path / "data"), tmp_path / "marks", tmp_path / "runs"
+    marks.mkdir()
+    small: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+    recipes = [recipe(place, name=f"small/{name}") for name in "abc"]
+    jobs = [job for one in recipes for job in protocol(one, seeds=1)]
+    cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
+    try:
+        victim = cluster.add_node(**small)
+        ray.init(address=cluster.address, log_to_driver=False)
+        cluster.wait_for_nodes()
+        executor = Killing(cluster, victim, marks)
+        outcome = run_campaign(jobs, runs, executor, together=2)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    lost = [path.name for path in marks.glob(f"{victim.node_id}-*")]
+    assert len(lost) == 1, "the node that was killed had work"
+    assert len(list(marks.glob(f"*-{lost[0].split('-', 1)[1]}"))) == 2, "and another node did it again"
+    assert not outcome.failures
+    assert [(r.recipe.name, r.fold) for r in outcome.records] == [(j.recipe.name, j.fold) for j in jobs]
+    after = fingerprints(runs)
+    assert len(after) == len(jobs) == 6
+    assert executor.before.items() <= after.items(), "what the dead node had written was not written again"
+    assert any(name.startswith(lost[0].split("-", 1)[1].replace("-", "/")) for name in executor.before)
