@@ -9,6 +9,8 @@ from esan.graphs import csl, cycle
 from esan.train.campaign import Work
 from esan.train.job import Job
 from esan.train.recipe import Recipe
+from esan.train.records import Epoch, Record
+from esan.train.run import Run
 
 GRAPHS = 16
 
@@ -47,6 +49,30 @@ class Deadly:
             self.mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         self.work(jobs)
+
+
+class InterruptedTrainingError(Exception):
+    pass
+
+
+class Interrupting:
+    """A watcher that ends a training after some epochs, as a crash would."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+
+    def started(self, runs: list[Run]) -> None:
+        pass
+
+    def epoch(self, run: Run, line: Epoch) -> None:
+        if line.epoch == self.after:
+            raise InterruptedTrainingError
+
+    def finished(self, run: Run, record: Record) -> None:
+        pass
+
+    def stopped(self) -> None:
+        pass
 
 
 def fingerprints(runs: Path) -> dict[str, int]:

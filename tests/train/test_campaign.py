@@ -7,39 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_campaign import Deadly, fingerprints, recipe, write_set
+from small_campaign import Deadly, InterruptedTrainingError, Interrupting, fingerprints, recipe, write_set
 
 from esan.train import campaign
 from esan.train.campaign import Work, finished, groups, run_campaign
 from esan.train.executors import Done, Processes
 from esan.train.job import Job, protocol
 from esan.train.loop import run_jobs
-from esan.train.records import Epoch, Record
-from esan.train.run import Run
-
-
-class InterruptedTrainingError(Exception):
-    pass
-
-
-class Interrupting:
-    """A watcher that ends a training after some epochs, as a crash would."""
-
-    def __init__(self, after: int) -> None:
-        self.after = after
-
-    def started(self, runs: list[Run]) -> None:
-        pass
-
-    def epoch(self, run: Run, line: Epoch) -> None:
-        if line.epoch == self.after:
-            raise InterruptedTrainingError
-
-    def finished(self, run: Run, record: Record) -> None:
-        pass
-
-    def stopped(self) -> None:
-        pass
+from esan.train.records import Record
 
 
 @pytest.fixture(scope="module")
