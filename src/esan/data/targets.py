@@ -44,9 +44,13 @@ def understood(y: Tensor | None, task: Task | str | None) -> Targets:
     if columns.is_floating_point() and bool(torch.isinf(columns).any()):
         raise _not_finite(columns, torch.isinf(columns))
     kind = task.kind if isinstance(task, Task) else task if task is not None else _kind(columns)
-    found = {"classification": _classification, "regression": _regression, "labels": _labels}[kind](columns)
-    if isinstance(task, Task):
-        return _as_given(found, columns, task)
+    if kind == "classification":
+        return _numbered(columns, task) if isinstance(task, Task) else _classification(columns)
+    found = _regression(columns) if kind == "regression" else _labels(columns)
+    if isinstance(task, Task) and found.task.out_channels != task.out_channels:
+        raise ValueError(
+            f"Expected {task.out_channels} targets a graph (got {found.task.out_channels}). Choose as many columns."
+        )
     return found
 
 
@@ -64,12 +68,27 @@ def _kind(columns: Tensor) -> str:
     return "classification"
 
 
-def _classification(columns: Tensor) -> Targets:
+def _class_numbers(columns: Tensor) -> Tensor:
     whole = not columns.is_floating_point() or bool((columns == columns.round()).all())
     if columns.size(1) != 1 or not whole:
         got = f"{columns.size(1)} columns" if columns.size(1) != 1 else "fractions or missing values"
         raise ValueError(f"Expected one whole class number a graph (got {got}). Choose one column and fill it.")
-    found, y, members = columns[:, 0].long().unique(return_inverse=True, return_counts=True)
+    return columns[:, 0].long()
+
+
+def _numbered(columns: Tensor, task: Task) -> Targets:
+    """Of a whole task: classes keep their numbers, even where some have no members here."""
+    y = _class_numbers(columns)
+    if int(y.min()) < 0 or int(y.max()) >= task.out_channels:
+        raise ValueError(
+            f"Expected classes from 0 to {task.out_channels - 1} (got {int(y.min())} to {int(y.max())}). "
+            "Renumber them, or leave the task to be understood."
+        )
+    return Targets(y, task)
+
+
+def _classification(columns: Tensor) -> Targets:
+    found, y, members = _class_numbers(columns).unique(return_inverse=True, return_counts=True)
     if found.numel() < 2:
         raise ValueError(
             f"Expected at least two classes (got only {int(found[0])}). There is nothing to learn; add other graphs."
@@ -106,23 +125,6 @@ def _labels(columns: Tensor) -> Targets:
             "Leave that column out."
         )
     return Targets(y, Task("labels", y.size(1)))
-
-
-def _as_given(found: Targets, columns: Tensor, task: Task) -> Targets:
-    """Held against a whole task: classes keep their numbers, even where some have no members here."""
-    if task.kind == "classification":
-        y = columns[:, 0].long()
-        if int(y.min()) < 0 or int(y.max()) >= task.out_channels:
-            raise ValueError(
-                f"Expected classes from 0 to {task.out_channels - 1} (got {int(y.min())} to {int(y.max())}). "
-                "Renumber them, or leave the task to be understood."
-            )
-        return Targets(y, task)
-    if found.task.out_channels != task.out_channels:
-        raise ValueError(
-            f"Expected {task.out_channels} targets a graph (got {found.task.out_channels}). Choose as many columns."
-        )
-    return Targets(found.y, task)
 
 
 def _not_finite(columns: Tensor, bad: Tensor) -> ValueError:

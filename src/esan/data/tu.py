@@ -141,7 +141,7 @@ def _check_lines(files: TUFiles, part: str, found: np.ndarray, lines: int) -> No
     if len(found) != lines:
         raise ValueError(
             f"Expected {lines:,} lines, as many as the other files have (got {len(found):,} in {files.where(part)}). "
-            f"{_AGAIN}"
+            "One of them is cut short; unpack them again."
         )
 
 

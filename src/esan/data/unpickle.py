@@ -78,7 +78,7 @@ class _Restricted(pickle.Unpickler):
         try:
             return _ADMITTED[module, name]
         except KeyError:
-            raise pickle.UnpicklingError(f"it names {module}.{name}, which no data needs") from None
+            raise ValueError(f"it names {module}.{name}, which no data needs") from None
 
 
 def unpickled(path: Path) -> Any:

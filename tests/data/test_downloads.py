@@ -1,0 +1,211 @@
+"""Downloads from a server on this machine: what is fetched, where it is kept, and what happens when it fails."""
+
+import functools
+import hashlib
+import http.server
+import io
+import pickle
+import shutil
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from shared_sets import ROOT, needs
+from torch_geometric.datasets import ZINC, TUDataset
+
+from esan import data
+from esan.data import downloads
+from esan.data.places import Places
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A folder, and the address under which a server hands out its files."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield folder, f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def _packed(target: Path, files: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+
+
+@needs("TU/MUTAG/raw")
+def test_a_tu_set_is_fetched_once_into_the_cache(
+    served: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, address = served
+    raw = ROOT / "TU" / "MUTAG" / "raw"
+    _packed(folder / "MUTAG.zip", {f"MUTAG/{path.name}": path.read_bytes() for path in raw.iterdir()})
+    monkeypatch.setattr(TUDataset, "url", address)
+    root, cache = tmp_path / "root", tmp_path / "cache"
+    root.mkdir()
+    first = data.load("mutag", root, cache=cache)
+    assert first.source == str(cache / "TU" / "MUTAG" / "raw" / "MUTAG_A.txt")
+    assert first.fingerprint == data.load("mutag", ROOT).fingerprint
+    assert not list(root.iterdir()), "a root is only read"
+    assert [path.name for path in (cache / "TU").iterdir()] == ["MUTAG"], "no scratch is left"
+    shutil.rmtree(folder)
+    assert data.load("mutag", root, cache=cache).fingerprint == first.fingerprint
+    assert data.load("mutag", cache, download=False).fingerprint == first.fingerprint
+
+
+@needs("ZINC/raw/train.pickle")
+def test_zinc_is_kept_as_plain_arrays(
+    served: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, address = served
+    raw = ROOT / "ZINC" / "raw"
+    _packed(folder / "molecules.zip", {f"molecules/{path.name}": path.read_bytes() for path in raw.glob("*.pickle")})
+    for path in raw.glob("*.index"):
+        shutil.copy(path, folder)
+    monkeypatch.setattr(ZINC, "url", f"{address}/molecules.zip")
+    monkeypatch.setattr(ZINC, "split_url", address + "/{}.index")
+    cache = tmp_path / "cache"
+    fetched = data.load("zinc", cache=cache, root=tmp_path)
+    assert [path.name for path in (cache / "ZINC").iterdir()] == ["zinc12k.npz"]
+    assert fetched.fingerprint == data.load("zinc", ROOT).fingerprint
+
+
+@needs("TU/PTC/PTC.txt.gz", "EXP/raw/GRAPHSAT.pkl")
+def test_files_known_byte_for_byte_are_compared_with_their_checksum(
+    served: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gzip
+
+    folder, address = served
+    text = gzip.decompress((ROOT / "TU" / "PTC" / "PTC.txt.gz").read_bytes())
+    _packed(folder / "dataset.zip", {"dataset/PTC/PTC.txt": text})
+    monkeypatch.setattr(downloads, "GIN_FILES", f"{address}/dataset.zip")
+    assert len(data.load("ptc", tmp_path, cache=tmp_path / "cache")) == 344
+    _packed(folder / "dataset.zip", {"dataset/PTC/PTC.txt": text + b"\n"})
+    with pytest.raises(FileNotFoundError, match=r"Expected PTC\.txt with the checksum 711729eaf2a5"):
+        data.load("ptc", tmp_path, cache=tmp_path / "other")
+    pickled = ROOT / "EXP" / "raw" / "GRAPHSAT.pkl"
+    assert hashlib.sha256(pickled.read_bytes()).hexdigest() == downloads.SHA256["GRAPHSAT.pkl"]
+    shutil.copy(pickled, folder)
+    monkeypatch.setattr("esan.data.expressive.EXP_FILE", f"{address}/GRAPHSAT.pkl")
+    assert len(data.load("exp", tmp_path, cache=tmp_path / "cache")) == 1_200
+
+
+@needs("OGB/ogbg_moltox21")
+def test_ogb_is_fetched_from_the_address_that_ogb_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = pytest.importorskip("ogb.utils.url")
+    asked = []
+
+    def handed(address: str, folder: str, log: bool) -> str:
+        asked.append(address)
+        source = ROOT / "OGB" / "ogbg_moltox21"
+        paths = [path for path in source.rglob("*") if path.is_file()]
+        target = Path(folder) / "tox21.zip"
+        _packed(target, {f"tox21/{path.relative_to(source)}": path.read_bytes() for path in paths})
+        return str(target)
+
+    monkeypatch.setattr(url, "download_url", handed)
+    fetched = data.load("ogbg-moltox21", tmp_path, cache=tmp_path / "cache")
+    assert len(asked) == 1
+    assert asked[0].endswith("/tox21.zip")
+    assert fetched.fingerprint == data.load("ogbg-moltox21", ROOT).fingerprint
+    assert not (tmp_path / "cache" / "OGB" / "ogbg_moltox21" / "tox21.zip").exists()
+
+
+def test_without_a_network_the_error_says_what_to_put_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("esan.data.expressive.CEXP_FILE", "http://127.0.0.1:9/data.pt")
+    with pytest.raises(
+        FileNotFoundError, match=r"Expected CEXP/cexp.npz or .* the download failed: URLError.*\$ESAN_DATA"
+    ):
+        data.load("cexp", tmp_path, cache=tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("*")), "nothing is left of it"
+    with pytest.raises(FileNotFoundError, match=r"Expected CEXP/cexp.npz or .* downloads are off"):
+        data.load("cexp", tmp_path, download=False)
+
+
+def test_a_download_is_put_in_place_whole_or_not_at_all(tmp_path: Path) -> None:
+    places = Places(tmp_path, tmp_path / "cache")
+
+    def breaks(folder: Path) -> None:
+        (folder / "a.txt").write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(FileNotFoundError, match="No space left on device"):
+        places.find_or_fetch(("SET/a.txt",), breaks, "SET")
+    assert places.find("SET/a.txt") is None
+    found = places.find_or_fetch(("SET/a.txt",), lambda folder: _write(folder / "a.txt", "whole"), "SET")
+    assert found.read_text() == "whole"
+
+
+def test_a_download_may_meet_that_of_another_process(tmp_path: Path) -> None:
+    places = Places(tmp_path, tmp_path / "cache")
+
+    def raced(folder: Path) -> None:
+        _write(tmp_path / "cache" / "SET" / "a.txt", "theirs")
+        _write(folder / "a.txt", "ours")
+
+    assert places.find_or_fetch(("SET/a.txt",), raced, "SET").read_text() == "theirs"
+    with pytest.raises(FileNotFoundError, match=r"after the download \(got other files in .*SET"):
+        places.find_or_fetch(("SET/b.txt",), raced, "SET")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+class Evil:
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return Path.write_text, (Path("evil.txt"), "it ran")
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: int) -> None:
+    from esan.data.unpickle import unpickled
+
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "a.pickle"
+    path.write_bytes(pickle.dumps([Evil()], protocol))
+    with pytest.raises(ValueError, match=r"it names \S+, which no data needs"):
+        unpickled(path)
+    assert not (tmp_path / "evil.txt").exists()
+    pickle.loads(path.read_bytes())  # noqa: S301
+    assert (tmp_path / "evil.txt").exists(), "the pickle does run where nothing holds it back"
+
+
+def test_a_pickle_inside_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from esan.data.unpickle import Lines, Stored
+
+    monkeypatch.chdir(tmp_path)
+    content = io.BytesIO()
+    torch.save([Evil()], content)
+    with pytest.raises(pickle.UnpicklingError):
+        Lines(Stored(content.getvalue()), 0, (1,), (1,)).numpy()
+    assert not (tmp_path / "evil.txt").exists()
+
+
+def test_a_pickle_that_is_cut_or_asks_for_memory_is_refused(tmp_path: Path) -> None:
+    from esan.data.unpickle import numbers, unpickled
+
+    path = tmp_path / "a.pickle"
+    whole = pickle.dumps([torch.arange(5), torch.ones(2, 2)])
+    path.write_bytes(whole)
+    assert [numbers(value).tolist() for value in unpickled(path)] == [[0, 1, 2, 3, 4], [[1, 1], [1, 1]]]
+    for length in range(0, len(whole), 37):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="Expected a pickle of plain tensors"):
+            unpickled(path)
+    path.write_bytes(b"ctorch\nLongTensor\n(I1000000000000\ntR.")
+    with pytest.raises(ValueError, match="a list of numbers"):
+        unpickled(path)

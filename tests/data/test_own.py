@@ -1,0 +1,222 @@
+"""A user's own graphs: every source, every kind of feature and target, and errors that say what to do."""
+
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.datasets import FakeDataset
+
+from esan import data
+from esan.data import Task
+from esan.graphs import Categories, OneHot, cycle, path, to_graph6
+
+
+def _graph(n: int = 4, **fields: Any) -> Data:
+    return Data(edge_index=cycle(n).edge_index, num_nodes=n, **fields)
+
+
+def _with(x: torch.Tensor) -> data.Dataset:
+    """Two graphs that share the lines of x."""
+    half = len(x) // 2
+    return data.own([_graph(half, x=x[:half], y=0), _graph(half, x=x[half:], y=1)])
+
+
+def test_features_of_every_kind_are_understood() -> None:
+    plain = data.own([_graph(y=0), _graph(y=1)])
+    assert (plain.in_channels, plain.graphs.x) == (None, None)
+    for constant in (torch.ones(8, 1), torch.zeros(8, 3), torch.full((8,), 7)):
+        same = _with(constant)
+        assert (same.in_channels, same.graphs.x) == (None, None), "the same everywhere is nothing"
+    categories = _with(torch.tensor([0, 1, 2, 5, 0, 0, 0, 0]))
+    assert categories.in_channels == Categories(6)
+    assert categories.graphs.x is not None
+    assert categories.graphs.x.shape == (8, 1)
+    columns = _with(torch.tensor([[0, 3], [1, 0]] * 4, dtype=torch.uint8))
+    assert columns.in_channels == Categories(2, 4)
+    assert _with(torch.tensor([True, False] * 4)).in_channels == Categories(2)
+    numbers = _with(torch.rand(8, 3, dtype=torch.float64))
+    assert numbers.in_channels == 3
+    assert numbers.graphs.x is not None
+    assert numbers.graphs.x.dtype == torch.float32
+
+
+def test_features_may_be_named() -> None:
+    graphs = [_graph(x=torch.tensor([0, 1, 2, 1]), edge_attr=torch.rand(8, 2), y=y) for y in (0, 1)]
+    assert data.own(graphs).edge_channels == 2
+    named = data.own(graphs, in_channels=OneHot(9), edge_channels=None)
+    assert (named.in_channels, named.edge_channels, named.graphs.edge_attr) == (OneHot(9), None, None)
+    numbers = data.own(graphs, in_channels=1)
+    assert numbers.graphs.x is not None
+    assert numbers.graphs.x.is_floating_point()
+    with pytest.raises(ValueError, match=r"Expected x of OneHot\(2\), from 0 to below \(2,\) \(got \[0\] to \[2\]"):
+        data.own(graphs, in_channels=OneHot(2))
+    with pytest.raises(ValueError, match="Expected x with 7 columns"):
+        data.own(graphs, in_channels=7)
+    with pytest.raises(ValueError, match=r"Expected x of 3 \(got none"):
+        data.own([_graph(y=0), _graph(y=1)], in_channels=3)
+
+
+def test_features_that_cannot_be_meant_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"categories from 0 on in x.*got -1"):
+        _with(torch.tensor([-1, 1] * 4))
+    with pytest.raises(ValueError, match=r"fewer than 10,000 categories .*got 123,456"):
+        _with(torch.tensor([0, 123456] * 4))
+    with pytest.raises(ValueError, match="x of one or two dimensions"):
+        _with(torch.rand(8, 2, 2))
+    with pytest.raises(ValueError, match="Expected finite numbers in x"):
+        _with(torch.tensor([0.0, torch.nan] * 4))
+
+
+@pytest.mark.parametrize(
+    ("labels", "task", "y"),
+    [
+        ([0, 1, 2, 1], Task("classification", 3, "accuracy"), [0, 1, 2, 1]),
+        ([-1, 1, 1, -1], Task("classification", 2), [0, 1, 1, 0]),
+        ([[3], [4], [4], [3]], Task("classification", 2), [0, 1, 1, 0]),
+        ([True, False, True, True], Task("classification", 2), [1, 0, 1, 1]),
+        ([0.5, 1, 2, 3], Task("regression", 1, "mae"), [[0.5], [1], [2], [3]]),
+        ([[0.5, 2], [1, 2], [2, 2], [3, 2]], Task("regression", 2), [[0.5, 2], [1, 2], [2, 2], [3, 2]]),
+        ([[1, 0], [0, 0], [1, 1], [0, 1]], Task("labels", 2, "rocauc"), [[1, 0], [0, 0], [1, 1], [0, 1]]),
+        ([1.0, 0.0, 0.0, 1.0], Task("labels", 1), [[1], [0], [0], [1]]),
+    ],
+)
+def test_tasks_are_read_off_the_targets(labels: list[Any], task: Task, y: list[Any]) -> None:
+    dataset = data.own([_graph()] * 4, labels=labels)
+    assert dataset.task == task
+    assert dataset.y.tolist() == y
+
+
+def test_classes_keep_the_labels_of_the_user() -> None:
+    assert data.own([_graph()] * 3, labels=[0, 1, 0]).classes is None
+    assert data.own([_graph()] * 3, labels=[7, -2, 7]).classes == (-2, 7)
+    whole = data.own([_graph()] * 3, labels=[1, 1, 1], task=Task("classification", 3))
+    assert whole.y.tolist() == [1, 1, 1], "a whole task needs no members of each class"
+
+
+def test_missing_labels_are_missing() -> None:
+    y = torch.tensor([[1.0, torch.nan], [torch.nan, 0.0]])
+    dataset = data.own([_graph()] * 2, labels=y)
+    assert dataset.task == Task("labels", 2)
+    assert torch.equal(dataset.y.isnan(), y.isnan())
+
+
+@pytest.mark.parametrize(
+    ("labels", "task", "message"),
+    [
+        (["a", "b"], None, r"Expected labels that are numbers \(got \['a', 'b'\]\). Encode classes"),
+        ([1.5, float("nan")], None, r"Expected finite targets \(got \[nan\] for graph 1\)"),
+        ([0.0, float("inf")], None, r"Expected finite targets \(got \[inf\] for graph 1\)"),
+        ([1, 1], None, r"at least two classes \(got only 1\)"),
+        ([0, 1, 0], None, r"Expected a label a graph, 2 in all \(got 3\)"),
+        ([[0, 3], [1, 2]], None, "2 columns of other integers"),
+        ([0.5, 1.0], "classification", "got fractions or missing values"),
+        ([2.0, 1.0], "labels", r"Expected labels of 0 or 1.*got \[2.0\] for graph 0"),
+        ([[1.0, float("nan")]] * 2, "labels", r"known of some graph \(got none in column 1\)"),
+        ([0, 5], Task("classification", 3), r"classes from 0 to 2 \(got 0 to 5\)"),
+        ([[0.5, 1.0]] * 2, Task("regression", 1), r"Expected 1 targets a graph \(got 2\)"),
+        ([0, 1], "ranking", "Expected a task of classification, regression, labels"),
+        (None, None, "pass labels=..."),
+        (None, "regression", "pass the Task of the model"),
+    ],
+)
+def test_targets_that_cannot_be_meant_are_refused(labels: Any, task: Any, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        data.own([_graph()] * 2, labels=labels, task=task)
+
+
+def test_quantities_are_not_taken_for_classes() -> None:
+    with pytest.raises(ValueError, match=r"all different\). Are they quantities"):
+        data.own([_graph()] * 30, labels=list(range(30)))
+    assert data.own([_graph()] * 30, labels=list(range(30)), task="regression").task == Task("regression", 1)
+
+
+def test_targets_of_nodes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"Expected a target a graph \(got one a node"):
+        data.own([_graph(y=torch.arange(4))] * 3)
+
+
+def test_graphs_may_await_their_targets() -> None:
+    dataset = data.own([_graph()] * 2, task=Task("regression", 1))
+    assert dataset.graphs.y is None
+    with pytest.raises(ValueError, match=r"Expected targets in own \(got none\)"):
+        _ = dataset.y
+
+
+def test_pyg_datasets_and_networkx_graphs_are_read() -> None:
+    fake = FakeDataset(num_graphs=20, avg_num_nodes=9, num_channels=5, edge_dim=2, num_classes=3)
+    dataset = data.own(fake)
+    assert (len(dataset), dataset.task, dataset.in_channels) == (20, Task("classification", 3), 5)
+    assert dataset.y.tolist() == [int(graph.y) for graph in fake]
+    graphs = [nx.cycle_graph(5), nx.star_graph(4)]
+    for y, graph in enumerate(graphs):
+        nx.set_node_attributes(graph, {node: node % 3 for node in graph}, "x")
+        graph.graph["y"] = y
+    dataset = data.own(graphs)
+    assert dataset.in_channels == Categories(3)
+    assert dataset.y.tolist() == [0, 1]
+    assert data.own(graphs, labels=[0.5, 0.7]).task.kind == "regression"
+    graphs[1].nodes[2]["x"] = "C"
+    with pytest.raises(TypeError, match=r"numbers as x of nodes \(got 'C' on node 2 of graph 1\)"):
+        data.own(graphs)
+
+
+def test_graph6_comes_with_a_file_of_labels(tmp_path: Path) -> None:
+    file, labels = tmp_path / "graphs.g6", tmp_path / "labels.txt"
+    file.write_text("\n".join(to_graph6(graph) for graph in (cycle(5), path(4), cycle(6))) + "\n")
+    labels.write_text("0\n1\n\n0\n")
+    dataset = data.own(file, labels=labels)
+    assert dataset.graphs.num_nodes.tolist() == [5, 4, 6]
+    assert dataset.y.tolist() == [0, 1, 0]
+    labels.write_text("0.5 1\n0.25 2\n0.5 3\n")
+    assert data.own(file, labels=labels).task == Task("regression", 2)
+    for text, message in [
+        ("0\n1\n", r"3 in all \(got 2\)"),
+        ("0\none\n0\n", r"got 'one' at line 2 of .*labels.txt\). Encode classes"),
+        ("0\n1 2\n0\n", r"Expected 1 labels a line \(got 2 at line 2"),
+        ("0\n1\ninf\n", "got 'inf' at line 3"),
+        ("", "got an empty file"),
+    ]:
+        labels.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            data.own(file, labels=labels)
+    with pytest.raises(FileNotFoundError, match="Expected a file of labels"):
+        data.own(file, labels=tmp_path / "none.txt")
+    with pytest.raises(ValueError, match="pass labels="):
+        data.own(file)
+
+
+def test_a_tu_folder_is_a_dataset(tmp_path: Path) -> None:
+    for part, text in {
+        "A": "1, 2\n2, 1\n3, 4\n4, 3\n",
+        "graph_indicator": "1\n1\n2\n2\n",
+        "graph_labels": "5\n3\n",
+        "node_labels": "1\n2\n1\n1\n",
+        "edge_labels": "0\n0\n1\n1\n",
+    }.items():
+        (tmp_path / f"MINE_{part}.txt").write_text(text)
+    dataset = data.own(tmp_path, name="mine")
+    assert dataset.task == Task("classification", 2)
+    assert (dataset.classes, dataset.y.tolist()) == ((3, 5), [1, 0])
+    assert (dataset.in_channels, dataset.edge_channels) == (Categories(2), Categories(2))
+    assert repr(dataset).startswith("Dataset('mine', 2 graphs, classification of 2, x=Categories(2)")
+
+
+def test_a_path_that_leads_nowhere_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="which is not there"):
+        data.own(tmp_path / "none.csv")
+    with pytest.raises(ValueError, match=r"Expected one file NAME_A\.txt"):
+        data.own(tmp_path)
+    with pytest.raises(ValueError, match=r"Expected a table of SMILES.* Leave them out"):
+        data.own([_graph(y=0)], targets=["y"])
+
+
+def test_tasks_and_metrics_are_checked() -> None:
+    with pytest.raises(ValueError, match="Expected a task of"):
+        Task("clustering", 2)
+    with pytest.raises(ValueError, match="Expected the metric 'mae' for regression"):
+        Task("regression", 1, "accuracy")
+    with pytest.raises(ValueError, match="out_channels"):
+        Task("regression", 0)
