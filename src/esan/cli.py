@@ -2,7 +2,7 @@
 
 import typer
 
-from esan.commands import advise, wl
+from esan.commands import advise, predict, train, wl
 
 app = typer.Typer(
     name="esan",
@@ -14,6 +14,8 @@ app = typer.Typer(
 
 app.command("wl")(wl.run)
 app.command("advise")(advise.run)
+app.command("train")(train.run)
+app.command("predict")(predict.run)
 
 
 @app.callback()

@@ -26,17 +26,20 @@ class Blueprint:
         task: what is predicted.
         in_channels: what `x` holds, walk counts left out.
         edge_channels: what `edge_attr` holds; None where it is not used.
+        classes: the user's labels of the classes, where they are not 0, 1, ...
     """
 
     recipe: Recipe
     task: Task
     in_channels: Channels
     edge_channels: Channels
+    classes: tuple[int, ...] | None = None
 
     @staticmethod
     def of(recipe: Recipe, dataset: Dataset) -> "Blueprint":
         used = recipe.edge_features and recipe.conv in WITH_EDGES
-        return Blueprint(recipe, dataset.task, dataset.in_channels, dataset.edge_channels if used else None)
+        edges = dataset.edge_channels if used else None
+        return Blueprint(recipe, dataset.task, dataset.in_channels, edges, dataset.classes)
 
     def build(self) -> SubgraphGNN:
         """The network, its weights drawn from torch's own generator."""
@@ -86,12 +89,16 @@ class Blueprint:
             "task": {"kind": self.task.kind, "out_channels": self.task.out_channels, "metric": self.task.metric},
             "in_channels": _plain(self.in_channels),
             "edge_channels": _plain(self.edge_channels),
+            "classes": None if self.classes is None else list(self.classes),
         }
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "Blueprint":
         recipe, task = Recipe.from_dict(values["recipe"]), Task(**values["task"])
-        return Blueprint(recipe, task, _channels(values["in_channels"]), _channels(values["edge_channels"]))
+        classes = None if values["classes"] is None else tuple(values["classes"])
+        return Blueprint(
+            recipe, task, _channels(values["in_channels"]), _channels(values["edge_channels"]), classes=classes
+        )
 
 
 def _plain(channels: Channels) -> Any:

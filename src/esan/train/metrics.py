@@ -1,15 +1,18 @@
-"""The metrics of the paper, on all predictions at once."""
+"""The metrics of the paper, on all predictions at once.
+
+torchmetrics is imported where it is used: it takes seconds, and many who import esan never train.
+"""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torchmetrics.functional import mean_absolute_error
-from torchmetrics.functional.classification import binary_auroc, multiclass_accuracy
 
 
 def accuracy(prediction: Tensor, y: Tensor) -> float:
     """The part of the graphs whose class has the highest score."""
+    from torchmetrics.functional.classification import multiclass_accuracy
+
     part = multiclass_accuracy(prediction, y, num_classes=prediction.size(1), average="micro")
     # torchmetrics divides in single precision.
     return round(float(part) * y.numel()) / y.numel()
@@ -17,6 +20,8 @@ def accuracy(prediction: Tensor, y: Tensor) -> float:
 
 def mae(prediction: Tensor, y: Tensor) -> float:
     """The mean absolute error over all targets that are there."""
+    from torchmetrics.functional import mean_absolute_error
+
     there = torch.isfinite(y)
     return float(mean_absolute_error(prediction[there].double(), y[there].double()))
 
@@ -26,6 +31,8 @@ def rocauc(prediction: Tensor, y: Tensor) -> float:
 
     Not a number where no label has both.
     """
+    from torchmetrics.functional.classification import binary_auroc
+
     areas = []
     for scores, answers in zip(prediction.T, y.T, strict=True):
         known = torch.isfinite(answers)

@@ -23,13 +23,15 @@ class Prepared:
     """What the trainings of a recipe share.
 
     Attributes:
-        dataset: the graphs and their task.
+        dataset: the graphs and their task, with walk counts where the recipe has them.
+        fingerprint: of the dataset as it was loaded.
         blueprint: what networks are built from.
         bag: of all graphs, on the device.
         splits: a split a fold.
     """
 
     dataset: Dataset
+    fingerprint: str
     blueprint: Blueprint
     bag: Bag
     splits: list[Split]
@@ -64,11 +66,10 @@ def prepare(
     """
     dataset = find_data(recipe.data, root, cache) if dataset is None else dataset
     splits = split_as(recipe, dataset)
-    blueprint = Blueprint.of(recipe, dataset)
-    if recipe.walk_features:
-        dataset = with_walks(dataset, recipe.walk_features)
+    blueprint, fingerprint = Blueprint.of(recipe, dataset), dataset.fingerprint
+    dataset = with_walks(dataset, recipe.walk_features) if recipe.walk_features else dataset
     bag = cached_bag(dataset, recipe.selected, layers_of(blueprint), cache=cache)
-    return Prepared(dataset, blueprint, bag.to(device), splits)
+    return Prepared(dataset, fingerprint, blueprint, bag.to(device), splits)
 
 
 def layers_of(blueprint: Blueprint) -> int:

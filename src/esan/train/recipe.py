@@ -26,7 +26,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "norm": ("batch_norm", "layer_norm", "none"),
     "schedule": ("step", "plateau", "constant"),
     "split": ("given", "folds", "scaffold", "random"),
-    "select": ("mean-valid", "best-valid", "last"),
+    "select": ("mean-valid", "best-valid", "best-loss", "last"),
 }
 #: The least that the fields which are whole numbers may be.
 LEAST: dict[str, int] = dict.fromkeys(
@@ -77,7 +77,7 @@ class Recipe:
         folds: of "folds", how many.
         split_seed: draws the folds or the random split.
         select: which epoch counts: "mean-valid", the one of best mean validation over all folds; "best-valid", each
-            run's best; "last", where training stopped.
+            run's best; "best-loss", each run's least validation loss; "last", where training stopped.
         seeds: how many seeds the whole protocol has.
         grid: what is tuned: tables of values a field, each of which stands for all combinations of its values. Not
             compared: it does not change what a run gives.

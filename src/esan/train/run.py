@@ -4,7 +4,6 @@ import csv
 import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,7 +37,7 @@ class Run:
         recipe, dataset = job.recipe, prepared.dataset
         self.task, self.split = dataset.task, prepared.split(job.fold)
         self.schedule = Schedule(recipe)
-        self.belongs = Belongs(prepared.blueprint, job.fold, job.seed, dataset.fingerprint)
+        self.belongs = Belongs(prepared.blueprint, job.fold, job.seed, prepared.fingerprint)
         # On the CPU whatever the device, so that a seed means the same weights and order everywhere.
         self.order = torch.Generator().manual_seed(job.seed)
         with torch.random.fork_rng(devices=[]):
@@ -57,6 +56,7 @@ class Run:
         )
         self.curve: list[Epoch] = []
         self.best: Epoch | None = None
+        self.best_loss = float("inf")
         self.best_model: dict[str, Tensor] = {}
         self.seconds, self.started = 0.0, now()
         self._issued: dict[str, Tensor] = {}
@@ -95,10 +95,11 @@ class Run:
         valid, test = self._metric(given, "valid"), self._metric(given, "test")
         line = Epoch(epoch, lr, measured(float(given["loss"])), valid, test)
         self.curve.append(line)
-        if self._better(line):
-            self.best = line
+        valid_loss = self._valid_loss(given["valid"])
+        if self._better(line, valid_loss):
+            self.best, self.best_loss = line, valid_loss
             self.best_model = {name: t.detach().clone() for name, t in self.engine.state_dict()["model"].items()}
-        self.schedule.after(epoch, self._valid_loss(given["valid"]))
+        self.schedule.after(epoch, valid_loss)
         return line
 
     def _predicted(self, ids: Tensor) -> Tensor:
@@ -119,11 +120,14 @@ class Run:
         # Predictions are in the units of the targets already.
         return float(torch.stack([Objective(self.task.kind).terms(vote, y).mean() for vote in votes]).mean())
 
-    def _better(self, line: Epoch) -> bool:
+    def _better(self, line: Epoch, valid_loss: float) -> bool:
+        """Whether validation is better than ever; the same metric with less loss is better too."""
+        if self.job.recipe.select == "best-loss":
+            return self.best is None or valid_loss < self.best_loss
         if line.valid is None or self.best is None or self.best.valid is None:
-            return self.best is None or (self.best.valid is None and line.valid is not None)
-        more = line.valid > self.best.valid
-        return more if HIGHER_IS_BETTER[self.task.metric] else line.valid < self.best.valid
+            return self.best is None or line.valid is not None
+        sign = 1 if HIGHER_IS_BETTER[self.task.metric] else -1
+        return (sign * line.valid, -valid_loss) > (sign * self.best.valid, -self.best_loss)
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -133,9 +137,10 @@ class Run:
             return
         best = list(self.best) if self.best is not None else []
         own = {"order": self.order.get_state(), "schedule": self.schedule.state_dict()}
-        told = {"curve": [list(line) for line in self.curve], "best": best, "best_model": self.best_model}
-        times = {"seconds": self.seconds, "started": self.started}
-        save_checkpoint(self.folder / "checkpoint.pt", self.belongs, self.engine.state_dict() | own | told | times)
+        told = {"curve": [list(line) for line in self.curve], "best": best, "best_loss": self.best_loss}
+        times = {"best_model": self.best_model, "seconds": self.seconds, "started": self.started}
+        state = self.engine.state_dict() | self._scaled() | own | told | times
+        save_checkpoint(self.folder / "checkpoint.pt", self.belongs, state)
         write_text(self.folder / "curve.csv", self._csv())
 
     def resume(self) -> bool:
@@ -148,7 +153,7 @@ class Run:
         self.order.set_state(state["order"])
         self.schedule.load_state_dict(state["schedule"])
         self.curve = [Epoch(*line) for line in state["curve"]]
-        self.best = Epoch(*state["best"]) if state["best"] else None
+        self.best, self.best_loss = Epoch(*state["best"]) if state["best"] else None, state["best_loss"]
         self.best_model = {n: t.to(self.prepared.bag.device) for n, t in state["best_model"].items()}
         self.seconds, self.started = state["seconds"], state["started"]
         return True
@@ -180,14 +185,14 @@ class Run:
             finished=now(),
         )
         if self.folder is not None:
-            save_checkpoint(self.folder / "best.pt", self.belongs, self.best_state())
+            save_checkpoint(self.folder / "best.pt", self.belongs, {"model": self.best_model} | self._scaled())
             record.save(self.folder / "record.json")
         return record
 
-    def best_state(self) -> dict[str, Any]:
-        """The weights of the epoch of best validation, and how their answers are scaled."""
+    def _scaled(self) -> dict[str, Tensor]:
+        """How the answers of the network are scaled, if they are."""
         scaled = {"shift": self.objective.shift, "scale": self.objective.scale}
-        return {"model": self.best_model} | {name: tensor for name, tensor in scaled.items() if tensor is not None}
+        return {name: tensor for name, tensor in scaled.items() if tensor is not None}
 
     def _csv(self) -> str:
         text = io.StringIO()

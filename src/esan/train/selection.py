@@ -64,8 +64,9 @@ def summary(records: Sequence[Record]) -> Summary:
     if first.recipe.select == "last":
         value = _spread([getattr(record.final, part) for record in records])
         return Summary(**common, rule=f"{part} where training stopped", value=value)
-    if first.recipe.select == "best-valid":
-        return Summary(**common, rule=f"{part} at the best validation of each run", value=best)
+    if first.recipe.select != "mean-valid":
+        kind = "least validation loss" if first.recipe.select == "best-loss" else "best validation"
+        return Summary(**common, rule=f"{part} at the {kind} of each run", value=best)
     epoch = _best_mean_epoch(records)
     value = None
     if epoch is not None:

@@ -1,0 +1,109 @@
+"""`esan train RECIPE`: train a recipe of the paper or of your own, on any of its folds and seeds."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from esan.commands.plainly import console, plainly
+from esan.train.job import Job
+from esan.train.loop import run_jobs
+from esan.train.named import find_recipe, names, paper_value
+from esan.train.recipe import Recipe
+from esan.train.records import Record
+from esan.train.selection import Spread, Summary, summary
+from esan.train.watch import Bars, TensorBoard, WandB, Watcher
+
+
+@plainly
+def run(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A name (zinc/dss-gin-ego+) or a TOML file.")] = "",
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; repeat for more.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(metavar="0..9", help="Seeds: 3, 0..9, or 0,2,5.")] = "0",
+    folds: Annotated[str, typer.Option(metavar="0..9", help="Folds; all of them if not given.")] = "",
+    runs: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
+    data: Annotated[Path | None, typer.Option(help="The folder of the data; else $ESAN_DATA.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="The folder of cached bags; else $ESAN_CACHE.")] = None,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
+    every: Annotated[float, typer.Option(help="Seconds between two checkpoints, at least.")] = 5.0,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard.")] = False,
+    wandb: Annotated[str, typer.Option(metavar="PROJECT", help="Send curves to this project of W&B.")] = "",
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List recipes, those that begin with RECIPE, and stop.")] = False,
+) -> None:
+    """Train a recipe; the same command again continues what was interrupted, and repeats nothing.
+
+    Folds and seeds train side by side. A run folder, RUNS/<recipe>/<fold>-<seed>, holds recipe.toml, record.json,
+    curve.csv, checkpoint.pt and best.pt.
+    """
+    if show or not recipe:
+        console.print(_listed(recipe))
+        return
+    chosen = find_recipe(recipe).override(change or [])
+    every_fold = range(chosen.folds if chosen.split == "folds" else 1)
+    numbers = _numbers(folds, "folds") if folds else list(every_fold)
+    jobs = [Job(chosen, fold, seed) for seed in _numbers(seeds, "seeds") for fold in numbers]
+    watchers: list[Watcher] = [] if quiet else [Bars()]
+    watchers += [TensorBoard()] if tensorboard else []
+    watchers += [WandB(wandb)] if wandb else []
+    found = run_jobs(jobs, runs, root=data, cache=cache, device=device, every=every, watchers=watchers)
+    console.print(_table(chosen, found))
+    console.print(Text(_reported(chosen, summary(found))), style="bold")
+    console.print(Text(f"Runs: {runs / chosen.name}"))
+
+
+def _numbers(text: str, name: str) -> list[int]:
+    """Whole numbers as one writes them: "3", "0..9", "0,2,5"."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dots, last = part.strip().partition("..")
+        if not first.isdecimal() or (dots and not last.isdecimal()):
+            raise ValueError(f"Expected --{name} such as 3, 0..9 or 0,2,5 (got {text!r}).")
+        numbers += range(int(first), int(last if dots else first) + 1)
+    if not numbers:
+        raise ValueError(f"Expected at least one number in --{name} (got {text!r}). Write the smaller one first.")
+    return list(dict.fromkeys(numbers))
+
+
+def _table(recipe: Recipe, found: list[Record]) -> Table:
+    metric = found[0].metric
+    table = Table(title=recipe.name, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    heads = ("fold", "seed", "epochs", "best at", f"valid {metric}", f"test {metric}", "last valid", "last test", "s")
+    for head in heads:
+        table.add_column(head, justify="right")
+    for record in found:
+        points = [record.best.valid, record.best.test, record.final.valid, record.final.test]
+        cells = [str(record.fold), str(record.seed), str(record.epochs), str(record.best.epoch)]
+        table.add_row(*cells, *("" if value is None else f"{value:.4f}" for value in points), f"{record.seconds:.0f}")
+    return table
+
+
+def _reported(recipe: Recipe, outcome: Summary) -> str:
+    """The number by the recipe's rule, the best-validation one beside it, and the paper's."""
+    words = f"{outcome.metric} {_spread(outcome.value)}: {outcome.rule}"
+    words += f" (epoch {outcome.epoch})" if outcome.epoch is not None else ""
+    if recipe.select in ("mean-valid", "last"):
+        words += f"\n{outcome.metric} {_spread(outcome.best)}: {outcome.part} at the best validation of each run"
+    paper = paper_value(recipe)
+    if paper is not None:
+        changed = f", for {recipe.base} as it is" if recipe.name != recipe.base else ""
+        words += f"\n{outcome.metric} {_spread(paper)}: the paper's{changed}"
+    return words
+
+
+def _spread(value: Spread | None) -> str:
+    return "not measured" if value is None else f"{value.mean:.4f} ± {value.std:.4f}"
+
+
+def _listed(start: str) -> Table:
+    table = Table("recipe", "paper", title="Recipes", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in names():
+        if name.startswith(start):
+            value = paper_value(name)
+            table.add_row(name, "" if value is None else _spread(value))
+    return table
