@@ -23,6 +23,7 @@ PUBLISHED: dict[str, tuple[str, float, float, list[int], Any]] = {
     "cexp": ("CEXP", 55.78, 69.78, [600, 600], OneHot(2)),
     "mutag": ("TU/MUTAG", 17.93, 19.79, [63, 125], OneHot(7)),
     "ptc": ("TU/PTC", 25.56, 25.96, [192, 152], OneHot(19)),
+    "ptc-mr": ("TU/PTC_MR", 14.29, 14.69, [192, 152], OneHot(18)),
     "proteins": ("TU/PROTEINS", 39.06, 72.82, [663, 450], OneHot(3)),
     "nci1": ("TU/NCI1", 29.87, 32.30, [2053, 2057], OneHot(37)),
     "nci109": ("TU/NCI109", 29.68, 32.13, [2048, 2079], OneHot(38)),
@@ -117,6 +118,13 @@ def test_moltox21_has_the_published_counts_and_scaffolds() -> None:
     split = data.scaffold(smiles)
     for part in ("train", "valid", "test"):
         assert torch.equal(getattr(split, part), getattr(given, part)), part
+
+
+def test_the_page_on_data_lists_the_catalogue() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:6]] for line in page.splitlines() if line.startswith("| `")]
+    listed = {row[0]: row[1:4] for row in rows if row[0] in CATALOGUE}
+    assert listed == {name: [f"{c:,}" for c in (e.graphs, e.nodes, e.edges)] for name, e in CATALOGUE.items()}
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

@@ -48,6 +48,7 @@ CATALOGUE: dict[str, Entry] = {
     "cexp": Entry(find_cexp, _classes(2), 1_200, 66_938, 83_736, OneHot(2)),
     "mutag": Entry(tu_set("MUTAG"), _classes(2), 188, 3_371, 3_721, OneHot(7)),
     "ptc": Entry(tu_set("PTC"), _classes(2), 344, 8_792, 8_931, OneHot(19)),
+    "ptc-mr": Entry(tu_set("PTC_MR"), _classes(2), 344, 4_915, 5_054, OneHot(18)),
     "proteins": Entry(tu_set("PROTEINS"), _classes(2), 1_113, 43_471, 81_044, OneHot(3)),
     "nci1": Entry(tu_set("NCI1"), _classes(2), 4_110, 122_747, 132_753, OneHot(37)),
     "nci109": Entry(tu_set("NCI109"), _classes(2), 4_127, 122_494, 132_604, OneHot(38)),

@@ -64,7 +64,9 @@ def _from_list(path: Path) -> Laid:
 def _from_collated(path: Path) -> Laid:
     """A dataset as PyG used to save it: all graphs end to end as plain attributes, and the slices of each."""
     try:
-        with torch.serialization.safe_globals([Data]):
+        # Only what is not admitted yet: at its end, the context would take back what PyG admitted for itself.
+        unknown = [Data] if Data not in torch.serialization.get_safe_globals() else []
+        with torch.serialization.safe_globals(unknown):
             held, slices = torch.load(path, weights_only=True)
         fields = vars(held)
         return Laid(

@@ -105,7 +105,7 @@ def _found(source: Any, smiles: str | None, targets: Sequence[str] | None, skip:
         )
     if not isinstance(source, str | Path):
         _refuse_text(source)
-        return _Given(read(source), source=type(source).__name__)
+        return _Given(read(source).to("cpu"), source=type(source).__name__)
     path = Path(source)
     if not path.exists():
         raise FileNotFoundError(f"Expected a file or folder of graphs (got {str(path)!r}, which is not there).")

@@ -58,8 +58,34 @@ def scaffolds(smiles: Sequence[str]) -> list[str]:
 
 
 def _feature_makers() -> tuple[Callable[[Any], list[int]], Callable[[Any], list[int]]]:
+    """OGB's features of an atom and of a bond, each computed once for all that are alike in what it looks at."""
     try:
         from ogb.utils.features import atom_to_feature_vector, bond_to_feature_vector
     except ImportError as error:
         raise ImportError(f"Expected ogb, which names the features of atoms (got none: {error}). {_EXTRA}") from None
-    return atom_to_feature_vector, bond_to_feature_vector
+    atoms: dict[Any, list[int]] = {}
+    bonds: dict[Any, list[int]] = {}
+
+    def of_atom(atom: Any) -> list[int]:
+        seen = (
+            atom.GetAtomicNum(),
+            atom.GetChiralTag(),
+            atom.GetTotalDegree(),
+            atom.GetFormalCharge(),
+            atom.GetTotalNumHs(),
+            atom.GetNumRadicalElectrons(),
+            atom.GetHybridization(),
+            atom.GetIsAromatic(),
+            atom.IsInRing(),
+        )
+        if seen not in atoms:
+            atoms[seen] = atom_to_feature_vector(atom)
+        return atoms[seen]
+
+    def of_bond(bond: Any) -> list[int]:
+        seen = (bond.GetBondType(), bond.GetStereo(), bond.GetIsConjugated())
+        if seen not in bonds:
+            bonds[seen] = bond_to_feature_vector(bond)
+        return bonds[seen]
+
+    return of_atom, of_bond
