@@ -78,9 +78,8 @@ class Recipe:
         split_seed: draws the folds or the random split.
         select: which epoch counts: "mean-valid", the one of best mean validation over all folds; "best-valid", each
             run's best; "best-loss", each run's least validation loss; "last", where training stopped.
-        seeds: how many seeds the whole protocol has.
-        grid: what is tuned: tables of values a field, each of which stands for all combinations of its values. Not
-            compared: it does not change what a run gives.
+        seeds: how many seeds the whole protocol has. Not compared, as the grid: it does not change what a run gives.
+        grid: what is tuned: tables of values a field, each of which stands for all combinations of its values.
     """
 
     data: str
@@ -120,7 +119,7 @@ class Recipe:
     folds: int = 10
     split_seed: int = 0
     select: str = "best-valid"
-    seeds: int = 1
+    seeds: int = field(default=1, compare=False)
     grid: tuple[Mapping[str, tuple[Any, ...]], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -134,6 +133,10 @@ class Recipe:
                 f"Expected a name that can be a folder (got {self.name!r}). Use letters, digits and / between parts."
             )
         object.__setattr__(self, "grid", _checked_grid(self.grid))
+        if isinstance(sampled := policy_named(self.policy), Sampled):
+            raise ValueError(
+                f"Expected a policy without its sample (got {self.policy!r}). Set fraction = {sampled.fraction}."
+            )
         if self.drop_edge and not isinstance(self.selected, Whole):
             raise ValueError(
                 f"Expected the identity policy with drop_edge (got {self.policy!r}). "

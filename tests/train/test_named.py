@@ -1,0 +1,128 @@
+"""Recipes by name: one for every row of the paper's tables, with the protocol and the number that it has there."""
+
+from dataclasses import replace
+
+import pytest
+
+from esan.data.catalogue import CATALOGUE
+from esan.train import Recipe, Spread, named, names, paper_table, paper_value
+from esan.train.blueprint import WITH_EDGES, Blueprint
+from esan.train.named import BIG_WIDTHS, FAMILIES, find_recipe
+from esan.train.paper_values import TABLES
+
+
+def parameters(recipe: Recipe) -> int:
+    entry = CATALOGUE[recipe.data]
+    edges = entry.edge_channels if recipe.conv in WITH_EDGES else None
+    model = Blueprint(recipe, entry.task, entry.in_channels, edges).build()
+    return sum(weight.numel() for weight in model.parameters())
+
+
+def test_every_row_has_a_recipe() -> None:
+    found = [named(name) for name in names()]
+    assert [recipe.name for recipe in found] == list(names())
+    assert {recipe.data for recipe in found} == set(FAMILIES) <= set(CATALOGUE)
+    assert all(recipe.adjacency == "original" for recipe in found)
+    assert {name: len(paper_table(name)) for name in TABLES} == {
+        "tu": 31 * 7,
+        "tu-sampled": 24 * 7 + 8 + 1,
+        "ogb": 18 * 2,
+        "rni": 20 * 2,
+        "sampled": 24 * 4,
+        "big-gin": 4,
+        "zinc": 9,
+        "csl": 18 + 24,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "mean", "std"),
+    [
+        ("zinc/dss-gin-ego+", 0.102, 0.003),
+        ("zinc/gin", 0.252, 0.017),
+        ("mutag/ds-graphconv-nd", 0.883, 0.051),
+        ("ptc/dss-gin-ego+", 0.692, 0.065),
+        ("imdb-m/rni-graphconv", 0.531, 0.019),
+        ("nci109/ds-gin-ego+^", 0.804, 0.014),
+        ("proteins/dss-gin-ego+-20%", 0.774, 0.045),
+        ("rdt-b/dss-gin-ego+-5%", 0.933, 0.013),
+        ("ogbg-molhiv/ds-gin-ego", 0.78, 0.0142),
+        ("ogbg-moltox21/dss-gcn-ego+", 0.7629, 0.0078),
+        ("cexp/ds-gin-ego-5%", 0.839, 0.038),
+        ("exp/gin", 0.511, 0.021),
+        ("nci1/big-gin", 0.829, 0.018),
+    ],
+)
+def test_the_numbers_of_the_paper(name: str, mean: float, std: float) -> None:
+    value = paper_value(named(name))
+    assert value is not None
+    assert (value.mean, value.std) == (pytest.approx(mean), pytest.approx(std))
+
+
+def test_what_the_paper_does_not_report() -> None:
+    assert paper_value("rdt-b/ds-gin-ed") is None
+    assert paper_value("mutag/rni-gin") is None
+    assert paper_value(named("zinc/gin").variant(lr=0.1)) == Spread(0.252, 0.017)
+
+
+def test_protocols() -> None:
+    zinc, tu, ogb = named("zinc/ds-gin-ego+"), named("mutag/dss-gin-ed"), named("ogbg-molhiv/ds-gcn-nd")
+    assert (zinc.schedule, zinc.patience, zinc.factor, zinc.min_lr, zinc.epochs) == ("plateau", 20, 0.5, 1e-5, 400)
+    assert (zinc.select, zinc.seeds, zinc.batch_size, zinc.lr) == ("last", 10, 128, 0.001)
+    assert (zinc.policy, zinc.set_encoder, zinc.set_channels, zinc.jk) == ("EGO+(3)", "invariant-deepsets", 96, "cat")
+    assert (tu.split, tu.folds, tu.epochs, tu.schedule, tu.period) == ("folds", 10, 350, "step", 50)
+    assert (tu.select, tu.layers, tu.jk, tu.train_eps, tu.readout) == ("mean-valid", 4, "cat", False, "mean")
+    assert (ogb.conv, ogb.layers, ogb.width, ogb.dropout, ogb.epochs) == ("gcn", 5, 300, 0.5, 100)
+    assert (ogb.select, ogb.jk, ogb.batch_size, ogb.split) == ("best-valid", "last", 32, "given")
+    assert (named("exp/gin").layers, named("exp/gin").width) == (6, 32)
+    assert (named("csl/ds-gin-ego").policy, named("csl/ds-gin-ego").folds) == ("EGO(4)", 5)
+    assert (named("nci1/ds-graphconv-ed").layers, named("nci1/ds-graphconv-ed").width) == (3, 64)
+
+
+def test_grids() -> None:
+    assert len(named("mutag/gin").configurations()) == 8
+    assert len(named("mutag/ds-gin-ed").configurations()) == 16
+    assert len(named("mutag/dss-gin-ed").configurations()) == 16 + 8
+    assert len(named("mutag/graphconv").configurations()) == 4
+    assert len(named("rdt-b/gin").configurations()) == 4
+    assert len(named("csl/gin").configurations()) == 16
+    assert len(named("ogbg-molhiv/ds-gin-ed").configurations()) == 8
+    assert len(named("zinc/ds-gin-ed").configurations()) == 2
+    assert named("zinc/gin").configurations() == (named("zinc/gin"),)
+
+
+def test_baselines() -> None:
+    assert named("mutag/dropedge-gin").drop_edge == 0.2
+    assert named("mutag/rni-graphconv").random_features == 0.5
+    assert named("exp/id-gin").walk_features == 10
+    assert named("mutag/dss-gin-nd-5%").fraction == 0.05
+    assert named("mutag/ds-gin-ego+^").policy == "EGO+(2)^"
+
+
+@pytest.mark.parametrize("data", BIG_WIDTHS)
+def test_big_gin_has_the_parameters_of_dss(data: str) -> None:
+    wanted, big = parameters(named(f"{data}/dss-gin-ego+")), named(f"{data}/big-gin")
+    distance = {width: abs(parameters(replace(big, width=width)) - wanted) for width in range(30, 44)}
+    assert big.width == min(distance, key=lambda width: distance[width])
+
+
+def test_networks_for_zinc_stay_below_their_budget() -> None:
+    for recipe in paper_table("zinc"):
+        assert all(parameters(point) < 100_000 for point in recipe.configurations()), recipe.name
+
+
+@pytest.mark.parametrize("name", ["zinc/gni", "zink/gin", "zinc", "mutag/ds-gat-nd", "zinc/ds-gin", ""])
+def test_unknown_names(name: str) -> None:
+    with pytest.raises(ValueError, match="Expected the name of a recipe or a TOML file"):
+        find_recipe(name)
+
+
+def test_names_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="Near: zinc/gin"):
+        named("zinc/gni")
+    with pytest.raises(ValueError, match="Expected big-gin on one of"):
+        named("zinc/big-gin")
+    with pytest.raises(ValueError, match="Expected the name of a policy"):
+        named("zinc/ds-gin-xyz")
+    with pytest.raises(ValueError, match="Expected a table of the paper"):
+        paper_table("nope")

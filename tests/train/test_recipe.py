@@ -1,0 +1,131 @@
+"""Recipes: TOML there and back, changed fields, grids, and errors that say what is known."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from esan.policies import EgoNets, Sampled
+from esan.train import Job, Recipe, protocol
+from esan.train.toml import to_toml
+
+FULL = Recipe(
+    "zinc",
+    name="zinc/mine",
+    policy="EGO+(3)",
+    fraction=0.2,
+    lr=1e-5,
+    train_eps=True,
+    grid=({"lr": (0.01, 0.001), "set_encoder": ("deepsets",)}, {"layers": (2, 3, 4)}),
+)
+
+
+def test_toml_gives_the_same_recipe(tmp_path: Path) -> None:
+    FULL.save(tmp_path / "a.toml")
+    again = Recipe.load(tmp_path / "a.toml")
+    assert again == FULL
+    assert again.grid == FULL.grid
+
+
+def test_a_file_names_its_recipe(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('data = "zinc"\nlr = 1\n')
+    assert Recipe.load(tmp_path / "mine.toml") == Recipe("zinc", name="mine", lr=1.0)
+
+
+def test_the_policy_of_a_recipe() -> None:
+    assert FULL.selected == Sampled(EgoNets(3, marked=True), 0.2)
+    assert Recipe("zinc", policy="EGO(2)").selected == EgoNets(2)
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "words"),
+    [
+        ({"lrr": 1}, ValueError, "Did you mean lr? Known: data, name, model"),
+        ({"lr": "fast"}, TypeError, "Expected lr to be a number (got 'fast'). The default is 0.001."),
+        ({"epochs": 2.5}, TypeError, "Expected epochs to be a whole number (got 2.5)"),
+        ({"train_eps": 1}, TypeError, "Expected train_eps to be true or false (got 1)"),
+        ({"epochs": 0}, ValueError, "Expected epochs of at least 1 (got 0)"),
+        ({"folds": 1}, ValueError, "Expected folds of at least 2 (got 1)"),
+        ({"lr": 0.0}, ValueError, "Expected lr above 0 (got 0.0)"),
+        ({"lr": float("nan")}, ValueError, "Expected lr above 0"),
+        ({"dropout": 1.0}, ValueError, "Expected dropout in [0, 1) (got 1.0)"),
+        ({"fraction": 0.0}, ValueError, "Expected fraction in (0, 1] (got 0.0)"),
+        ({"conv": "gat"}, ValueError, "Expected conv to be one of gin, gine"),
+        ({"policy": "EGOO"}, ValueError, "Expected the name of a policy"),
+        ({"policy": "ND@0.2"}, ValueError, "Expected a policy without its sample (got 'ND@0.2'). Set fraction = 0.2"),
+        ({"model": "gnn"}, ValueError, "Expected the identity policy for model 'gnn'"),
+        ({"drop_edge": 0.2}, ValueError, "Expected the identity policy with drop_edge"),
+        ({"name": "../up"}, ValueError, "Expected a name that can be a folder"),
+        ({"grid": {"lrr": [1]}}, ValueError, "Expected fields of a recipe (got lrr)"),
+        ({"grid": {"lr": 0.1}}, TypeError, "Expected a list of values for every field of a grid"),
+        ({"grid": {"lr": ["x"]}}, TypeError, "Expected lr to be a number (got 'x')"),
+        ({"grid": 3}, TypeError, "Expected tables of values as a grid (got 3)"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(values: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error) as told:
+        Recipe.from_dict({"data": "zinc"} | values)
+    assert words in str(told.value)
+
+
+def test_files_that_are_no_recipes(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    with pytest.raises(FileNotFoundError, match="Expected a recipe at"):
+        Recipe.load(file)
+    file.write_text("lr = = 3")
+    with pytest.raises(ValueError, match="Expected TOML in"):
+        Recipe.load(file)
+    file.write_text("lr = 0.1")
+    with pytest.raises(ValueError, match="Expected a recipe to name its data"):
+        Recipe.load(file)
+    file.write_text('data = "zinc"\nlearning_rate = 0.1')
+    with pytest.raises(ValueError, match=r"got learning_rate.*The recipe is .*a\.toml"):
+        Recipe.load(file)
+
+
+def test_changed_recipes_have_names_of_their_own() -> None:
+    base = Recipe("zinc", name="zinc/gin", lr=0.1)
+    changed = base.override(["lr=0.01", "policy=EGO+(3)", "train_eps=true"])
+    assert (changed.lr, changed.policy, changed.train_eps) == (0.01, "EGO+(3)", True)
+    assert changed.name == "zinc/gin~lr=0.01,policy=EGO+(3),train_eps=True"
+    assert changed.override(["lr=0.02"]).name == "zinc/gin~lr=0.02,policy=EGO+(3),train_eps=True"
+    assert changed.base == "zinc/gin"
+    assert base.variant(lr=0.1).name == "zinc/gin"
+    assert base.variant(name="own", lr=0.2).name == "own"
+    with pytest.raises(ValueError, match="Expected a setting FIELD=VALUE"):
+        base.override(["lr"])
+    with pytest.raises(ValueError, match="Did you mean layers"):
+        base.override(["layer=3"])
+
+
+def test_the_points_of_a_grid() -> None:
+    points = FULL.configurations()
+    assert len(points) == 2 * 1 + 3
+    assert [point.lr for point in points[:2]] == [0.01, 0.001]
+    assert {point.set_encoder for point in points[:2]} == {"deepsets"}
+    assert [point.layers for point in points[2:]] == [2, 3, 4]
+    assert all(point.grid == () for point in points)
+    assert len({point.name for point in points}) == 5
+    assert Recipe("zinc").configurations() == (Recipe("zinc"),)
+
+
+def test_grids_and_numbers_of_seeds_do_not_make_another_recipe() -> None:
+    assert Recipe("zinc", seeds=3) == Recipe("zinc", grid=({"lr": (0.1,)},))
+    assert Recipe("zinc") != Recipe("zinc", lr=0.1)
+
+
+def test_the_jobs_of_a_protocol(tmp_path: Path) -> None:
+    folds = Recipe("mutag", name="mutag/x", split="folds", folds=3, seeds=2)
+    assert len(protocol(folds)) == 6
+    assert len(protocol(folds, seeds=1)) == 3
+    assert protocol(Recipe("zinc", seeds=10))[9].seed == 9
+    assert Job(folds, 2, 1).folder(tmp_path) == tmp_path / "mutag" / "x" / "2-1"
+    with pytest.raises(ValueError, match="Expected a fold below 3 for mutag/x"):
+        Job(folds, 3)
+    with pytest.raises(ValueError, match="Expected a fold below 1"):
+        Job(Recipe("zinc"), 1)
+
+
+def test_toml_of_what_it_cannot_hold() -> None:
+    with pytest.raises(TypeError, match="Expected a text, a number"):
+        to_toml({"a": None})
