@@ -2,7 +2,7 @@
 
 import typer
 
-from esan.commands import advise, predict, train, wl
+from esan.commands import advise, campaign, predict, report, reproduce, search, train, wl
 
 app = typer.Typer(
     name="esan",
@@ -16,6 +16,10 @@ app.command("wl")(wl.run)
 app.command("advise")(advise.run)
 app.command("train")(train.run)
 app.command("predict")(predict.run)
+app.command("campaign")(campaign.run)
+app.command("search")(search.run)
+app.command("report")(report.run)
+app.command("reproduce")(reproduce.run)
 
 
 @app.callback()

@@ -1,0 +1,58 @@
+"""`esan campaign RECIPE...`: recipes × folds × seeds, here, in processes or on a Ray cluster."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from esan.commands.executing import EXECUTORS, executor_named, tell
+from esan.commands.plainly import console, plainly
+from esan.commands.train import _numbers as numbers
+from esan.train.campaign import run_campaign
+from esan.train.executors import Serial
+from esan.train.grid import chosen_jobs
+from esan.train.named import find_recipe
+
+
+@plainly
+def run(
+    recipe: Annotated[list[str], typer.Argument(metavar="RECIPE...", help="Names (zinc/gin) or TOML files.")],
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; repeat for more.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(metavar="0..9", help="Seeds; those of the recipes if not given.")] = "",
+    folds: Annotated[str, typer.Option(metavar="0..9", help="Folds; all of them if not given.")] = "",
+    executor: Annotated[str, typer.Option(help=f"One of {', '.join(EXECUTORS)}.")] = "serial",
+    workers: Annotated[int | None, typer.Option(help="Of processes: how many; one a processor if not given.")] = None,
+    address: Annotated[str | None, typer.Option(help="Of ray: a running cluster; auto for this machine's.")] = None,
+    together: Annotated[
+        int | None, typer.Option(help="Runs of a recipe in lock-step; all on a GPU, one elsewhere if not given.")
+    ] = None,
+    runs: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
+    data: Annotated[Path | None, typer.Option(help="The folder of the data; else $ESAN_DATA.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="The folder of cached bags; else $ESAN_CACHE.")] = None,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
+) -> None:
+    """Train many recipes; killed and called again, it goes on with what is missing.
+
+    A run that fails does not keep the others from running; `esan report RUNS` shows what they gave.
+    """
+    chosen = [find_recipe(name).override(change or []) for name in recipe]
+    some_folds = numbers(folds, "folds") if folds else None
+    some_seeds = numbers(seeds, "seeds") if seeds else None
+    jobs = [job for one in chosen for job in chosen_jobs(one, some_folds, some_seeds)]
+    runner = executor_named(executor, workers, device, address)
+    outcome = run_campaign(
+        jobs,
+        runs,
+        runner,
+        together=together,
+        device=device,
+        root=data,
+        cache=cache,
+        bars=isinstance(runner, Serial),
+        progress=lambda done, total: console.print(Text(f"{done} of {total} runs")),
+    )
+    console.print(Text(f"{len(outcome.records)} records under {runs}, {outcome.found} of them from before."))
+    tell(outcome.failures)

@@ -1,0 +1,77 @@
+"""The page of results in Markdown: every table of the paper, ours beside it, what was not run said so."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from esan.report.paper import TABLES
+from esan.report.results import results_of, rows_of
+from esan.report.rows import Row
+from esan.report.tables import by_data, markdown, rules
+from esan.report.timing import times_markdown, times_of
+
+_HEAD = """# Results
+
+The paper's numbers and ours. This page is written by `esan reproduce` from the records in
+[{results}]({link}), which hold recipe, seed, curve, versions, hardware and seconds of every run; no number on it was
+typed. Numbers are mean ± standard deviation; **difference** is ours less the paper's, with how many of the paper's
+standard deviations (sd) that is better or worse; **best validation** is the value at each run's own epoch of best
+validation, whatever the protocol reports. `esan report {results}` draws the curves.
+"""
+#: Stands for a number that is not there yet.
+DASH = "–"
+
+
+def results_page(results: Path, page: Path) -> str:
+    """The whole page.
+
+    Args:
+        results: the folder of the results, a folder a table.
+        page: where the page will be, for its links.
+    """
+    link = Path(os.path.relpath(results, page.parent)).as_posix()
+    parts = [_HEAD.format(results=results.as_posix(), link=link)]
+    parts += [table_text(name, results) for name in TABLES]
+    return "\n".join(parts)
+
+
+def table_text(name: str, results: Path) -> str:
+    """One table with its heading, what its numbers are, and the notes that stand beside its records."""
+    if name == "timing":
+        body = times_markdown(times_of(results / name))
+    else:
+        body = rows_text(rows_of(name, results_of(results / name)))
+    notes = results / name / "notes.md"
+    said = f"\n{notes.read_text(encoding='utf-8').strip()}\n" if notes.is_file() else ""
+    return f"## {TABLES[name].title}\n\n{body}{said}"
+
+
+def rows_text(rows: Sequence[Row]) -> str:
+    """How many were run; a table of one set line by line; of several sets an overview, then the lines that were run."""
+    sets, run = by_data(rows), [row for row in rows if row.records]
+    whole = [row for row in rows if row.paper is not None and "~" not in row.recipe]
+    done = sum(len(row.records) >= row.jobs for row in whole)
+    begun = sum(0 < len(row.records) < row.jobs for row in whole)
+    more = len(run) - sum(bool(row.records) for row in whole)
+    count = f"{done} of the paper's {len(whole)} rows run" if done else f"None of the paper's {len(whole)} rows run yet"
+    count += f", {begun} more begun" * bool(begun) + f"; {more} rows that the paper does not have" * bool(more) + "."
+    told = "".join(f" {rule[0].upper()}{rule[1:]}." for rule in rules(run))
+    if len(sets) == 1:
+        return f"{count}{told}\n\n{markdown(rows)}"
+    parts = [f"{count}{told} Cells: **ours**, paper; {DASH} is not yet run.\n\n{overview(rows)}"]
+    for data, some in by_data(run).items():
+        parts.append(f"### {data}\n\n{markdown(some)}")
+    return "\n".join(parts)
+
+
+def overview(rows: Sequence[Row]) -> str:
+    """Methods down, datasets across."""
+    sets = list(by_data(rows))
+    cells: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if "~" not in row.recipe:
+            ours = DASH if row.ours is None else f"**{row.ours}**"
+            cells.setdefault(row.name, {})[row.data] = f"{ours}, {row.paper}"
+    lines = [["method", *sets], ["---"] * (len(sets) + 1)]
+    lines += [[name, *(found.get(data, "") for data in sets)] for name, found in cells.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

@@ -1,0 +1,101 @@
+"""Records from folders: every one that can be read, each job once, and what was wrong with the others."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from esan.report.paper import by_recipe
+from esan.report.rows import Row, row_of, unrun
+from esan.train.recipe import Recipe
+from esan.train.records import Record
+
+#: A record in its run folder, or on its own: record.json, 3-0.json (fold 3, seed 0).
+_NAMES = re.compile(r"record\.json|\d+-\d+\.json")
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What was found.
+
+    Attributes:
+        records: each job once, in the order of their paths.
+        problems: a line for every file that could not be used, with its path.
+        begun: the recipes of runs that have no record yet, one a run.
+    """
+
+    records: tuple[Record, ...]
+    problems: tuple[str, ...]
+    begun: tuple[Recipe, ...] = ()
+
+    def by_recipe(self) -> dict[str, list[Record]]:
+        """The records of each recipe, by its name, folds and seeds in order."""
+        found: dict[str, list[Record]] = {}
+        for record in sorted(self.records, key=lambda r: (r.recipe.name, r.seed, r.fold)):
+            found.setdefault(record.recipe.name, []).append(record)
+        return found
+
+    def rows(self) -> list[Row]:
+        """A row for each recipe, those of one dataset together."""
+        begun: dict[str, list[Recipe]] = {}
+        for recipe in self.begun:
+            begun.setdefault(recipe.name, []).append(recipe)
+        done = self.by_recipe()
+        rows = [row_of(records, begun=len(begun.get(name, []))) for name, records in done.items()]
+        rows += [unrun(some[0], len(some)) for name, some in begun.items() if name not in done]
+        order = list(by_recipe())
+        # The paper's rows in its order, then all others by name.
+        place = {name: at for at, name in enumerate(order)}
+        return sorted(rows, key=lambda r: (r.data, place.get(r.recipe.partition("~")[0], len(order)), r.recipe))
+
+
+def gather(folders: Sequence[str | Path]) -> Gathered:
+    """All records under some folders, or files of records themselves.
+
+    A file that cannot be read is named among the problems, and the others are used. Of two records of one job the first
+    is used; so is, of one recipe, the first of its name.
+
+    Args:
+        folders: searched with all their subfolders.
+    """
+    paths: list[Path] = []
+    for folder in map(Path, folders):
+        if not folder.exists():
+            raise FileNotFoundError(f"Expected a folder of runs (got {str(folder)!r}, which is not there).")
+        inside = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
+        paths += [path for path in inside if path == folder or _NAMES.fullmatch(path.name)]
+    jobs: dict[tuple[str, int, int], Path] = {}
+    records: dict[Path, Record] = {}
+    first: dict[str, Path] = {}
+    problems = []
+    for path in dict.fromkeys(path.resolve() for path in paths):
+        shown = _near(path)
+        try:
+            record = Record.load(path)
+        except (ValueError, OSError) as error:
+            problems.append(f"{shown}: left out. {error}")
+            continue
+        job = (record.recipe.name, record.fold, record.seed)
+        if job in jobs:
+            same = "the same outcome" if record == records[jobs[job]] else "another outcome"
+            problems.append(f"{shown}: left out. It has {same} of the same job as {_near(jobs[job])}, which is used.")
+            continue
+        example = first.setdefault(record.recipe.name, path)
+        if replace(record.recipe, seeds=1) != replace(records.get(example, record).recipe, seeds=1):
+            problems.append(f"{shown}: left out. Its recipe differs from that in {_near(example)}, of the same name.")
+            continue
+        jobs[job], records[path] = path, record
+    begun = []
+    for path in sorted(p for folder in map(Path, folders) if folder.is_dir() for p in folder.rglob("recipe.toml")):
+        if not path.with_name("record.json").exists():
+            try:
+                begun.append(Recipe.load(path))
+            except (ValueError, TypeError, OSError) as error:
+                problems.append(f"{_near(path)}: left out. {error}")
+    return Gathered(tuple(records.values()), tuple(problems), tuple(begun))
+
+
+def _near(path: Path) -> str:
+    """A path as one would type it from here, if it is not far."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

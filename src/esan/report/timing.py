@@ -1,0 +1,147 @@
+"""The paper's table of times: seconds for one training epoch, measured here one recipe at a time."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, pstdev
+
+import torch
+
+from esan.report.paper import method
+from esan.train.engine import engine_for
+from esan.train.files import write_text
+from esan.train.job import Job
+from esan.train.machine import hardware, now, versions
+from esan.train.named import named
+from esan.train.prepare import prepare
+from esan.train.run import Run
+
+#: Seconds an epoch on an RTX 2080, as the paper prints them; NCI1 with batches of 32, ZINC with batches of 128.
+PRINTED = """
+method        nci1       nci1-20%   zinc
+gin           1.00±0.05  -          1.45±0.01
+ds-gin-ed     2.07±0.01  1.73±0.01  3.56±0.03
+ds-gin-nd     2.08±0.03  1.71±0.01  3.42±0.02
+ds-gin-ego    1.96±0.01  1.72±0.01  3.02±0.04
+ds-gin-ego+   2.01±0.02  1.73±0.01  3.09±0.04
+dss-gin-ed    3.26±0.07  2.94±0.01  4.25±0.01
+dss-gin-nd    3.19±0.07  2.91±0.02  4.12±0.03
+dss-gin-ego   3.14±0.04  2.79±0.02  3.63±0.02
+dss-gin-ego+  3.19±0.03  2.90±0.01  3.69±0.05
+"""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """How long epochs of one recipe took.
+
+    Attributes:
+        recipe: its name.
+        seconds: of each epoch that was timed.
+        setup_seconds: from nothing to the first epoch: data, bag and network.
+        graphs: how many an epoch has.
+        hardware: what it ran on.
+        versions: of esan and what it stands on.
+        finished: when.
+    """
+
+    recipe: str
+    seconds: tuple[float, ...]
+    setup_seconds: float
+    graphs: int
+    hardware: str
+    versions: dict[str, str]
+    finished: str
+
+    def __str__(self) -> str:
+        mean, spread = fmean(self.seconds), pstdev(self.seconds)
+        digits = 2 if mean >= 1 else 3
+        return f"{mean:.{digits}f} ± {spread:.{digits}f}"
+
+
+def timing_recipes() -> dict[str, str]:
+    """The recipes of the table and what the paper prints for each."""
+    head, *lines = [line.split() for line in PRINTED.strip().splitlines()]
+    found = {}
+    for name, *cells in lines:
+        for column, cell in zip(head[1:], cells, strict=True):
+            data, _, share = column.partition("-")
+            if cell != "-":
+                found[f"{data}/{name}{f'-{share}' if share else ''}"] = cell.replace("±", " ± ")
+    return found
+
+
+def measure(
+    recipe: str,
+    device: str = "cpu",
+    epochs: int = 5,
+    warm: int = 2,
+    *,
+    root: str | Path | None = None,
+    cache: str | Path | None = None,
+) -> Timed:
+    """Time some training epochs of one recipe, alone on the device.
+
+    Args:
+        recipe: its name.
+        device: where.
+        epochs: how many are timed.
+        warm: how many are run before.
+        root: the folder of the data.
+        cache: the folder of cached bags.
+    """
+    since = time.perf_counter()
+    chosen = named(recipe)
+    run = Run(Job(chosen), prepare(chosen, root=root, cache=cache, device=device), None, engine_for)
+    setup, train = time.perf_counter() - since, run.split.train
+    seconds = []
+    for _ in range(warm + epochs):
+        since = time.perf_counter()
+        # A number on this side of the bus: the epoch has ended.
+        float(run.engine.train_epoch(train[torch.randperm(len(train), generator=run.order)]))
+        seconds.append(round(time.perf_counter() - since, 5))
+    place = torch.device(device)
+    return Timed(recipe, tuple(seconds[warm:]), round(setup, 3), len(train), hardware(place), versions(), now())
+
+
+def keep_timed(timed: Timed, folder: Path) -> None:
+    """Write what was measured to the folder of the table."""
+    write_text(folder / f"{timed.recipe}.json", json.dumps(asdict(timed), indent=1) + "\n")
+
+
+def times_of(folder: Path) -> dict[str, Timed]:
+    """What was measured, by recipe; a damaged file is an error that names it."""
+    found = {}
+    for path in sorted(folder.rglob("*.json")):
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            found[values["recipe"]] = Timed(**values | {"seconds": tuple(values["seconds"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"Expected times at {path} (got a damaged file: {error}). Remove it.") from None
+    return found
+
+
+def times_markdown(times: dict[str, Timed]) -> str:
+    """The table: for each method the paper's seconds and ours, of each set."""
+    printed = timing_recipes()
+    columns = [("nci1", "", "NCI1"), ("nci1", "-20%", "NCI1, 20%"), ("zinc", "", "ZINC")]
+    methods = dict.fromkeys(name.partition("/")[2].removesuffix("-20%") for name in printed)
+    head = ["method", *(f"{title}, {who}" for _, _, title in columns for who in ("paper", "ours"))]
+    lines = [head, ["---", *["--:"] * (len(head) - 1)]]
+    for name in methods:
+        cells = [method(f"zinc/{name}")]
+        for data, share, _ in columns:
+            recipe = f"{data}/{name}{share}"
+            ours = f"**{times[recipe]}**" if recipe in times else "not yet run"
+            cells += [printed[recipe], ours] if recipe in printed else ["", ""]
+        lines.append(cells)
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{_where(list(times.values()))}\n\n{table}\n"
+
+
+def _where(times: Sequence[Timed]) -> str:
+    machines = dict.fromkeys(timed.hardware for timed in times)
+    ours = f"ours: {', '.join(machines)}" if machines else "ours: none yet"
+    return f"The paper: RTX 2080; {ours}. {len(times)} of {len(timing_recipes())} rows run."
