@@ -19,6 +19,12 @@ def write_tensors(path: Path, state: dict[str, Any]) -> None:
     _write(path, lambda file: torch.save(state, file))
 
 
+def remove_scraps(folder: Path) -> None:
+    """Remove what a process that was killed while it wrote has left in a folder."""
+    for scrap in folder.glob(".*.part"):
+        scrap.unlink(missing_ok=True)
+
+
 def _write(path: Path, fill: Callable[[IO[bytes]], Any]) -> None:
     scratch: str | None = None
     try:

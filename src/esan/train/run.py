@@ -11,7 +11,7 @@ from torch import Tensor
 from esan.train.baselines import drop_edge
 from esan.train.checkpoints import Belongs, load_checkpoint, save_checkpoint
 from esan.train.engine import Engine, MakeEngine
-from esan.train.files import write_text
+from esan.train.files import remove_scraps, write_text
 from esan.train.job import Job
 from esan.train.machine import hardware, now, peak_bytes, versions
 from esan.train.metrics import METRICS
@@ -187,6 +187,7 @@ class Run:
         if self.folder is not None:
             save_checkpoint(self.folder / "best.pt", self.belongs, {"model": self.best_model} | self._scaled())
             record.save(self.folder / "record.json")
+            remove_scraps(self.folder)
         return record
 
     def _scaled(self) -> dict[str, Tensor]:

@@ -1,0 +1,56 @@
+"""`kill -9` at any moment, then the same command: the record is that of an undisturbed run."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from small_campaign import recipe, write_set
+
+from esan.train import Job, Record, run_jobs
+
+#: Epochs are quick; this many keep a process busy while it is being killed.
+EPOCHS = 60
+
+
+def started(command: list[str]) -> "subprocess.Popen[bytes]":
+    threads = str(torch.get_num_threads())
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", "from esan.cli import app; app()", *command],
+        env=os.environ | {"OMP_NUM_THREADS": threads},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_a_killed_training_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ESAN_CACHE", str(tmp_path / "cache"))
+    wanted = recipe(write_set(tmp_path), epochs=EPOCHS, fraction=0.5, dropout=0.2, split="random")
+    wanted.save(tmp_path / "small.toml")
+    job = Job(wanted)
+    (undisturbed,) = run_jobs([job], None)
+    # A checkpoint after every epoch: most of the time something is being written when the signal comes.
+    command = ["train", str(tmp_path / "small.toml"), "--runs", str(tmp_path / "runs"), "--every", "0", "--quiet"]
+    curve, lengths = job.folder(tmp_path / "runs") / "curve.csv", [0]
+    for _ in range(2):
+        process = started(command)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.005)
+            if curve.is_file() and len(curve.read_text().splitlines()) > lengths[-1] + 10:
+                break
+        process.send_signal(signal.SIGKILL)
+        told = process.communicate()[1]
+        assert process.returncode == -signal.SIGKILL, told.decode()
+        lengths.append(len(curve.read_text().splitlines()))
+        assert not (curve.parent / "record.json").exists()
+    assert 0 < lengths[1] < lengths[2] <= EPOCHS
+    process = started(command)
+    told = process.communicate()[1]
+    assert process.returncode == 0, told.decode()
+    assert Record.load(curve.parent / "record.json") == undisturbed
+    assert not list(curve.parent.glob("*.part"))
