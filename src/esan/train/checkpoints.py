@@ -1,5 +1,6 @@
 """Checkpoints: the state of a training on disk, with what it belongs to; one of another training is refused."""
 
+import io
 import json
 import pickle
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from esan.train.blueprint import Blueprint
 from esan.train.files import write_tensors
 
 _FORMAT = "esan checkpoint 1"
+#: What torch and we raise for files that are not what they should be.
+_UNREADABLE = (RuntimeError, ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, pickle.UnpicklingError)
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,19 @@ def load_checkpoint(path: Path, wanted: Belongs | None = None) -> tuple[Belongs,
     """What a checkpoint belongs to, and its state, on the CPU; it must belong to `wanted` if that is given."""
     if not path.is_file():
         raise FileNotFoundError(f"Expected a checkpoint at {path} (got no file there). Train first, or check the path.")
+    # Read first: an error of the disk is not one of the contents.
+    contents = io.BytesIO(path.read_bytes())
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(contents, map_location="cpu", weights_only=True)
         header = json.loads(state.pop("header"))
         if header["format"] != _FORMAT:
             raise ValueError(f"its format is {header['format']!r}")
         blueprint = Blueprint.from_dict(header["blueprint"])
         found = Belongs(blueprint, header["fold"], header["seed"], header["data"])
-    except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, EOFError, pickle.UnpicklingError) as error:
+    except _UNREADABLE as error:
+        why = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(
-            f"Expected a whole checkpoint of esan at {path} (got one that is not: {str(error).splitlines()[0]}). "
+            f"Expected a whole checkpoint of esan at {path} (got one that is not: {why}). "
             "Remove it to train from the start."
         ) from None
     differences = [] if wanted is None else wanted.differences(found)

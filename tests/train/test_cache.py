@@ -1,0 +1,74 @@
+"""Cached bags: built once, and again when they are stale or broken."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from small_sets import small
+
+from esan.bags import Bag
+from esan.policies import EdgeDeletion, NodeDeletion, Sampled
+from esan.train import cached_bag
+from esan.train.cache import bag_file
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The policies that bags were built with."""
+    calls: list[object] = []
+    build = Bag.of
+
+    def noted(*args: object, **kwargs: object) -> Bag:
+        calls.append(args[1])
+        return build(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Bag, "of", noted)
+    return calls
+
+
+def test_built_once(tmp_path: Path, built: list[object]) -> None:
+    dataset, policy = small(), NodeDeletion()
+    first, again = (cached_bag(dataset, policy, 2, cache=tmp_path) for _ in range(2))
+    assert built == [policy]
+    assert torch.equal(first.selection.entry_edge, again.selection.entry_edge)
+    assert again.policy == policy
+    cached_bag(dataset, EdgeDeletion(), 2, cache=tmp_path)
+    cached_bag(dataset, policy, 3, cache=tmp_path)
+    assert built == [policy, EdgeDeletion(), policy]
+
+
+def test_samples_share_the_whole_bag(tmp_path: Path, built: list[object]) -> None:
+    bags = [cached_bag(small(), Sampled(NodeDeletion(), part), 2, cache=tmp_path) for part in (0.2, 0.5)]
+    assert built == [NodeDeletion()]
+    assert [bag.policy for bag in bags] == [Sampled(NodeDeletion(), 0.2), Sampled(NodeDeletion(), 0.5)]
+    assert all(bag.whole is not None for bag in bags)
+
+
+def test_other_data_has_another_bag(tmp_path: Path, built: list[object]) -> None:
+    dataset = small()
+    cached_bag(dataset, NodeDeletion(), 2, cache=tmp_path)
+    other = replace(dataset, graphs=replace(dataset.graphs, y=1 - dataset.y))
+    assert torch.equal(cached_bag(other, NodeDeletion(), 2, cache=tmp_path).graphs.y, other.y)  # type: ignore[arg-type]
+    assert len(built) == 2
+
+
+def test_stale_and_broken_files_are_built_again(tmp_path: Path, built: list[object]) -> None:
+    dataset, policy = small(), NodeDeletion()
+    file = bag_file(dataset, policy, 2, tmp_path)
+    cached_bag(dataset, policy, 2, cache=tmp_path)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.warns(UserWarning, match="The cached bag is built again: Expected a whole bag file"):
+        cached_bag(dataset, policy, 2, cache=tmp_path)
+    Bag.of(small(count=8).graphs, policy, 2).save(file)
+    with pytest.warns(UserWarning, match="built again: Expected a bag of these graphs"):
+        assert len(cached_bag(dataset, policy, 2, cache=tmp_path)) == len(dataset)
+    cached_bag(dataset, policy, 2, cache=tmp_path)
+    assert len(built) == 4
+
+
+def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "bags").write_text("a file where the folder should be")
+    with pytest.warns(UserWarning, match="The bag is not kept for the next run"):
+        assert len(cached_bag(small(), NodeDeletion(), 2, cache=tmp_path)) == 24
