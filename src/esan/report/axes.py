@@ -29,7 +29,8 @@ class Axis:
 
     def ticks(self, most: int = 4) -> list[float]:
         """Round numbers within the axis: as many as there can be, `most` at most."""
-        if self.log:
+        # Within a factor of three, round steps read better than round ratios.
+        if self.log and self.high > 3 * self.low:
             return _log_ticks(self.low, self.high, most)
         steps = (base * 10.0**power for power in range(-12, 13) for base in (1, 2, 2.5, 5))
         for step in steps:

@@ -54,7 +54,7 @@ def rows_text(rows: Sequence[Row]) -> str:
     begun = sum(0 < len(row.records) < row.jobs for row in whole)
     more = len(run) - sum(bool(row.records) for row in whole)
     count = f"{done} of the paper's {len(whole)} rows run" if done else f"None of the paper's {len(whole)} rows run yet"
-    count += f", {begun} more begun" * bool(begun) + f"; {more} rows that the paper does not have" * bool(more) + "."
+    count += f", {begun} more begun" * bool(begun) + f"; and {more} that the paper does not have" * bool(more) + "."
     told = "".join(f" {rule[0].upper()}{rule[1:]}." for rule in rules(run))
     if len(sets) == 1:
         return f"{count}{told}\n\n{markdown(rows)}"

@@ -1,0 +1,90 @@
+"""Gathering records: each job once, and whatever cannot be used is named."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_up import record, save
+
+from esan.report.gather import gather
+from esan.report.results import keep
+from esan.train.named import named
+
+
+def test_records_are_found_in_run_folders_and_among_kept_results(tmp_path: Path) -> None:
+    first, second = record("zinc/gin", 0.25, seed=0), record("zinc/gin", 0.26, seed=1)
+    save([first], tmp_path / "runs")
+    keep(second, tmp_path / "results")
+    (tmp_path / "results" / "other.json").write_text("{}")
+    found = gather([tmp_path / "runs", tmp_path / "results"])
+    assert [(one.seed, one.final) for one in found.records] == [(0, first.final), (1, second.final)]
+    assert not found.problems
+    assert [len(row.records) for row in found.rows()] == [2]
+
+
+def test_a_kept_record_is_small_and_whole(tmp_path: Path) -> None:
+    whole = record("zinc/gin", 1 / 3, epochs=400)
+    path = keep(whole, tmp_path)
+    assert path == tmp_path / "zinc" / "gin" / "0-0.json"
+    assert path.stat().st_size < 20_000
+    (found,) = gather([tmp_path]).records
+    assert found.best == whole.best
+    assert [line.epoch for line in found.curve] == [line.epoch for line in whole.curve]
+    for mine, its in zip(found.curve, whole.curve, strict=True):
+        assert mine.valid == pytest.approx(its.valid, rel=1e-6)
+    # An epoch a line, so that a difference between two results can be read.
+    assert sum(line.startswith("  [") for line in path.read_text().splitlines()) == 400
+
+
+def test_a_damaged_record_is_named_and_the_others_are_used(tmp_path: Path) -> None:
+    save([record("zinc/gin", 0.25, seed=seed) for seed in range(3)], tmp_path)
+    broken = tmp_path / "zinc" / "gin" / "0-1" / "record.json"
+    broken.write_text(broken.read_text()[:100])
+    found = gather([tmp_path])
+    assert [one.seed for one in found.records] == [0, 2]
+    (problem,) = found.problems
+    assert str(broken) in problem
+    assert "Expected a whole record" in problem
+
+
+def test_two_records_of_one_job_count_once(tmp_path: Path) -> None:
+    one = record("zinc/gin", 0.25)
+    save([one], tmp_path / "a")
+    save([one], tmp_path / "b")
+    save([record("zinc/gin", 0.30)], tmp_path / "c")
+    found = gather([tmp_path])
+    assert found.records == (one,)
+    same, other = found.problems
+    assert "the same outcome of the same job" in same
+    assert str(tmp_path / "c") in other
+    assert "another outcome of the same job" in other
+    assert gather([tmp_path / "a", tmp_path / "a"]).problems == ()
+
+
+def test_two_recipes_of_one_name_are_not_mixed(tmp_path: Path) -> None:
+    recipe = named("zinc/gin")
+    save([record(recipe, 0.25, seed=0)], tmp_path)
+    save([record(replace(recipe, lr=0.5), 0.25, seed=1), record(replace(recipe, seeds=3), 0.26, seed=2)], tmp_path)
+    found = gather([tmp_path])
+    assert [one.seed for one in found.records] == [0, 2]
+    assert "Its recipe differs" in found.problems[0]
+
+
+def test_runs_that_have_only_begun_are_shown(tmp_path: Path) -> None:
+    save([record("zinc/gin", 0.25)], tmp_path)
+    for name, run in (("zinc/gin", "0-1"), ("zinc/dss-gin-ego+", "0-0")):
+        named(name).save(tmp_path / name / run / "recipe.toml")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "recipe.toml").write_text("lr = ")
+    found = gather([tmp_path])
+    assert [(row.recipe, row.state) for row in found.rows()] == [
+        ("zinc/gin", "1 of 10 runs, 1 begun"),
+        ("zinc/dss-gin-ego+", "not yet run, 1 begun"),
+    ]
+    assert "recipe.toml" in found.problems[0]
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="which is not there"):
+        gather([tmp_path / "nowhere"])
+    assert gather([tmp_path]).rows() == []

@@ -1,0 +1,150 @@
+"""Reproducing a table: what it lacks is run and kept, what is there is left alone, and the page says which is which."""
+
+import json
+from pathlib import Path
+
+import pytest
+from made_up import Pretend, record, save
+from typer.testing import CliRunner
+
+from esan.cli import app
+from esan.report.docs import results_page, table_text
+from esan.report.reproduce import is_kept, reproduce, table_jobs
+from esan.report.results import chosen_rows, keep, results_of, rows_of
+from esan.report.timing import Timed, keep_timed, times_markdown, times_of, timing_recipes
+from esan.train.job import Job
+from esan.train.named import named
+
+ROOT = Path(__file__).parents[2]
+
+
+def kept(results: Path) -> dict[str, int]:
+    return {str(path.relative_to(results)): path.stat().st_mtime_ns for path in sorted(results.rglob("*-*.json"))}
+
+
+def test_a_table_is_run_and_kept_and_then_there_is_nothing_left_to_do(tmp_path: Path) -> None:
+    results, runs, first = tmp_path / "results", tmp_path / "runs", Pretend(0.25)
+    assert reproduce("zinc", results, runs, first, rows=["gin", "zinc/dss-gin-ego+"], seeds=3) == {}
+    assert len(first.ran) == len(kept(results)) == 6
+    assert "zinc/zinc/gin/0-2.json" in kept(results)
+    text = (results / "zinc" / "README.md").read_text()
+    assert text.startswith("# ZINC12k")
+    assert "None of the paper's 9 rows run yet, 2 more begun." in text
+    assert text.count("not yet run") == 7
+    before, second = kept(results), Pretend(0.9)
+    # Kept results are enough: the folder of the runs, with its checkpoints, may be gone.
+    assert reproduce("zinc", results, tmp_path / "elsewhere", second, rows=["gin"], seeds=4) == {}
+    assert second.ran == ["zinc/gin/0-3"]
+    assert before.items() <= kept(results).items()
+
+
+def test_a_killed_table_goes_on_with_what_is_missing(tmp_path: Path) -> None:
+    results, runs = tmp_path / "results", tmp_path / "runs"
+    stopped = Pretend(stop_after=4)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce("zinc", results, runs, stopped, rows=["gin"])
+    assert len(kept(results)) == 4
+    # Ended, but killed before its record was kept:
+    save([record("zinc/gin", 0.25, seed=7)], runs)
+    again = Pretend()
+    said: list[str] = []
+    reproduce("zinc", results, runs, again, rows=["gin"], say=said.append)
+    assert sorted(again.ran) == [f"zinc/gin/0-{seed}" for seed in (4, 5, 6, 8, 9)]
+    assert len(kept(results)) == 10
+    assert said[0] == "zinc: 4 of 10 runs are there"
+    assert said[-1] == "zinc: 10 of 10 runs"
+
+
+def test_one_row_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    failures = reproduce("zinc", tmp_path / "results", tmp_path / "runs", Pretend(bad="ds-gin-nd/"), seeds=1)
+    assert list(failures) == ["zinc/ds-gin-nd/0-0"]
+    assert len(kept(tmp_path / "results")) == 8
+
+
+def test_results_of_a_recipe_that_has_changed_are_not_passed_off_as_its_own(tmp_path: Path) -> None:
+    old = named("zinc/gin").variant(name="zinc/gin", lr=0.5)
+    keep(record(old, 0.2), tmp_path / "zinc")
+    found = results_of(tmp_path / "zinc")
+    assert found.records == ()
+    assert "zinc/gin/0-0.json: left out. The recipe zinc/gin has other settings now" in found.problems[0]
+    with pytest.raises(ValueError, match=r"Expected the result of this recipe at .*0-0\.json"):
+        reproduce("zinc", tmp_path, tmp_path / "runs", Pretend(), rows=["gin"])
+
+
+def test_a_damaged_result_is_run_again(tmp_path: Path) -> None:
+    path = keep(record("zinc/gin", 0.25), tmp_path)
+    path.write_text("{")
+    assert not is_kept(Job(named("zinc/gin")), tmp_path)
+
+
+def test_variants_and_rows_that_the_paper_does_not_have_stand_beside_its_own(tmp_path: Path) -> None:
+    jobs = table_jobs("tu", ["mutag/rni-gin"], seeds=1)
+    assert [job.name for job in jobs] == [f"mutag/rni-gin/{fold}-0" for fold in range(10)]
+    reproduce("tu", tmp_path, tmp_path / "runs", Pretend(0.8), rows=["mutag/rni-gin", "mutag/gin"])
+    reproduce("tu", tmp_path, tmp_path / "runs", Pretend(0.9), rows=["mutag/gin"], changes=["lr=0.001"])
+    rows = [row for row in rows_of("tu", results_of(tmp_path / "tu")) if row.records]
+    assert [row.name for row in rows] == ["GIN", "GIN with lr=0.001", "RNI (GIN)"]
+    text = table_text("tu", tmp_path)
+    assert "1 of the paper's 221 rows run; and 2 that the paper does not have." in text
+    assert "| GIN | **80.0 ± 0.0**, 89.4 ± 5.6 | –, 64.6 ± 7.0 |" in text
+    assert "### mutag" in text
+
+
+def test_rows_are_chosen_by_recipe_dataset_or_method() -> None:
+    assert chosen_rows("zinc", ["zinc/gin"]) == ["zinc/gin"]
+    assert len(chosen_rows("tu", ["ptc"])) == 31
+    assert chosen_rows("exp", ["gin", "cexp/gin"]) == ["exp/gin", "cexp/gin"]
+    for wrong in ("qm9", "zinc/nonsense"):
+        with pytest.raises(ValueError, match="Expected"):
+            chosen_rows("zinc", [wrong])
+
+
+def test_the_page_of_results_has_every_table_and_the_notes_beside_its_records(tmp_path: Path) -> None:
+    results = tmp_path / "paper" / "results"
+    keep(record("zinc/gin", 0.25), results / "zinc")
+    (results / "zinc" / "notes.md").write_text("Two seeds diverge: see there.\n")
+    text = results_page(results, tmp_path / "docs" / "results.md")
+    assert "](../paper/results)" in text
+    assert text.count("\n## ") == 7
+    assert "Two seeds diverge: see there." in text
+    assert "| GIN | 1.00 ± 0.05 | not yet run |" in text
+
+
+def test_the_page_of_results_is_what_the_records_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    page, results = Path("docs/results.md"), Path("paper/results")
+    if not page.exists():
+        pytest.skip("there is no page of results yet")
+    assert page.read_text() == results_page(results, page), "run: esan reproduce all --dry --docs docs/results.md"
+
+
+def test_times_are_kept_and_stand_beside_the_papers(tmp_path: Path) -> None:
+    timed = Timed("nci1/ds-gin-ed-20%", (0.5, 0.52, 0.48), 3.0, 3699, "a GPU", {"esan": "0.1.0"}, "2026-01-01")
+    keep_timed(timed, tmp_path)
+    assert times_of(tmp_path) == {timed.recipe: timed}
+    text = times_markdown(times_of(tmp_path))
+    assert "The paper: RTX 2080; ours: a GPU. 1 of 26 rows run." in text
+    assert "| DS-GNN (GIN) (ED) | 2.07 ± 0.01 | not yet run | 1.73 ± 0.01 | **0.500 ± 0.016** | 3.56 ± 0.03 |" in text
+    assert all(named(name).name == name for name in timing_recipes())
+    (tmp_path / "broken.json").write_text(json.dumps({"recipe": "x"}))
+    with pytest.raises(ValueError, match=r"Expected times at .*broken\.json"):
+        times_of(tmp_path)
+
+
+def test_the_command_names_an_unknown_table_and_writes_tables_without_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrong = CliRunner().invoke(app, ["reproduce", "qm9"])
+    assert wrong.exit_code == 2
+    assert "Expected a table of the paper (got 'qm9')" in wrong.output
+    keep(record("zinc/gin", 0.25), Path("paper/results/zinc"))
+    keep(record("zinc/gin", 0.25, seed=1), Path("paper/results/zinc")).write_text("{")
+    dry = CliRunner().invoke(app, ["reproduce", "all", "--dry", "--docs", "docs/results.md"])
+    assert dry.exit_code == 0, dry.output
+    assert "0-1.json: left out" in dry.output.replace("\n", "")
+    assert "| GIN | 0.252 ± 0.017 | 0.253 |" in Path("docs/results.md").read_text()
+    assert sorted(path.parent.name for path in Path("paper/results").glob("*/README.md")) == sorted(
+        ["zinc", "csl", "exp", "tu", "ogb", "sampling", "timing"]
+    )
+    assert CliRunner().invoke(app, ["reproduce", "zinc", "--executor", "slurm"]).exit_code == 2

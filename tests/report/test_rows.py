@@ -1,0 +1,123 @@
+"""Rows: the paper's number, ours, and the difference between them, in the paper's units."""
+
+import pytest
+from made_up import record
+
+from esan.report.paper import TABLES, cited_for, method, table_named, table_rows
+from esan.report.rows import Row, row_of, unrun
+from esan.report.tables import HEAD, cells, markdown
+from esan.report.words import difference, duration, signed, size
+from esan.train.named import named
+
+
+def test_a_row_holds_the_protocols_number_and_the_best_validation_beside_it() -> None:
+    """On ZINC the test error where training stopped counts, not that of the best epoch."""
+    values = [0.100, 0.104, 0.108]
+    row = row_of([record("zinc/dss-gin-ego+", value, seed=seed) for seed, value in enumerate(values)])
+    assert row.ours is not None
+    assert row.best is not None
+    assert row.best.mean == pytest.approx(0.104)
+    assert row.ours.mean == pytest.approx(0.104 * 1.01)
+    assert row.ours.spread == pytest.approx(1.01 * 0.004 * (2 / 3) ** 0.5)
+    assert str(row.paper) == "0.102 ± 0.003"
+    assert row.deviations == pytest.approx(-(0.104 * 1.01 - 0.102) / 0.003)
+    assert difference(row) == "+0.003 (1.0 sd worse)"
+    assert row.verdict == "good"
+    assert row.state == "3 of 10 runs"
+    assert row.rule == "test where training stopped"
+
+
+def test_accuracies_are_per_cent_and_more_is_better() -> None:
+    row = row_of([record("mutag/gin", value, fold=fold) for fold, value in enumerate([0.9, 0.8] * 5)])
+    assert row.ours is not None
+    assert str(row.ours) == "85.0 ± 5.0"
+    assert row.epoch == 5
+    assert row.state == "10 folds"
+    assert difference(row) == "−4.4 (0.8 sd worse)"
+    assert row.verdict == "good"
+    far = row_of([record("mutag/gin", 0.7, fold=fold) for fold in range(10)])
+    assert difference(far) == "−19.4 (3.5 sd worse)"
+    assert far.verdict == "bad"
+
+
+def test_without_a_standard_deviation_there_is_a_difference_alone() -> None:
+    perfect = row_of([record("csl/ds-gin-ed", 1.0, fold=fold) for fold in range(5)])
+    assert perfect.deviations is None
+    assert difference(perfect) == "0.0"
+    assert perfect.verdict == "good"
+    exact = row_of([record("exp/ds-gin-ed", 0.999, fold=fold) for fold in range(10)])
+    assert exact.paper is not None
+    assert exact.paper.spread == 0.0
+    assert difference(exact) == "−0.1"
+    assert exact.verdict == "bad"
+
+
+def test_a_recipe_of_ones_own_has_no_paper_and_a_variant_has_that_of_its_origin() -> None:
+    recipe = named("zinc/gin")
+    own = row_of([record(recipe.variant(name="mine"), 0.3)])
+    assert (own.paper, own.difference, own.verdict, own.name) == (None, None, "", "mine")
+    variant = row_of([record(recipe.variant(lr=0.01), 0.3)])
+    assert variant.paper == cited_for("zinc/gin")
+    assert variant.name == "GIN with lr=0.01"
+
+
+def test_what_was_not_run_is_said_so() -> None:
+    row = unrun(named("zinc/dss-gin-ego+"))
+    line = cells(row)
+    assert line["ours"] == "not yet run"
+    assert line["paper"] == "0.102 ± 0.003"
+    assert not any(line[name] for name in HEAD if name not in ("method", "paper", "ours"))
+    assert cells(unrun(named("zinc/gin"), begun=2))["runs"] == "not yet run, 2 begun"
+
+
+def test_a_markdown_table_leaves_out_columns_of_which_nothing_is_known() -> None:
+    rows = [unrun(named("zinc/gin"))]
+    assert markdown(rows).splitlines()[0] == "| method | paper | ours |"
+    rows.append(row_of([record("zinc/dss-gin-ego+", 0.1)]))
+    head, ruler, *lines = markdown(rows).splitlines()
+    assert [part.strip() for part in head.strip("|").split("|")] == list(HEAD)
+    assert len({line.count("|") for line in (head, ruler, *lines)}) == 1
+    assert "| GIN | 0.252 ± 0.017 | not yet run |" in lines[0]
+    odd = Row("a|b", "a", "a", "mae")
+    assert "a\\|b" in markdown([odd])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ("zinc/dss-gin-ego+", "DSS-GNN (GIN) (EGO+)"),
+        ("mutag/ds-graphconv-nd^", "DS-GNN (GraphConv) (ND^)"),
+        ("exp/ds-gin-ed-5%", "DS-GNN (GIN) (ED) 5%"),
+        ("ptc/id-gin", "GIN + ID-GNN"),
+        ("ptc/dropedge-gin", "DropEdge (GIN)"),
+        ("mutag/big-gin", "BIG-GIN"),
+        ("ogbg-molhiv/gcn", "GCN"),
+        ("mine", "mine"),
+        ("some/thing-else", "some/thing-else"),
+    ],
+)
+def test_recipes_are_called_what_the_paper_calls_them(recipe: str, words: str) -> None:
+    assert method(recipe) == words
+
+
+def test_tables_have_all_rows_of_the_paper() -> None:
+    counts = {name: len(table_rows(name)) for name in TABLES}
+    sampled_tu, sampled_others, csl = 24 * 7 + 8 + 1, 24 * 4, 24
+    assert counts == {
+        "zinc": 9,
+        "csl": 18,
+        "exp": 2 * 20,
+        "tu": 31 * 7 + 4,
+        "ogb": 2 * 18,
+        "sampling": sampled_tu + sampled_others + csl,
+        "timing": 0,
+    }
+    assert all(named(row.recipe).name == row.recipe for name in TABLES for row in table_rows(name))
+    with pytest.raises(ValueError, match=r"Expected a table of the paper \(got 'qm9'\). There are zinc, csl"):
+        table_named("qm9")
+
+
+def test_times_sizes_and_signs_in_words() -> None:
+    assert [duration(s) for s in (1.42, 42.4, 60, 200, 7500)] == ["1.4 s", "42 s", "1 min", "3 min 20 s", "2 h 5 min"]
+    assert [size(b) for b in (12, 2**20, 3.25 * 2**30)] == ["12 B", "1 MiB", "3.2 GiB"]
+    assert [signed(v, 1) for v in (0.26, -0.26, 0.01, -0.01)] == ["+0.3", "−0.3", "0.0", "0.0"]
