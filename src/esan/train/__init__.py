@@ -1,11 +1,19 @@
 """Training: recipes, jobs, records, the loop that runs them, and what it gives."""
 
 from esan.train.cache import cached_bag as cached_bag
+from esan.train.campaign import Outcome as Outcome
+from esan.train.campaign import run_campaign as run_campaign
+from esan.train.distributed import run_over as run_over
 from esan.train.engine import EagerEngine as EagerEngine
 from esan.train.engine import Engine as Engine
 from esan.train.engine import engine_for as engine_for
+from esan.train.executors import Executor as Executor
+from esan.train.executors import Processes as Processes
+from esan.train.executors import Serial as Serial
 from esan.train.fit import fit as fit
 from esan.train.fitted import Fitted as Fitted
+from esan.train.grid import Search as Search
+from esan.train.grid import search as search
 from esan.train.job import Job as Job
 from esan.train.job import protocol as protocol
 from esan.train.loop import run_jobs as run_jobs
@@ -16,6 +24,7 @@ from esan.train.named import paper_table as paper_table
 from esan.train.named import paper_value as paper_value
 from esan.train.objective import Objective as Objective
 from esan.train.predictions import Predictions as Predictions
+from esan.train.ray_executor import RayCluster as RayCluster
 from esan.train.recipe import Recipe as Recipe
 from esan.train.records import Epoch as Epoch
 from esan.train.records import Point as Point

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from esan.checks import whole_number
+from esan.data import Dataset
 from esan.train.executors import Executor, Failure, Serial
 from esan.train.job import Job
 from esan.train.loop import run_jobs
@@ -28,6 +29,7 @@ class Work:
         device: where they train.
         root: the folder of the data, see `esan.data.load`.
         cache: the folder of cached bags.
+        dataset: the data of all jobs, in place of what their recipes name.
         bars: whether to show how each training goes on.
     """
 
@@ -35,6 +37,7 @@ class Work:
     device: str = "cpu"
     root: str | None = None
     cache: str | None = None
+    dataset: Dataset | None = None
     bars: bool = False
 
     def __call__(self, jobs: Sequence[Job]) -> None:
@@ -44,8 +47,15 @@ class Work:
             # Asked again: while this group waited for its turn, another campaign may have run some of it.
             left = [job for job in jobs if finished(job, self.runs) is None]
             if left:
-                watchers = [Bars()] if self.bars else []
-                run_jobs(left, self.runs, device=self.device, root=self.root, cache=self.cache, watchers=watchers)
+                run_jobs(
+                    left,
+                    self.runs,
+                    dataset=self.dataset,
+                    root=self.root,
+                    cache=self.cache,
+                    device=self.device,
+                    watchers=[Bars()] if self.bars else [],
+                )
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,7 @@ def run_campaign(
     device: str = "cpu",
     root: str | Path | None = None,
     cache: str | Path | None = None,
+    dataset: Dataset | None = None,
     bars: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
@@ -93,6 +104,7 @@ def run_campaign(
         device: where they train.
         root: the folder of the data.
         cache: the folder of cached bags.
+        dataset: the data of all jobs, in place of what their recipes name; sent along to other processes.
         bars: whether to show how each training goes on.
         progress: told of every group that ends.
     """
@@ -103,7 +115,7 @@ def run_campaign(
         together = len(jobs) if device.startswith("cuda") else 1
     pieces = groups(missing, together) if missing else []
     root, cache = (None if folder is None else str(folder) for folder in (root, cache))
-    work = Work(str(runs), device, root, cache, bars)
+    work = Work(str(runs), device, root, cache, dataset, bars)
     failures: dict[str, Failure] = {}
     done = len(before)
     if progress is not None:

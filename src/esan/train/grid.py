@@ -66,7 +66,7 @@ def search(
         executor: where they run.
         folds: which folds; None for all of the recipe's.
         seeds: which seeds; None for all of the recipe's.
-        settings: anything else for `run_campaign`: together, device, root, cache, progress.
+        settings: anything else for `run_campaign`: together, device, root, cache, dataset, bars, progress.
     """
     if not recipe.grid:
         raise ValueError(

@@ -1,0 +1,66 @@
+"""`esan campaign` and `esan search`: what they run, what they say, and how they end."""
+
+from pathlib import Path
+
+import pytest
+from small_campaign import fingerprints, recipe, write_set
+from typer.testing import CliRunner
+
+from esan.cli import app
+from esan.train.recipe import Recipe
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ESAN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return write_set(tmp_path)
+
+
+def test_a_campaign_of_recipes_from_files(place: Path) -> None:
+    recipe(place).save("ds.toml")
+    recipe(place, name="small/gin", model="gnn", policy="identity").save("gin.toml")
+    command = ["campaign", "ds.toml", "gin.toml", "--folds", "0", "--seeds", "0..1", "--set", "epochs=1"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "4 records under runs, 0 of them from before." in done.output
+    assert len(fingerprints(Path("runs"))) == 4
+    again = CliRunner().invoke(app, command)
+    assert "4 records under runs, 4 of them from before." in again.output
+
+
+def test_runs_that_fail_are_named_with_their_reason_and_the_exit_code_says_so(place: Path) -> None:
+    recipe(place).save("ds.toml")
+    recipe(place / "nowhere", name="small/nowhere").save("nowhere.toml")
+    done = CliRunner().invoke(app, ["campaign", "nowhere.toml", "ds.toml", "--set", "epochs=1"])
+    assert done.exit_code == 1
+    assert "small/nowhere~epochs=1/0-0, " in done.output
+    assert "and 1 more" in done.output
+    assert "4 runs have no record. The same command tries them again." in done.output
+    assert len(fingerprints(Path("runs"))) == 4
+
+
+def test_a_search_shows_configurations_and_writes_the_best(place: Path) -> None:
+    recipe(place, grid=({"lr": (0.01, 0.001)},)).save("ds.toml")
+    done = CliRunner().invoke(app, ["search", "ds.toml", "--folds", "0", "--seeds", "0", "--set", "epochs=1"])
+    assert done.exit_code == 0, done.output
+    best = Recipe.load("runs/small/ds~epochs=1/best.toml")
+    assert f"Best on validation: {best.name}" in done.output
+    assert best.grid == ()
+    assert best.name in ("small/ds~epochs=1", "small/ds~epochs=1,lr=0.001")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--executor", "slurm"], "Expected an executor among serial, processes, ray (got 'slurm')"),
+        (["--workers", "2"], "Expected --workers with --executor processes alone (got 'serial')"),
+        (["--folds", "9..1"], "Expected at least one number in --folds"),
+        (["--folds", "7"], "Expected a fold below 2"),
+    ],
+)
+def test_bad_options_are_told_in_one_line(place: Path, options: list[str], words: str) -> None:
+    recipe(place).save("ds.toml")
+    done = CliRunner().invoke(app, ["campaign", "ds.toml", *options])
+    assert done.exit_code == 2
+    assert words in done.output.replace("\n", " ")
