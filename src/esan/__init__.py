@@ -4,6 +4,7 @@ from esan import data as data
 from esan import graphs as graphs
 from esan import nn as nn
 from esan import testing as testing
+from esan import train as train
 from esan import wl as wl
 from esan.bags import Bag as Bag
 from esan.bags import Loader as Loader
@@ -24,3 +25,4 @@ from esan.policies import Selection as Selection
 from esan.policies import SingleEdges as SingleEdges
 from esan.policies import Whole as Whole
 from esan.policies import policy_named as policy_named
+from esan.train import fit as fit

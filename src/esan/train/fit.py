@@ -67,7 +67,7 @@ def fit(
         "fraction": fraction,
         "scale_targets": dataset.task.kind == "regression",
     }
-    recipe = Recipe(**{"data": dataset.name, "name": "fit"} | values | settings)
+    recipe = Recipe.from_dict({"data": dataset.name, "name": "fit"} | values | settings)
     with TemporaryDirectory(prefix="esan-") as scratch:
         runs = Path(scratch if folder is None else folder)
         job = Job(recipe, seed=seed)

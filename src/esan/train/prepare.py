@@ -81,9 +81,14 @@ def layers_of(blueprint: Blueprint) -> int:
 
 def find_data(name: str, root: str | Path | None = None, cache: str | Path | None = None) -> Dataset:
     """A set of the catalogue, or a user's own by its path."""
-    if name.lower().replace("_", "-") not in data.names() and Path(name).exists():
-        return data.own(name)
-    return data.load(name, root, cache=cache)
+    if name.lower().replace("_", "-") in data.names():
+        return data.load(name, root, cache=cache)
+    if not Path(name).exists():
+        raise ValueError(
+            f"Expected the name of a set, or a file or folder of graphs (got {name!r}, which is neither). "
+            f"Known sets: {', '.join(data.names())}."
+        )
+    return data.own(name)
 
 
 def split_as(recipe: Recipe, dataset: Dataset) -> list[Split]:

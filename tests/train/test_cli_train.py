@@ -1,0 +1,103 @@
+"""`esan train` and `esan predict`, as one types them."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from small_campaign import recipe, write_set
+from small_sets import ROOT, needs
+from typer.testing import CliRunner, Result
+
+from esan.cli import app
+from esan.train import Record
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a small set, SMALL, and a recipe for it, small.toml; the current one."""
+    monkeypatch.setenv("ESAN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    recipe(write_set(tmp_path)).save(tmp_path / "small.toml")
+    return tmp_path
+
+
+def esan(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), env={"COLUMNS": "200"})
+
+
+def test_train_and_predict(place: Path) -> None:
+    done = esan("train", "small.toml", "--set", "epochs=2", "--set", "fraction=0.5", "--seeds", "0..1", "--quiet")
+    assert done.exit_code == 0, done.output
+    assert "valid at the epoch of best mean validation over 4 runs" in done.output
+    assert "valid at the best validation of each run" in done.output
+    found = sorted((place / "runs").rglob("record.json"))
+    assert [path.parent.name for path in found] == ["0-0", "0-1", "1-0", "1-1"]
+    assert {path.parent.parent.name for path in found} == {"ds~epochs=2,fraction=0.5"}
+    assert Record.load(found[0]).epochs == 2
+    told = esan("predict", str(found[0].parent), "SMALL", "--out", "p.csv")
+    assert told.exit_code == 0, told.output
+    with (place / "p.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 16
+    assert list(lines[0]) == ["graph", "prediction", "p(0)", "p(1)", "spread"]
+
+
+def test_the_same_command_again_trains_nothing(place: Path) -> None:
+    esan("train", "small.toml", "--folds", "1", "--quiet")
+    (file,) = (place / "runs").rglob("record.json")
+    before = file.stat().st_mtime_ns
+    assert esan("train", "small.toml", "--folds", "1", "--quiet").exit_code == 0
+    assert file.stat().st_mtime_ns == before
+
+
+def test_the_list_of_recipes() -> None:
+    done = esan("train", "--list", "zinc/dss")
+    assert "zinc/dss-gin-ego+" in done.output
+    assert "0.1020 ± 0.0030" in done.output
+    assert "mutag" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("train", "small.toml", "--set", "epoch=3"), "Did you mean epochs?"),
+        (("train", "small.toml", "--set", "lr=fast"), "Expected lr to be a number (got 'fast')"),
+        (("train", "zinc/gni"), "Expected the name of a recipe or a TOML file (got 'zinc/gni'). Near: zinc/gin"),
+        (("train", "none.toml"), "Expected a recipe at none.toml"),
+        (("train", "small.toml", "--folds", "7"), "Expected a fold below 2"),
+        (("train", "small.toml", "--seeds", "a..b"), "Expected --seeds such as 3, 0..9 or 0,2,5 (got 'a..b')"),
+        (("train", "small.toml", "--seeds", "5..2"), "Expected at least one number in --seeds"),
+        (("train", "small.toml", "--set", "data=nowhere"), "Expected the name of a set, or a file or folder of graphs"),
+        (("train", "small.toml", "--set", "split=given"), "Expected a dataset that comes with a split"),
+        (
+            ("train", "small.toml", "--wandb", "x"),
+            "Expected wandb (got none installed). Run: pip install 'esan[wandb]'.",
+        ),
+        (("predict", "nothing", "SMALL"), "Expected a checkpoint at nothing"),
+        (("predict", ".", "SMALL"), "Expected the folder of one run"),
+    ],
+)
+def test_what_one_gets_wrong(words: tuple[str, ...], error: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "wandb", None)
+    done = esan(*words)
+    assert done.exit_code == 2
+    assert error in done.output.replace("\n", " ") + done.stderr
+    assert "Traceback" not in done.output
+
+
+@needs("TU/MUTAG")
+def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -> None:
+    settings = ("--set", "epochs=1", "--set", "width=4", "--folds", "3", "--data", str(ROOT), "--quiet")
+    done = esan("train", "mutag/ds-gin-nd", *settings)
+    assert done.exit_code == 0, done.output
+    assert "0.8940 ± 0.0480: the paper's, for mutag/ds-gin-nd as it is" in done.output
+    told = esan("predict", "runs", "mutag", "--data", str(ROOT))
+    assert told.exit_code == 0, told.output
+    with (place / "predictions.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["graph", "target", "part", "prediction", "p(0)", "p(1)"]
+    valid = [line for line in lines if line["part"] == "valid"]
+    assert len(valid) == 19
+    right = sum(line["target"] == line["prediction"] for line in valid) / 19
+    record = Record.load(next((place / "runs").rglob("record.json")))
+    assert right == record.best.valid

@@ -1,0 +1,173 @@
+"""`fit`: from graphs to predictions without a loop; networks in files; predictions for whatever graphs come."""
+
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+import torch
+from small_sets import graphs, quick, small
+
+import esan
+from esan.data import Split
+from esan.policies import EdgeDeletion, Policy, Sampled, Selection
+from esan.train import Fitted, Job, fit, run_jobs
+from esan.train.fit import _hold_out
+
+QUICK: dict[str, Any] = {"epochs": 3, "width": 8, "layers": 2, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ESAN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def labelled(labels: torch.Tensor) -> list[Any]:
+    made = graphs()
+    for graph, label in zip(made, labels, strict=True):
+        graph.y = label.reshape(1, -1) if label.is_floating_point() else label.reshape(1)
+    return made
+
+
+def test_classes_keep_the_names_they_have(tmp_path: Path) -> None:
+    """Trained on classes 3 and 7, a network predicts 3 and 7, from a file too."""
+    data = labelled(torch.where(torch.arange(24) % 4 > 1, 7, 3))
+    fitted = fit(data, policy="ED", **QUICK)
+    predictions = fitted.predict(data)
+    assert set(predictions.value.tolist()) <= {3, 7}
+    assert predictions.classes == (3, 7)
+    assert predictions.probability is not None
+    torch.testing.assert_close(predictions.probability.sum(1), torch.ones(24))
+    assert predictions.spread is None
+    right = (predictions.value == torch.cat([graph.y for graph in data])).double().mean()
+    assert fitted.score(data) == pytest.approx(float(right))
+    fitted.save(tmp_path / "net.pt")
+    again = Fitted.load(tmp_path / "net.pt")
+    assert torch.equal(again.predict(data).probability, predictions.probability)  # type: ignore[arg-type]
+    # The score of a part without one of the classes, and of classes that it never saw.
+    sevens = [graph for graph in data if int(graph.y) == 7]
+    with pytest.raises(ValueError, match="Expected at least two classes"):
+        fitted.score(sevens)
+    strange = labelled(torch.where(torch.arange(24) % 4 > 1, 7, 4))
+    with pytest.raises(ValueError, match=r"Expected the classes 3, 7 \(got 4\)"):
+        fitted.score(strange)
+
+
+def test_numbers_come_in_their_own_units() -> None:
+    data = labelled(torch.tensor([1000.0 + graph.num_edges for graph in graphs()]))
+    fitted = fit(data, policy="ND", **QUICK | {"epochs": 12})
+    assert fitted.task.kind == "regression"
+    assert (fitted.predict(data).value - 1000).abs().max() < 100
+    assert fitted.score(data) < 10
+
+
+def test_labels_are_probabilities() -> None:
+    labels = torch.stack([(torch.arange(24) % 4 > 1).float(), (torch.arange(24) % 2).float()], 1)
+    fitted = fit(labelled(labels), policy="NM", **QUICK)
+    predictions = fitted.predict(graphs())
+    assert predictions.value.shape == (24, 2)
+    assert ((predictions.value > 0) & (predictions.value < 1)).all()
+    assert 0 <= fitted.score(labelled(labels)) <= 1
+
+
+def test_sampled_bags_tell_their_spread(tmp_path: Path) -> None:
+    data = labelled(torch.tensor([float(graph.num_edges) + 0.5 for graph in graphs()]))
+    fitted = fit(data, policy=Sampled(EdgeDeletion(), 0.3), **QUICK)
+    predictions = fitted.predict(data)
+    assert predictions.spread is not None
+    assert (predictions.spread > 0).any()
+    assert torch.equal(fitted.predict(data).value, predictions.value), "the same samples every time"
+    predictions.to_csv(tmp_path / "p.csv")
+    lines = (tmp_path / "p.csv").read_text().splitlines()
+    assert lines[0] == "graph,prediction,spread"
+    assert len(lines) == 25
+
+
+def test_three_lines_with_networkx() -> None:
+    cycles = [nx.cycle_graph(n) for n in range(3, 15)]
+    paths = [nx.path_graph(n) for n in range(3, 15)]
+    for graph in (*cycles, *paths):
+        graph.graph["y"] = int(graph in cycles)
+    fitted = fit(cycles + paths, policy="EGO+(1)", **QUICK)
+    assert len(fitted.predict(nx.cycle_graph(20))) == 1
+    assert "EgoNets(hops=1, marked=True)" in repr(fitted)
+
+
+def test_an_interrupted_fit_continues(tmp_path: Path) -> None:
+    data = labelled(torch.arange(24) % 4 // 2)
+    one = fit(data, folder=tmp_path, **QUICK)
+    file = next(tmp_path.rglob("record.json"))
+    before = file.stat().st_mtime_ns
+    other = fit(data, folder=tmp_path, **QUICK)
+    assert one.record == other.record
+    assert file.stat().st_mtime_ns == before
+
+
+def test_a_seed_decides_everything() -> None:
+    data = labelled(torch.arange(24) % 4 // 2)
+    assert fit(data, seed=3, **QUICK).record == fit(data, seed=3, **QUICK).record
+
+
+def test_edge_features_are_used_where_they_are() -> None:
+    data = labelled(torch.arange(24) % 4 // 2)
+    for graph in data:
+        # The same in both directions.
+        graph.edge_attr = (graph.edge_index.sum(0) % 3)[:, None]
+    assert fit(data, **QUICK).belongs.blueprint.recipe.conv == "gine"
+    plain = fit(data, conv="gin", **QUICK)
+    assert len(plain.predict(graphs())) == 24, "and a network that does not use them does not ask for them"
+
+
+def test_every_class_is_held_out() -> None:
+    dataset = small()
+    split = _hold_out(dataset, seed=0)
+    assert set(dataset.y[split.valid].tolist()) == {0, 1}
+    assert split.train.numel() + split.valid.numel() == 24
+    assert isinstance(split, Split)
+    assert _hold_out(small("regression"), 0).valid.numel() == 2
+    assert _hold_out(small("labels"), 0).valid.numel() > 0
+
+
+class Own(Policy):
+    def select(self, graphs: esan.graphs.Graphs) -> Selection:
+        return EdgeDeletion().select(graphs)
+
+
+def test_what_fit_cannot_do() -> None:
+    data = labelled(torch.arange(24) % 4 // 2)
+    with pytest.raises(ValueError, match="Expected a policy that esan can name in a file"):
+        fit(data, policy=Own(), **QUICK)
+    with pytest.raises(ValueError, match=r"Expected fields of a recipe \(got lrr\). Did you mean lr"):
+        fit(data, lrr=0.1, **QUICK)
+    with pytest.raises(ValueError, match="Expected a target of every graph"):
+        fit(graphs(), **QUICK)
+    with pytest.raises(ValueError, match="Expected the name of a set, or a file or folder of graphs"):
+        fit("nowhere", **QUICK)
+
+
+def test_graphs_of_another_kind_are_refused() -> None:
+    fitted = fit(labelled(torch.arange(24) % 4 // 2), **QUICK)
+    strange = graphs()
+    for graph in strange:
+        graph.x = graph.x + 5
+    with pytest.raises(ValueError, match="x"):
+        fitted.predict(strange)
+
+
+def test_the_network_of_a_run(tmp_path: Path) -> None:
+    dataset = small("regression")
+    jobs = [Job(quick(walk_features=4, scale_targets=True), seed=seed) for seed in (0, 1)]
+    records = run_jobs(jobs, tmp_path, dataset=dataset)
+    fitted = Fitted.load(jobs[0].folder(tmp_path))
+    assert fitted.record == records[0]
+    part = dataset.given
+    assert part is not None
+    error = (fitted.predict(dataset).value - dataset.y)[part.valid].abs().mean()
+    assert float(error) == pytest.approx(records[0].best.valid, rel=1e-4)
+    last = Fitted.load(jobs[0].folder(tmp_path), weights="last")
+    error = (last.predict(dataset).value - dataset.y)[part.test].abs().mean()
+    assert float(error) == pytest.approx(records[0].final.test, rel=1e-4)
+    with pytest.raises(ValueError, match=r"Expected the folder of one run at .* \(got 2: .*0-0, .*0-1\)"):
+        Fitted.load(tmp_path)
+    with pytest.raises(ValueError, match="Expected weights to be one of best, last"):
+        Fitted.load(tmp_path, weights="worst")

@@ -1,0 +1,85 @@
+"""Watchers: bars with loss, metric and time left; TensorBoard; Weights & Biases."""
+
+import io
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from rich.console import Console
+from small_sets import quick, small
+
+from esan.train import Epoch, Job, run_jobs
+from esan.train.watch import Bars, TensorBoard, WandB, told
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ESAN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def test_numbers_in_a_few_words() -> None:
+    assert told("mae", Epoch(1, 0.1, 0.5, 0.25, None)) == "loss 0.5000  valid mae 0.2500"
+
+
+@pytest.mark.parametrize("most", [12, 1])
+def test_bars(most: int) -> None:
+    text = io.StringIO()
+    bars = Bars(Console(file=text, force_terminal=True, width=150), most)
+    jobs = [Job(quick(stop_after=1, lr=1e-9), seed=0), Job(quick(), seed=1)]
+    run_jobs(jobs, None, dataset=small(), watchers=[bars])
+    shown = text.getvalue()
+    assert ("2 runs" in shown) if most == 1 else ("small/quick/0-1" in shown)
+    assert "valid accuracy" in shown
+    assert all(task.finished for task in bars.progress.tasks), "what an early stop saves does not count as left"
+
+
+def test_tensorboard(tmp_path: Path) -> None:
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    job = Job(quick())
+    (record,) = run_jobs([job], tmp_path, dataset=small(), watchers=[TensorBoard()])
+    events = accumulators.EventAccumulator(str(job.folder(tmp_path) / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("valid")] == [1, 2, 3, 4]
+    assert [event.value for event in events.Scalars("valid")] == pytest.approx([line.valid for line in record.curve])
+
+
+class FakeRun:
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.given, self.lines, self.summary, self.over = given, list[tuple[int, dict[str, Any]]](), dict[str, Any](), 0
+
+    def log(self, values: dict[str, Any], step: int) -> None:
+        self.lines.append((step, values))
+
+    def finish(self) -> None:
+        self.over += 1
+
+
+def test_weights_and_biases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against a stand-in: the real one wants an account."""
+    made: list[FakeRun] = []
+
+    def init(**given: Any) -> FakeRun:
+        made.append(FakeRun(given))
+        return made[-1]
+
+    fake = ModuleType("wandb")
+    monkeypatch.setattr(fake, "init", init, raising=False)
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    (record,) = run_jobs([Job(quick())], None, dataset=small(), watchers=[WandB("mine")])
+    (run,) = made
+    assert (run.given["project"], run.given["name"]) == ("mine", "small/quick/0-0")
+    assert run.given["config"]["lr"] == 0.01
+    assert [step for step, _ in run.lines] == [1, 2, 3, 4]
+    assert run.summary["best valid"] == record.best.valid
+    assert run.over == 1
+
+
+@pytest.mark.parametrize(("name", "watcher", "extra"), [("wandb", WandB, "wandb"), ("tensorboard", TensorBoard, "log")])
+def test_extras_that_are_not_there(name: str, watcher: type[Any], extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [key for key in sys.modules if key.split(".")[0] == name or key == "torch.utils.tensorboard"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ValueError, match=rf"pip install 'esan\[{extra}\]'"):
+        watcher()
