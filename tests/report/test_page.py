@@ -9,7 +9,7 @@ from made_up import record, save
 from typer.testing import CliRunner
 
 from esan.cli import app
-from esan.report.page import page
+from esan.report.page import html
 from esan.report.rows import row_of, unrun
 from esan.train.named import named
 
@@ -43,7 +43,7 @@ def text() -> str:
         unrun(named("zinc/gin")),
         row_of([record("mutag/gin", 0.5, fold=fold) for fold in range(4)]),
     ]
-    return page("A <b>bold</b> title", rows, ["runs/x/record.json: left out. <broken>"])
+    return html("A <b>bold</b> title", rows, ["runs/x/record.json: left out. <broken>"])
 
 
 def test_the_page_is_well_formed_and_needs_nothing_from_elsewhere(text: str) -> None:

@@ -1,19 +1,24 @@
 """Reproducing a table: what it lacks is run and kept, what is there is left alone, and the page says which is which."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from made_up import Pretend, record, save
 from typer.testing import CliRunner
 
+import esan
 from esan.cli import app
+from esan.report import timing
 from esan.report.docs import results_page, table_text
-from esan.report.reproduce import is_kept, reproduce, table_jobs
+from esan.report.reproducing import is_kept, reproduce, table_jobs
 from esan.report.results import chosen_rows, keep, results_of, rows_of
 from esan.report.timing import Timed, keep_timed, times_markdown, times_of, timing_recipes
 from esan.train.job import Job
 from esan.train.named import named
+from esan.train.prepare import prepare
+from esan.train.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]
 
@@ -129,6 +134,40 @@ def test_times_are_kept_and_stand_beside_the_papers(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text(json.dumps({"recipe": "x"}))
     with pytest.raises(ValueError, match=r"Expected times at .*broken\.json"):
         times_of(tmp_path)
+
+
+def test_times_are_measured_once_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def pretend(recipe: str, device: str, **folders: object) -> Timed:
+        asked.append(recipe)
+        if recipe == "zinc/ds-gin-ed":
+            raise ValueError("Expected data (got none).")
+        return Timed(recipe, (0.1,), 1.0, 10, device, {}, "")
+
+    monkeypatch.setattr("esan.report.reproducing.measure", pretend)
+    failures = reproduce("timing", tmp_path, tmp_path / "runs", rows=["zinc"], device="cpu")
+    assert len(asked) == 9
+    assert {name: failure.reason for name, failure in failures.items()} == {
+        "zinc/ds-gin-ed": "Expected data (got none)."
+    }
+    assert reproduce("timing", tmp_path, tmp_path / "runs", rows=["gin", "zinc/dss-gin-ed"]) == {}
+    assert asked[9:] == ["nci1/gin"]
+    assert "9 of 26 rows run" in (tmp_path / "timing" / "README.md").read_text()
+    with pytest.raises(ValueError, match=r"Expected a row of the table timing \(got qm9\)"):
+        reproduce("timing", tmp_path, tmp_path / "runs", rows=["qm9"])
+
+
+def test_an_epoch_is_timed_after_warming_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = [esan.graphs.cycle(n) for n in (4, 5, 6, 7, 8, 9, 10, 11)]
+    data = esan.data.own(graphs, labels=[0, 1] * 4, name="cycles")
+    recipe = Recipe(data="cycles", name="small", policy="ND", layers=2, width=4, split="folds", folds=2, batch_size=2)
+    monkeypatch.setattr(timing, "named", lambda name: recipe)
+    monkeypatch.setattr(timing, "prepare", partial(prepare, dataset=data))
+    timed = timing.measure("small", epochs=3, warm=1, cache=tmp_path)
+    assert len(timed.seconds) == 3
+    assert all(second > 0 for second in timed.seconds)
+    assert timed.graphs == 4
 
 
 def test_the_command_names_an_unknown_table_and_writes_tables_without_running(

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from esan.commands.plainly import console, plainly
-from esan.report import gather, markdown, page
+from esan.report import gather, html, markdown
 from esan.report.tables import by_data, rules
 from esan.train.files import write_text
 
@@ -39,7 +39,7 @@ def run(
         f"## {data}\n\n" + "".join(f"{rule[0].upper()}{rule[1:]}.\n\n" for rule in rules(some)) + markdown(some)
         for data, some in by_data(rows).items()
     ]
-    write_text(target, page(title, rows, found.problems))
+    write_text(target, html(title, rows, found.problems))
     write_text(target.with_suffix(".md"), f"# {title}\n\n" + "\n".join(tables))
     done = sum(bool(row.records) for row in rows)
     console.print(Text(f"{done} of {len(rows)} rows run, {len(found.records)} runs."))

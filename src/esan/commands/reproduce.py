@@ -10,7 +10,7 @@ from rich.text import Text
 from esan.commands.executing import EXECUTORS, executor_named, tell
 from esan.commands.plainly import console, plainly
 from esan.report.paper import TABLES, table_named
-from esan.report.reproduce import problems_of, reproduce, write_page, write_table
+from esan.report.reproducing import problems_of, reproduce, write_page, write_table
 from esan.train.executors import Failure, Serial
 
 

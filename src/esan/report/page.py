@@ -48,7 +48,7 @@ _READ = (
 )
 
 
-def page(title: str, rows: Sequence[Row], problems: Sequence[str] = ()) -> str:
+def html(title: str, rows: Sequence[Row], problems: Sequence[str] = ()) -> str:
     """The whole page.
 
     Args:

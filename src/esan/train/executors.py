@@ -1,6 +1,7 @@
 """Executors: where the pieces of a campaign run. Here, one after another, or in processes of this machine."""
 
 import os
+import signal
 import threading
 import traceback
 from collections import deque
@@ -187,6 +188,8 @@ class _Worker:
 def _serve(pipe: Connection, threads: int) -> None:
     """What a worker does: items, until nobody asks any more."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    # Ctrl-C reaches all processes of a terminal; the campaign ends its workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
     while True:
         try:

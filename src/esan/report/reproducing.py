@@ -8,7 +8,7 @@ from esan.report.docs import results_page, table_text
 from esan.report.paper import TABLES, table_named
 from esan.report.results import chosen_rows, keep, result_file, results_of
 from esan.report.timing import keep_timed, measure, times_of, timing_recipes
-from esan.train.campaign import Outcome, finished, run_campaign, same_training
+from esan.train.campaign import finished, run_campaign, same_training
 from esan.train.executors import Executor, Failure
 from esan.train.files import write_text
 from esan.train.job import Job, protocol
@@ -79,10 +79,10 @@ def reproduce(
             if not result_file(job, folder).is_file() and (record := finished(job, runs)) is not None:
                 keep(record, folder)
         write_table(table, results)
-        say(f"{table}: {len(jobs) - total + done} of {len(jobs)} runs")
+        if done:
+            say(f"{table}: {len(jobs) - total + done} of {len(jobs)} runs")
 
-    # One recipe that cannot be opened must not keep the others from running: their failures come back together.
-    outcome: Outcome = run_campaign(missing, runs, executor, progress=harvest, **settings)
+    outcome = run_campaign(missing, runs, executor, progress=harvest, **settings)
     write_table(table, results)
     return outcome.failures
 
