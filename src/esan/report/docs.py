@@ -16,7 +16,8 @@ The paper's numbers and ours. This page is written by `esan reproduce` from the 
 [{results}]({link}), which hold recipe, seed, curve, versions, hardware and seconds of every run; no number on it was
 typed. Numbers are mean ± standard deviation; **difference** is ours less the paper's, with how many of the paper's
 standard deviations (sd) that is better or worse; **best validation** is the value at each run's own epoch of best
-validation, whatever the protocol reports. `esan report {results}` draws the curves.
+validation, whatever the protocol reports. ED^ is ED with the graph itself in every bag; 5% is a sample of the bag.
+`esan report {results}` draws the curves.
 """
 #: Stands for a number that is not there yet.
 DASH = "–"

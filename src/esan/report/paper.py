@@ -64,7 +64,7 @@ def table_rows(name: str) -> tuple[Cited, ...]:
     rows = [row for printed in table_named(name).printed for row in _printed(printed)]
     # What the paper says of CSL, it says of whole and of sampled bags.
     wanted = [row for row in rows if row.data != "csl" or ("%" in row.recipe) == (name == "sampling")]
-    order = list(dict.fromkeys(row.data for row in wanted))
+    order = [data for printed in table_named(name).printed for data in PRINTED[printed].split("\n")[1].split()[1:]]
     return tuple(sorted(wanted, key=lambda row: order.index(row.data)))
 
 
