@@ -18,6 +18,7 @@ from esan.bags.rows import Rows
 from esan.bags.shared import SharedArcs
 from esan.bags.stage import Stage
 from esan.bags.subgraph import Subgraph
+from esan.bags.sums import Grouping
 from esan.checks import whole_number
 from esan.graphs import Graphs, Source, read
 from esan.policies import Policy, Sampled, Selection, read_carried
@@ -295,6 +296,11 @@ class Bag:
             whole = self.stage(last) if slot < last else None
             self._stages[slot] = Stage(self.graphs, self.selection, self.rows, slot, whole)
         return self._stages[slot]
+
+    @cached_property
+    def by_graph(self) -> Grouping:
+        """The subgraphs by their graph."""
+        return Grouping(self.selection.subgraph_graph, len(self), ordered=True)
 
     @cached_property
     def shared(self) -> SharedArcs:

@@ -1,7 +1,6 @@
 """Batches of one fixed shape: filled up with a filler graph that weighs nothing, many laid out at once."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -9,9 +8,8 @@ from torch import Tensor
 
 from esan import ragged
 from esan.bags.bag import Bag
-
-#: Starts of fields are multiples of this many numbers, so that vector loads are aligned.
-_ALIGNED = 16
+from esan.bags.orders import Constants, Orders, RowArcs, StoredPairs
+from esan.bags.packing import Batches, Fields
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,20 @@ class Shape:
         """Whether batches of the other shape fit in."""
         pairs = zip(self._numbers, other._numbers, strict=True)
         return all(mine >= theirs for mine, theirs in pairs)
+
+    def joined(self, other: "Shape") -> "Shape":
+        """Room for both."""
+        rows, row_arcs = (
+            tuple(map(max, mine, theirs)) for mine, theirs in ((self.rows, other.rows), (self.row_arcs, other.row_arcs))
+        )
+        return Shape(
+            self.graphs,
+            max(self.nodes, other.nodes),
+            max(self.arcs, other.arcs),
+            max(self.subgraphs, other.subgraphs),
+            rows,
+            row_arcs,
+        )
 
     def grown(self, factor: float) -> "Shape":
         """The same with more room."""
@@ -88,14 +100,14 @@ class _Layout:
         room: lines of each slot of a batch.
         ids: the graphs of each batch, `[K, B]`.
         there: whether there is a graph at all, `[K, B]`.
+        constants: of the device.
     """
 
-    def __init__(self, counts: Tensor, room: tuple[int, ...], ids: Tensor, there: Tensor) -> None:
+    def __init__(self, counts: Tensor, room: tuple[int, ...], ids: Tensor, there: Tensor, constants: Constants) -> None:
         batches, graphs = ids.shape
         self.size, self.room = sum(room), room
         number = (counts[:, ids] * there).transpose(0, 1)  # [K, slots, B]
-        capacity = torch.tensor(room, device=ids.device)
-        rest = capacity - number.sum(2)
+        rest = constants.of(*room) - number.sum(2)
         full = torch.cat([number, rest[:, :, None]], 2)
         flat = full.reshape(-1)
         segment = torch.repeat_interleave(flat, output_size=batches * self.size)
@@ -146,185 +158,69 @@ class Padder:
         every = torch.arange(rows.source.numel(), device=bag.device)
         self._arc_slot = torch.bucketize(every, arc_ends, right=True)
         self._held = bag.selection.holders(bag.graphs)[bag.graphs.arc_edge].float()
+        self._constants = Constants(bag.device)
         self.slots = sorted({rows.slot_of_layer(t) for t in range(1, num_layers + 1)})
 
-    def lay_out(self, ids: Tensor, shape: Shape) -> "Batches":
-        """The batches `ids`, `[K, B]`, −1 for no graph; they must fit the shape."""
+    def lay_out(self, ids: Tensor, shape: Shape, networks: int = 1) -> Batches:
+        """Batches for one network or several, each network's behind the other's.
+
+        Args:
+            ids: the graphs of each batch, `[K, S, B]`, −1 for no graph; they must fit the shape.
+            shape: of the batch of one network.
+            networks: S; where all networks get the same batches, ids may be `[K, 1, B]`.
+        """
+        constants = self._constants
+        steps, given, size = ids.shape
+        ids = ids.reshape(steps * given, size)
         there = ids >= 0
         ids = ids.clamp(min=0)
         graphs, selection, rows = self.bag.graphs, self.bag.selection, self.bag.rows
-        nodes = _Layout(graphs.num_nodes[None], (shape.nodes,), ids, there)
-        arcs = _Layout(graphs.num_arcs[None], (shape.arcs,), ids, there)
-        subgraphs = _Layout(selection.num_subgraphs[None], (shape.subgraphs,), ids, there)
-        in_rows = _Layout(rows.num_rows, shape.rows, ids, there)
-        pairs = _Layout(rows.num_rows[1:], shape.rows[1:], ids, there)
-        row_arcs = _Layout(rows.num_arcs, shape.row_arcs, ids, there)
+        nodes = _Layout(graphs.num_nodes[None], (shape.nodes,), ids, there, constants)
+        arcs = _Layout(graphs.num_arcs[None], (shape.arcs,), ids, there, constants)
+        subgraphs = _Layout(selection.num_subgraphs[None], (shape.subgraphs,), ids, there, constants)
+        in_rows = _Layout(rows.num_rows, shape.rows, ids, there, constants)
+        pairs = _Layout(rows.num_rows[1:], shape.rows[1:], ids, there, constants)
+        row_arcs = _Layout(rows.num_arcs, shape.row_arcs, ids, there, constants)
         # Each slot's filler arcs are loops at the last row of that slot.
-        last_row = torch.tensor(shape.rows, device=ids.device).cumsum(0) - 1
-        loop = last_row.repeat_interleave(torch.tensor(shape.row_arcs, device=ids.device), output_size=row_arcs.size)
-        fields = {
-            "num_nodes": nodes.number[:, 0],
-            "num_subgraphs": subgraphs.number[:, 0].clamp(min=1),
-            "node_graph": nodes.graph,
-            "subgraph_graph": subgraphs.graph,
-            "edge_source": arcs.refer(graphs.edge_index[0], nodes, shape.nodes - 1),
-            "edge_target": arcs.refer(graphs.edge_index[1], nodes, shape.nodes - 1),
-            "held": arcs.take(self._held),
-            "node": pairs.refer(rows.node, nodes, shape.nodes - 1),
-            "subgraph": pairs.refer(rows.subgraph, subgraphs, shape.subgraphs - 1),
-            "marked": pairs.take(rows.marked).long(),
-            "source": row_arcs.refer(rows.source, in_rows, loop, self._source_slot),
-            "target": row_arcs.refer(rows.target, in_rows, loop, self._arc_slot),
-            "arc": row_arcs.refer(rows.arc, arcs, shape.arcs - 1),
-            "real_nodes": _real(nodes.number[:, 0]),
-            "real_subgraphs": _real(subgraphs.number[:, 0]),
-            "graph_weight": torch.cat([there, torch.zeros_like(there[:, :1])], 1).float(),
-            "node_weight": (~nodes.filler).float(),
-        }
+        last_row = constants.of(*shape.rows).cumsum(0) - 1
+        loop = last_row.repeat_interleave(constants.of(*shape.row_arcs), output_size=row_arcs.size)
+        fields = Fields(given, networks)
+        fields.add("num_nodes", nodes.number[:, 0])
+        fields.add("num_subgraphs", subgraphs.number[:, 0].clamp(min=1))
+        fields.add("node_graph", nodes.graph, size + 1)
+        fields.add("subgraph_graph", subgraphs.graph, size + 1)
+        fields.add("edge_source", arcs.refer(graphs.edge_index[0], nodes, shape.nodes - 1), shape.nodes)
+        fields.add("edge_target", arcs.refer(graphs.edge_index[1], nodes, shape.nodes - 1), shape.nodes)
+        fields.add("held", arcs.take(self._held))
+        fields.add("real_nodes", _real(nodes.number[:, 0]))
+        fields.add("real_subgraphs", _real(subgraphs.number[:, 0]))
+        fields.add("graph_weight", torch.cat([there, torch.zeros_like(there[:, :1])], 1).float())
+        fields.add("node_weight", (~nodes.filler).float())
         if graphs.x is not None:
-            fields["x"] = nodes.take(graphs.x)
+            fields.add("x", nodes.take(graphs.x))
         if graphs.edge_attr is not None:
-            fields["edge_attr"] = arcs.take(graphs.edge_attr)
+            fields.add("edge_attr", arcs.take(graphs.edge_attr))
         if graphs.y is not None:
             absent = ~there.reshape(*there.shape, *[1] * (graphs.y.dim() - 1))
-            fields["y"] = graphs.y[ids].masked_fill(absent, 0)
-        grouped = _Groupings(fields, shape, pairs.filler, nodes.number, subgraphs.number)
-        fields |= grouped.of_graphs()
+            fields.add("y", graphs.y[ids].masked_fill(absent, 0))
+        between = RowArcs(
+            row_arcs.refer(rows.source, in_rows, loop, self._source_slot),
+            row_arcs.refer(rows.target, in_rows, loop, self._arc_slot),
+            row_arcs.refer(rows.arc, arcs, shape.arcs - 1),
+        )
+        stored = StoredPairs(
+            pairs.refer(rows.node, nodes, shape.nodes - 1),
+            pairs.refer(rows.subgraph, subgraphs, shape.subgraphs - 1),
+            pairs.take(rows.marked),
+            pairs.filler,
+        )
+        orders = Orders(fields, shape, stored, between, constants)
+        orders.of_graphs()
         for slot in self.slots:
-            fields |= grouped.of_stage(slot)
-        return Batches.packed(fields)
+            orders.of_stage(slot)
+        return fields.packed()
 
 
 def _real(number: Tensor) -> Tensor:
     """The counts, none for the filler."""
     return torch.cat([number[:, :-1], torch.zeros_like(number[:, -1:])], 1)
-
-
-class _Groupings:
-    """The orders in which layers sum: rows by node and subgraph, arcs by source and copy; filler counts as nothing."""
-
-    def __init__(
-        self, fields: dict[str, Tensor], shape: Shape, filler: Tensor, nodes: Tensor, subgraphs: Tensor
-    ) -> None:
-        self._fields, self._shape, self._filler = fields, shape, filler
-        self._m = _real(subgraphs[:, 0]).gather(1, fields["node_graph"])
-        self._batches = nodes.size(0)
-
-    def of_graphs(self) -> dict[str, Tensor]:
-        """The arcs of the graphs by their target (as they are) and by their source."""
-        f, n = self._fields, self._shape.nodes
-        into = self._counts(f["edge_target"], n)
-        out = self._sorted("graph.out", f["edge_source"], n)
-        order = out["graph.out.order"]
-        return {
-            "graph.into.first": ragged_starts(into),
-            "graph.into.count": self._no_filler(into, n),
-            "graph.out.target": f["edge_target"].gather(1, order),
-            **out,
-        }
-
-    def of_stage(self, slot: int) -> dict[str, Tensor]:
-        """What the stage of the rows up to that slot needs."""
-        shape, f = self._shape, self._fields
-        rows, arcs = sum(shape.rows[: slot + 1]), sum(shape.row_arcs[: slot + 1])
-        background, stored = shape.rows[0], rows - shape.rows[0]
-        name = f"stage{slot}"
-        node, subgraph, filler = f["node"][:, :stored], f["subgraph"][:, :stored], self._filler[:, :stored]
-        target, arc, source = f["target"][:, :arcs], f["arc"][:, :arcs], f["source"][:, :arcs]
-        source = torch.where(source < rows, source, f["edge_source"].gather(1, arc))
-        row_node = node
-        pair_weight = (~filler).float()
-        if background:
-            every = torch.arange(background, device=node.device).expand(self._batches, -1)
-            row_node = torch.cat([every, node], 1)
-            mine = torch.zeros_like(self._m).scatter_add_(1, node, (~filler).long())
-            pair_weight = torch.cat([(self._m - mine).float() * f["node_weight"], pair_weight], 1)
-        last = torch.tensor(shape.rows[: slot + 1], device=node.device).cumsum(0) - 1
-        into = self._counts(target, rows)
-        fields = {
-            f"{name}.node": row_node,
-            f"{name}.weight": pair_weight,
-            f"{name}.mean": pair_weight / self._m.clamp(min=1).gather(1, row_node),
-            f"{name}.source": source,
-            f"{name}.into.first": ragged_starts(into),
-            f"{name}.into.count": into.index_fill(1, last, 0),
-            **self._sorted(f"{name}.out", source, rows, last),
-            **self._sorted(f"{name}.copies", arc, shape.arcs),
-            **self._sorted(f"{name}.by_node", row_node, shape.nodes),
-            **self._sorted(f"{name}.by_subgraph", subgraph, shape.subgraphs),
-        }
-        out, copies = fields[f"{name}.out.order"], fields[f"{name}.copies.order"]
-        fields[f"{name}.out.target"], fields[f"{name}.out.arc"] = target.gather(1, out), arc.gather(1, out)
-        fields[f"{name}.copies.source"] = source.gather(1, copies)
-        fields[f"{name}.copies.target"] = target.gather(1, copies)
-        if background:
-            fields |= self._sorted(f"{name}.stored_by_node", node, background)
-        return fields
-
-    def _sorted(self, name: str, owner: Tensor, size: int, last: Tensor | None = None) -> dict[str, Tensor]:
-        """Lines group by group; the groups `last` (the last one if None) are the filler's."""
-        batches, lines = owner.shape
-        offset = torch.arange(batches, device=owner.device)[:, None]
-        # All batches in one sort, of short numbers: each of their digits is a pass.
-        key = (owner + offset * size).reshape(-1).to(torch.int32 if batches * size < 2**31 else torch.int64)
-        order = torch.sort(key, stable=True).indices.reshape(batches, lines) - offset * lines
-        count = self._counts(owner, size)
-        kept = self._no_filler(count, size) if last is None else count.index_fill(1, last, 0)
-        return {f"{name}.order": order, f"{name}.first": ragged_starts(count), f"{name}.count": kept}
-
-    def _counts(self, owner: Tensor, size: int) -> Tensor:
-        return owner.new_zeros(self._batches, size).scatter_add_(1, owner, torch.ones_like(owner))
-
-    def _no_filler(self, count: Tensor, size: int) -> Tensor:
-        return count.index_fill(1, torch.tensor([size - 1], device=count.device), 0)
-
-
-def ragged_starts(count: Tensor) -> Tensor:
-    """Where each group begins, batch by batch."""
-    return count.cumsum(1) - count
-
-
-@dataclass(frozen=True, eq=False)
-class Field:
-    """Where a field lies in a line of numbers."""
-
-    begin: int
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-
-    @cached_property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
-
-
-@dataclass(frozen=True, eq=False)
-class Batches:
-    """Padded batches: a line of whole numbers and a line of fractions each, and where the fields lie in them."""
-
-    ints: Tensor
-    floats: Tensor
-    fields: dict[str, Field]
-
-    @staticmethod
-    def packed(tensors: dict[str, Tensor]) -> "Batches":
-        fields, parts = {}, {torch.int64: [], torch.float32: []}  # type: ignore[var-annotated]
-        ends = {torch.int64: 0, torch.float32: 0}
-        for name, tensor in tensors.items():
-            kind = torch.float32 if tensor.is_floating_point() else torch.int64
-            flat = tensor.reshape(tensor.size(0), -1).to(kind)
-            gap = -flat.size(1) % _ALIGNED
-            fields[name] = Field(ends[kind], tuple(tensor.shape[1:]), kind)
-            parts[kind].append(torch.nn.functional.pad(flat, (0, gap)))
-            ends[kind] += flat.size(1) + gap
-        return Batches(torch.cat(parts[torch.int64], 1), torch.cat(parts[torch.float32], 1), fields)
-
-    def __len__(self) -> int:
-        return self.ints.size(0)
-
-    def views(self, ints: Tensor, floats: Tensor) -> dict[str, Tensor]:
-        """The fields of one batch, as views of its two lines."""
-        lines = {torch.int64: ints, torch.float32: floats}
-        return {
-            name: lines[field.dtype].narrow(0, field.begin, field.size).view(field.shape)
-            for name, field in self.fields.items()
-        }

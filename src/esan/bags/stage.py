@@ -26,12 +26,31 @@ class Lifted:
         order: rows, node by node.
         first: where the added rows of each node begin in `order`.
         count: how many they are.
+        networks: how many networks the rows are of, one after another.
     """
 
     index: Tensor
     order: Tensor
     first: Tensor
     count: Tensor
+    networks: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """For each subgraph the rows that it stores, each followed by the background row of the same node.
+
+    Attributes:
+        rows: row, background row, row, background row, …
+        sign: 1, −1, 1, −1, …
+        first: where those of each subgraph begin.
+        count: how many they are; None for all up to the next subgraph.
+    """
+
+    rows: Tensor
+    sign: Tensor
+    first: Tensor
+    count: Tensor | None
 
 
 class Stage:
@@ -47,6 +66,9 @@ class Stage:
         slot: the last slot of the rows that the layer needs.
         whole: the stage of all rows, which this one is a prefix of; None if it is that stage.
     """
+
+    #: How many networks the rows are of, one after another, each with as many.
+    networks = 1
 
     def __init__(
         self, graphs: Graphs, selection: Selection, rows: Rows, slot: int, whole: "Stage | None" = None
@@ -142,10 +164,10 @@ class Stage:
         return Grouping(self.node, self._graphs.node_graph.numel())
 
     @cached_property
-    def _stored_by_node(self) -> Grouping:
+    def stored_by_node(self) -> Grouping:
         """The stored pairs by their node, which is their background row."""
         if self._whole is not None:
-            return self._whole._stored_by_node.prefix(self._stored)
+            return self._whole.stored_by_node.prefix(self._stored)
         return Grouping(self._rows.node[: self._stored], self._background)
 
     @cached_property
@@ -159,6 +181,42 @@ class Stage:
     def _by_graph(self) -> Grouping:
         """The nodes by their graph."""
         return Grouping(self._graphs.node_graph, len(self._graphs), ordered=True)
+
+    # -- the same in the order that a GPU sums in ----------------------------------------------------------------
+
+    @cached_property
+    def differences(self) -> Differences:
+        """The stored rows of each subgraph and their background rows."""
+        by_subgraph = self._by_subgraph
+        row = by_subgraph.order + self._background
+        rows = torch.stack([row, self.node.index_select(0, row)], 1).reshape(-1)
+        sign = torch.ones(rows.numel(), device=rows.device)
+        sign[1::2] = -1
+        return Differences(rows, sign, 2 * by_subgraph.first, None)
+
+    @cached_property
+    def background_by_graph(self) -> Grouping:
+        """The background rows by their graph."""
+        return self._by_graph
+
+    @cached_property
+    def subgraphs_by_graph(self) -> Grouping:
+        """The subgraphs by their graph."""
+        return Grouping(self.subgraph_graph, len(self._graphs), ordered=True)
+
+    @property
+    def subgraph_graph(self) -> Tensor:
+        return self._selection.subgraph_graph
+
+    @cached_property
+    def subgraph_of_stored(self) -> Tensor:
+        """The subgraphs of the stored pairs, node by node."""
+        return self._subgraph.index_select(0, self.stored_by_node.order)
+
+    @cached_property
+    def pooled_into(self) -> Tensor:
+        """Where each row is pooled into: a stored one its subgraph, a background row its graph (behind the former)."""
+        return torch.cat([self._graphs.node_graph + self._selection.total, self._subgraph])
 
     def spread(self, x: Tensor) -> Tensor:
         """A line a node → a line a row."""
@@ -188,10 +246,14 @@ class Stage:
             self._needs_every_pair("the maximum over the nodes")
             return self._by_subgraph.max(h)
         graph = self._selection.subgraph_graph
-        if self._background:
+        if self._background and kernels.on_gpu(h):
+            from esan.kernels.gpu_pools import PoolNodes
+
+            total = PoolNodes.apply(h, self)
+        elif self._background:
             # What the subgraph would have if nothing differed, and what differs.
             alike = self._by_graph.sum(h[: self._background]).index_select(0, graph)
-            total = alike + self._by_subgraph.sum_of_differences(h, self._stored_by_node)
+            total = alike + self._by_subgraph.sum_of_differences(h, self.stored_by_node)
         else:
             total = self._by_subgraph.sum(h)
         return total if reduce == "sum" else total / self._graphs.num_nodes[graph, None]

@@ -12,12 +12,12 @@ from esan.kernels.gpu_norm import (
     TileMoments,
     Tracked,
     blend,
+    copies,
     finish,
     frozen,
     grad_sums,
     norm_backward,
     tile_moments,
-    total,
 )
 from esan.kernels.gpu_sums import sum_lines
 
@@ -70,19 +70,20 @@ class Normalise(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, gamma: Tensor, beta: Tensor, norm: Norm, rows: Rows, relu: bool) -> Tensor:  # noqa: ARG004
         x = x.contiguous()
-        part = rows.part if rows.part is not None or norm.frozen else tile_moments(x, rows.weight)
+        part = rows.part if rows.part is not None or norm.frozen else tile_moments(x, rows.weight, copies(gamma))
         moments = norm.moments(part)  # type: ignore[arg-type]
         y = blend(x, moments, relu)
         ctx.save_for_backward(x, y if relu else None)
-        ctx.moments, ctx.weight = moments, rows.weight
+        ctx.moments, ctx.weight, ctx.shape = moments, rows.weight, gamma.shape
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, gate = ctx.saved_tensors
         grad = grad.contiguous()
-        sums = total(grad_sums(grad, gate, x, ctx.moments))
-        return norm_backward(grad, gate, x, ctx.weight, ctx.moments, sums), sums[1], sums[0], None, None, None
+        sums = grad_sums(grad, gate, x, ctx.moments)
+        grad_x = norm_backward(grad, gate, x, ctx.weight, ctx.moments, sums)
+        return grad_x, *_of_parameters(sums, ctx.shape), None, None, None
 
 
 class MLP(torch.autograd.Function):
@@ -94,8 +95,8 @@ class MLP(torch.autograd.Function):
         u: Tensor,
         w1: Tensor,
         b1: Tensor,
-        gamma: Tensor,  # noqa: ARG004 (where the gradient goes; the norm holds it too)
-        beta: Tensor,  # noqa: ARG004
+        gamma: Tensor,
+        beta: Tensor,  # noqa: ARG004 (where the gradient goes; the norm holds it too)
         w2: Tensor,
         b2: Tensor,
         norm: Norm,
@@ -106,7 +107,7 @@ class MLP(torch.autograd.Function):
         moments = norm.moments(part)
         c, after = linear(a, w2, b2, moments, weight, moments=not norm.frozen)
         ctx.save_for_backward(u, a, w1, w2)
-        ctx.moments, ctx.weight = moments, weight
+        ctx.moments, ctx.weight, ctx.shape = moments, weight, gamma.shape
         ctx.mark_non_differentiable(after.weight, after.mean, after.deviation)
         return c, after.weight, after.mean, after.deviation
 
@@ -117,7 +118,7 @@ class MLP(torch.autograd.Function):
         assert second.sums is not None
         after = (a, ctx.moments, second.sums)
         first = linear_backward(second.grad_x, u, w1, None, after=after, weight=ctx.weight)
-        norm = second.sums[1], second.sums[0]
+        norm = _of_parameters(second.sums, ctx.shape)
         return first.grad_x, first.matrix, first.bias, *norm, second.matrix, second.bias, None, None
 
 
@@ -128,7 +129,7 @@ class Blend(torch.autograd.Function):
     def forward(
         ctx: Any,
         c: Tensor,
-        gamma: Tensor,  # noqa: ARG004
+        gamma: Tensor,
         beta: Tensor,  # noqa: ARG004
         s: Tensor,
         shared_gamma: Tensor,  # noqa: ARG004
@@ -140,16 +141,38 @@ class Blend(torch.autograd.Function):
         own, shared = (norm.moments(r.part) for norm, r in zip(norms, rows, strict=True))  # type: ignore[arg-type]
         y = blend(c, own, True, (s, shared, spread.node))
         ctx.save_for_backward(c, s, y)
-        ctx.own, ctx.shared, ctx.rows, ctx.spread = own, shared, rows, spread
+        ctx.own, ctx.shared, ctx.rows, ctx.spread, ctx.shape = own, shared, rows, spread, gamma.shape
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         c, s, y = ctx.saved_tensors
         grad, spread = grad.contiguous(), ctx.spread
-        sums = total(grad_sums(grad, y, c, ctx.own))
+        sums = grad_sums(grad, y, c, ctx.own)
         grad_c = norm_backward(grad, y, c, ctx.rows[0].weight, ctx.own, sums)
         of_node = sum_lines(grad, spread.order, spread.first, spread.count, gate=y)
-        shared = total(grad_sums(of_node, None, s, ctx.shared))
+        shared = grad_sums(of_node, None, s, ctx.shared)
         grad_s = norm_backward(of_node, None, s, ctx.rows[1].weight, ctx.shared, shared)
-        return grad_c, sums[1], sums[0], grad_s, shared[1], shared[0], None, None, None
+        own = _of_parameters(sums, ctx.shape)
+        return grad_c, *own, grad_s, *_of_parameters(shared, ctx.shape), None, None, None
+
+
+def _of_parameters(sums: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
+    """The gradients of γ and β, from the sums of the gradient of the normalised lines."""
+    return sums[:, 1].reshape(shape), sums[:, 0].reshape(shape)
+
+
+class Affine(torch.autograd.Function):
+    """A linear layer of one network or several."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
+        x = x.contiguous()
+        ctx.save_for_backward(x, matrix)
+        return linear(x, matrix, bias, None, None, moments=False)[0]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, matrix = ctx.saved_tensors
+        grads = linear_backward(grad.contiguous(), x, matrix, None)
+        return grads.grad_x, grads.matrix, grads.bias

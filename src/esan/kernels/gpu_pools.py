@@ -1,4 +1,4 @@
-"""Triton: pools of rows, rows of a later stage, and lookups in tables, with gradients that are sums in a fixed order."""
+"""Triton: pools of rows, rows of a later stage, lookups in tables; their gradients are sums in a fixed order."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,11 +7,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.kernels.gpu_norm import TILE, padded, tiles, total
+from esan.kernels.gpu_norm import TILE, copies, padded, tiles, total
 from esan.kernels.gpu_sums import sum_lines
 
 if TYPE_CHECKING:
-    from esan.bags.stage import Lifted
+    from esan.bags.stage import Lifted, Stage
     from esan.bags.sums import Grouping
 
 
@@ -32,7 +32,7 @@ def spread(x: Tensor, owner: Tensor, weight: Tensor | None) -> Tensor:
     """Line r is weight r times line `owner[r]` of x."""
     x = x.contiguous()
     y = x.new_empty(owner.numel(), x.size(1))
-    _spread_kernel[(tiles(y),)](
+    _spread_kernel[(tiles(y.size(0)),)](
         x, owner, weight if weight is not None else x, y, y.size(0), y.size(1),
         TILE=TILE, WIDTH=padded(y.size(1)), WEIGHTED=weight is not None,
     )  # fmt: skip
@@ -62,11 +62,54 @@ class Lift(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        lifted = ctx.lifted
-        back = grad[: ctx.rows].contiguous()
-        bases = lifted.first.numel()
-        back[:bases] += sum_lines(grad, lifted.order, lifted.first, lifted.count)
+        lifted, width = ctx.lifted, grad.size(1)
+        back = _slabs(grad, lifted.networks)[:, : ctx.rows // lifted.networks].contiguous()
+        added = _slabs(sum_lines(grad, lifted.order, lifted.first, lifted.count), lifted.networks)
+        back[:, : added.size(1)] += added
+        return back.reshape(-1, width), None
+
+
+def _slabs(lines: Tensor, networks: int) -> Tensor:
+    """The lines of each network, `[S, lines, d]`."""
+    return lines.view(networks, -1, lines.size(1))
+
+
+class PoolNodes(torch.autograd.Function):
+    """The sum over the nodes of each subgraph: of its graph's background rows, and of what its own rows differ by."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, stage: "Stage") -> Tensor:
+        ctx.stage, ctx.rows = stage, h.size(0)
+        differences, graphs = stage.differences, stage.background_by_graph
+        own = sum_lines(h, differences.rows, differences.first, differences.count, weight=differences.sign)
+        alike = sum_lines(h, graphs.order, graphs.first, graphs.count)
+        return own.add_(alike.index_select(0, stage.subgraph_graph))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        stage = ctx.stage
+        by_graph, stored = stage.subgraphs_by_graph, stage.stored_by_node
+        of_graph = sum_lines(grad, by_graph.order, by_graph.first, by_graph.count)
+        # A stored row has its subgraph's gradient; a background row its graph's, less what its stored pairs took over.
+        networks = stage.networks
+        both = torch.cat([_slabs(grad.contiguous(), networks), _slabs(of_graph, networks)], 1)
+        back = spread(both.reshape(-1, grad.size(1)), stage.pooled_into, None)
+        taken = sum_lines(grad, stage.subgraph_of_stored, stored.first, stored.count)
+        _slabs(back, networks)[:, : taken.size(0) // networks] -= _slabs(taken, networks)
         return back, None
+
+
+@triton.jit
+def _lookup_kernel(table, index, y, rows, width, size, TILE: tl.constexpr, WIDTH: tl.constexpr):
+    network = tl.program_id(1)
+    line = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    row = network.to(tl.int64) * rows + line
+    column = tl.arange(0, WIDTH)
+    inside = line < rows
+    mask = inside[:, None] & (column < width)[None, :]
+    at = network * size + tl.load(index + row, mask=inside, other=0)
+    value = tl.load(table + at[:, None] * width + column[None, :], mask=mask, other=0.0)
+    tl.store(y + row[:, None] * width + column[None, :], value, mask=mask)
 
 
 @triton.jit
@@ -74,40 +117,48 @@ def _table_grad_kernel(
     grad, index, part, rows, width, size, tile_count,
     TILE: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr,
 ):  # fmt: skip
-    program = tl.program_id(0)
+    program, network = tl.program_id(0), tl.program_id(1)
     column, entry = tl.arange(0, WIDTH), tl.arange(0, SIZE)
     there = column < width
     acc = tl.zeros((SIZE, WIDTH), tl.float32)
     for tile in range(program, tile_count, tl.num_programs(0)):
-        row = (tile * TILE + tl.arange(0, TILE)).to(tl.int64)
-        inside = row < rows
+        line = tile * TILE + tl.arange(0, TILE)
+        row = network.to(tl.int64) * rows + line
+        inside = line < rows
         at = tl.load(index + row, mask=inside, other=-1)
         g = tl.load(grad + row[:, None] * width + column[None, :], mask=inside[:, None] & there[None, :], other=0.0)
         chosen = tl.where(entry[:, None] == at[None, :], 1.0, 0.0)
         acc += tl.dot(chosen, g, input_precision="tf32x3")
-    at = (program * size + entry[:, None]) * width + column[None, :]
+    at = ((network * tl.num_programs(0) + program) * size + entry[:, None]) * width + column[None, :]
     tl.store(part + at, acc, mask=(entry < size)[:, None] & there[None, :])
 
 
 class Lookup(torch.autograd.Function):
-    """Lines of a small table."""
+    """Lines of a small table; of several tables, if it has a leading dimension, each for as many of the indices."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
+        networks, (size, width) = copies(table, 2), table.shape[-2:]
+        rows = index.numel() // networks
+        y = table.new_empty(index.numel(), width)
+        _lookup_kernel[(tiles(rows), networks)](
+            table.contiguous(), index, y, rows, width, size, TILE=TILE, WIDTH=padded(width)
+        )
         ctx.save_for_backward(index)
-        ctx.size = table.size(0)
-        return table.index_select(0, index)
+        ctx.shape = table.shape
+        return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (index,) = ctx.saved_tensors
         grad = grad.contiguous()
-        rows, width = grad.shape
-        count = tiles(grad)
+        size, width = ctx.shape[-2:]
+        networks = ctx.shape.numel() // (size * width)
+        rows = grad.size(0) // networks
+        count = tiles(rows)
         programs = max(1, min(count, 64))
-        part = grad.new_empty(1, programs, ctx.size * width)
-        _table_grad_kernel[(programs,)](
-            grad, index, part, rows, width, ctx.size, count,
-            TILE=TILE, WIDTH=padded(width), SIZE=padded(ctx.size),
-        )  # fmt: skip
-        return total(part).reshape(ctx.size, width), None
+        part = grad.new_empty(networks, programs, size * width)
+        _table_grad_kernel[(programs, networks)](
+            grad, index, part, rows, width, size, count, TILE=TILE, WIDTH=padded(width), SIZE=padded(size)
+        )
+        return total(part).reshape(ctx.shape), None

@@ -35,8 +35,9 @@ def _ends(first, count, group, inside, groups, total, COUNTED: tl.constexpr):
 def _sum_kernel(
     x, e, own, which, line, first, count, weight, line_weight, gate, y,
     groups, total, width,
-    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, MESSAGES: tl.constexpr, OWN: tl.constexpr,
-    WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr,
+    per_network,
+    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, MESSAGES: tl.constexpr,
+    OWN: tl.constexpr, WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr,
 ):  # fmt: skip
     group = tl.program_id(0).to(tl.int64) * GROUPS + tl.arange(0, GROUPS)
     column = tl.arange(0, WIDTH)
@@ -67,7 +68,8 @@ def _sum_kernel(
     out = group[:, None] * width + column[None, :]
     keep = inside[:, None] & there
     if OWN:
-        acc += tl.load(own) * tl.load(x + out, mask=keep, other=0.0)
+        factor = tl.load(own + group // per_network, mask=inside, other=0.0)
+        acc += factor[:, None] * tl.load(x + out, mask=keep, other=0.0)
     tl.store(y + out, acc, mask=keep)
 
 
@@ -93,7 +95,7 @@ def sum_lines(
         weight: a factor a term.
         line_weight: a factor a line of x.
         gate: terms count only where this, like x, is positive.
-        own: o, one number; None leaves the term out.
+        own: o, one number (one a network, if the lines are those of several); None leaves the term out.
         messages: (e, line): f adds line `line[j]` of e and takes the ReLU; None for the identity.
     """
     x = x.contiguous()
@@ -105,6 +107,7 @@ def sum_lines(
         x, e, own if own is not None else x, which, line, first, count if count is not None else first,
         weight if weight is not None else x, line_weight if line_weight is not None else x,
         gate.contiguous() if gate is not None else x, y, first.numel(), which.numel(), x.size(1),
+        first.numel() // (own.numel() if own is not None else 1),
         GROUPS=_GROUPS, WIDTH=_width(x), UNROLL=_UNROLL, COUNTED=count is not None, MESSAGES=messages is not None,
         OWN=own is not None, WEIGHTED=weight is not None, LINE_WEIGHTED=line_weight is not None,
         GATED=gate is not None,
@@ -116,11 +119,15 @@ def sum_lines(
 def _messages_backward_kernel(
     grad, x, e, own, target, line, first, count, weight, out, own_part,
     groups, total, width,
-    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, OWN: tl.constexpr, WEIGHTED: tl.constexpr,
+    per_network,
+    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, OWN: tl.constexpr,
+    WEIGHTED: tl.constexpr,
 ):  # fmt: skip
-    group = tl.program_id(0).to(tl.int64) * GROUPS + tl.arange(0, GROUPS)
+    network = tl.program_id(1)
+    line_here = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
+    group = network.to(tl.int64) * per_network + line_here
     column = tl.arange(0, WIDTH)
-    inside = group < groups
+    inside = line_here < per_network
     there = column[None, :] < width
     keep = inside[:, None] & there
     here = group[:, None] * width + column[None, :]
@@ -141,8 +148,9 @@ def _messages_backward_kernel(
             acc += tl.where(x_here + bond > 0, g, 0.0)
     if OWN:
         g_here = tl.load(grad + here, mask=keep, other=0.0)
-        acc += tl.load(own) * g_here
-        tl.store(own_part + tl.program_id(0), tl.sum(tl.sum(g_here * x_here, 1), 0))
+        acc += tl.load(own + network) * g_here
+        part = network * tl.num_programs(0) + tl.program_id(0)
+        tl.store(own_part + part, tl.sum(tl.sum(g_here * x_here, 1), 0))
     tl.store(out + here, acc, mask=keep)
 
 
@@ -163,7 +171,7 @@ def messages_backward(
         grad: g, a line a row.
         x: as in the forward pass.
         e: as in the forward pass.
-        own: o, or None.
+        own: o, one number a network, or None.
         target: v of each arc, the arcs by the row u that they come from.
         line: the line of e of each of these arcs.
         first: where the arcs of each row begin.
@@ -172,16 +180,18 @@ def messages_backward(
     """
     grad, x, e = grad.contiguous(), x.contiguous(), e.contiguous()
     out = torch.empty_like(x)
-    grid = _grid(x.size(0))
-    part = x.new_empty(grid[0] if own is not None else 1)
+    networks = 1 if own is None else own.numel()
+    rows = x.size(0) // networks
+    grid = (*_grid(rows), networks)
+    part = x.new_empty(networks, grid[0])
     if x.numel():
         _messages_backward_kernel[grid](
             grad, x, e, own if own is not None else x, target, line, first, count if count is not None else first,
-            weight if weight is not None else x, out, part, x.size(0), target.numel(), x.size(1),
+            weight if weight is not None else x, out, part, x.size(0), target.numel(), x.size(1), rows,
             GROUPS=_GROUPS, WIDTH=_width(x), UNROLL=_UNROLL, COUNTED=count is not None, OWN=own is not None,
             WEIGHTED=weight is not None,
         )  # fmt: skip
-    return out, None if own is None else part.sum().reshape(own.shape)
+    return out, None if own is None else part.sum(1).reshape(own.shape)
 
 
 @triton.jit

@@ -14,6 +14,7 @@ from esan.nn.convs import ConvChoice, make_conv
 from esan.nn.encoder import Encoder
 from esan.nn.features import NodeFeatures
 from esan.nn.layer import BAG_POOLS, DSLayer, DSSLayer
+from esan.nn.linear import Linear
 from esan.nn.model import JKS, OUTPUTS, READOUTS, SubgraphGNN
 from esan.nn.norm import NORMS
 from esan.nn.ppgn import PPGNBlock, PPGNEncoder, PPGNLayer
@@ -188,7 +189,7 @@ def _build(
     read = hidden_channels * (num_layers if jk == "cat" else 1)
     sets = SET_ENCODERS[set_encoder](read, set_channels, set_layers) if output == "graph" else None
     width = sets.out_channels if sets is not None else read * (2 if output == "edge" else 1)
-    head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, out_channels))
+    head = nn.Sequential(Linear(width, 2 * width), nn.ReLU(), Linear(2 * width, out_channels))
     return SubgraphGNN(features, encoder, readout, sets, head, jk, output)
 
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from esan.bags import Arcs
 from esan.graphs.channels import Channels
 from esan.nn.features import encoder
+from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm
 
 
@@ -38,9 +39,9 @@ class WeightedMLP(nn.Module):
 
     def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.first = nn.Linear(in_channels, hidden_channels)
+        self.first = Linear(in_channels, hidden_channels)
         self.norm = BatchNorm(hidden_channels)
-        self.second = nn.Linear(hidden_channels, out_channels)
+        self.second = Linear(hidden_channels, out_channels)
 
     def forward(self, x: Tensor, weight: Tensor | None) -> Tensor:
         return self.second(self.norm(self.first(x), weight, relu=True))
@@ -113,8 +114,8 @@ class GraphConv(Conv):
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.lin_rel = nn.Linear(in_channels, out_channels)
-        self.lin_root = nn.Linear(in_channels, out_channels, bias=False)
+        self.lin_rel = Linear(in_channels, out_channels)
+        self.lin_root = Linear(in_channels, out_channels, bias=False)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         return self.lin_rel(arcs.sum_rows(x)) + self.lin_root(x)
@@ -129,7 +130,7 @@ class GCN(Conv):
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.lin = nn.Linear(in_channels, out_channels, bias=False)
+        self.lin = Linear(in_channels, out_channels, bias=False)
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
@@ -153,7 +154,7 @@ class BondGCN(Conv):
 
     def __init__(self, in_channels: int, out_channels: int, edge_channels: Channels) -> None:
         super().__init__()
-        self.lin = nn.Linear(in_channels, out_channels)
+        self.lin = Linear(in_channels, out_channels)
         self.edges = EdgeFeatures(edge_channels, out_channels)
         self.root = nn.Parameter(torch.randn(1, out_channels))
 
@@ -180,7 +181,7 @@ class EdgeFeatures(nn.Module):
         self.lines = encoder(edge_channels, width, "edge_attr")
         # Embeddings have the width already; numbers and 0/1 vectors are brought to it.
         fits = isinstance(edge_channels, int) or self.lines.out_channels != width
-        self.project: nn.Module = nn.Linear(self.lines.out_channels, width) if fits else nn.Identity()
+        self.project: nn.Module = Linear(self.lines.out_channels, width) if fits else nn.Identity()
 
     def forward(self, edge_attr: Tensor | None, like: Tensor) -> Tensor:
         return self.project(self.lines(edge_attr, 0, like))

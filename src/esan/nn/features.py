@@ -104,7 +104,7 @@ class Embeddings(LineEncoder):
     def _looked_up(self, place: int, columns: Tensor) -> Tensor:
         table: nn.Embedding = self.tables[place]  # type: ignore[assignment]
         # In a fixed order of summation, and without the sort that torch's own gradient takes on a GPU.
-        if kernels.on_gpu(table.weight) and max(table.weight.shape) <= 128:
+        if kernels.on_gpu(table.weight) and max(table.weight.shape[-2:]) <= 128:
             from esan.kernels.gpu_pools import Lookup
 
             return Lookup.apply(table.weight, columns[:, place].contiguous())

@@ -87,7 +87,7 @@ class SubgraphGNN(nn.Module):
             return torch.empty_like(columns).index_copy(0, bag.graphs.column, columns)
         assert self.set_encoder is not None
         subgraphs = torch.cat([g.stage.pool_nodes(g.h, self.readout) for g in given], 1)
-        return self.head(self.set_encoder(subgraphs, bag.selection))
+        return self.head(self.set_encoder(subgraphs, bag))
 
     def _fitting(self, bag: Bag | Data) -> Bag:
         """The bag as this network can use it exactly, or an error that says what is wrong with it."""

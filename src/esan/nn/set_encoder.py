@@ -6,8 +6,8 @@ from itertools import pairwise
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from esan.bags.sums import Grouping
-from esan.policies import Selection
+from esan.bags import Bag
+from esan.nn.linear import Linear
 
 
 class SetEncoder(nn.Module):
@@ -19,22 +19,22 @@ class SetEncoder(nn.Module):
         super().__init__()
         self.out_channels = out_channels
 
-    def forward(self, x: Tensor, selection: Selection) -> Tensor:
+    def forward(self, x: Tensor, bag: Bag) -> Tensor:
         raise NotImplementedError
 
 
 class SetMean(SetEncoder):
     """The mean over the bag."""
 
-    def forward(self, x: Tensor, selection: Selection) -> Tensor:
-        return _mean(x, selection)
+    def forward(self, x: Tensor, bag: Bag) -> Tensor:
+        return _mean(x, bag)
 
 
 class SetMax(SetEncoder):
     """The entrywise maximum over the bag (PointNet)."""
 
-    def forward(self, x: Tensor, selection: Selection) -> Tensor:
-        return _of_graph(selection).max(x)
+    def forward(self, x: Tensor, bag: Bag) -> Tensor:
+        return bag.by_graph.max(x)
 
 
 class DeepSets(SetEncoder):
@@ -49,13 +49,13 @@ class DeepSets(SetEncoder):
     def __init__(self, in_channels: int, channels: int, num_layers: int = 2) -> None:
         super().__init__(channels)
         widths = [in_channels] + [channels] * num_layers
-        self.own = nn.ModuleList(nn.Linear(i, o) for i, o in pairwise(widths))
-        self.bag = nn.ModuleList(nn.Linear(i, o, bias=False) for i, o in pairwise(widths))
+        self.own = nn.ModuleList(Linear(i, o) for i, o in pairwise(widths))
+        self.bag = nn.ModuleList(Linear(i, o, bias=False) for i, o in pairwise(widths))
 
-    def forward(self, x: Tensor, selection: Selection) -> Tensor:
-        for own, bag in zip(self.own, self.bag, strict=True):
-            x = F.elu(own(x) + bag(_mean(x, selection)).index_select(0, selection.subgraph_graph))
-        return _mean(x, selection)
+    def forward(self, x: Tensor, bag: Bag) -> Tensor:
+        for own, pooled in zip(self.own, self.bag, strict=True):
+            x = F.elu(own(x) + pooled(_mean(x, bag)).index_select(0, bag.selection.subgraph_graph))
+        return _mean(x, bag)
 
 
 class InvariantDeepSets(SetEncoder):
@@ -66,24 +66,20 @@ class InvariantDeepSets(SetEncoder):
         self.phi = _mlp(in_channels, channels, num_layers)
         self.rho = _mlp(channels, channels, num_layers)
 
-    def forward(self, x: Tensor, selection: Selection) -> Tensor:
-        return self.rho(_mean(self.phi(x), selection))
+    def forward(self, x: Tensor, bag: Bag) -> Tensor:
+        return self.rho(_mean(self.phi(x), bag))
 
 
 def _mlp(in_channels: int, channels: int, num_layers: int) -> nn.Sequential:
     widths = [in_channels] + [channels] * num_layers
     layers: list[nn.Module] = []
     for i, o in pairwise(widths):
-        layers += [nn.Linear(i, o), nn.ELU()]
+        layers += [Linear(i, o), nn.ELU()]
     return nn.Sequential(*layers)
 
 
-def _mean(x: Tensor, selection: Selection) -> Tensor:
-    return _of_graph(selection).sum(x) / selection.num_subgraphs[:, None]
-
-
-def _of_graph(selection: Selection) -> Grouping:
-    return Grouping(selection.subgraph_graph, selection.num_subgraphs.numel(), ordered=True)
+def _mean(x: Tensor, bag: Bag) -> Tensor:
+    return bag.by_graph.sum(x) / bag.selection.num_subgraphs[:, None]
 
 
 #: How each name makes a set encoder of (in_channels, channels, num_layers).

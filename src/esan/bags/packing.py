@@ -1,0 +1,86 @@
+"""Many tensors of a batch as two lines of numbers, so that a batch is loaded with two copies."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+#: Starts of fields are multiples of this many numbers, so that vector loads are aligned.
+_ALIGNED = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Where a field lies in a line of numbers."""
+
+    begin: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @cached_property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Padded batches: a line of whole numbers and a line of fractions each, and where the fields lie in them."""
+
+    ints: Tensor
+    floats: Tensor
+    fields: dict[str, Field]
+
+    def __len__(self) -> int:
+        return self.ints.size(0)
+
+    def views(self, ints: Tensor, floats: Tensor) -> dict[str, Tensor]:
+        """The fields of one batch, as views of its two lines."""
+        lines = {torch.int64: ints, torch.float32: floats}
+        return {
+            name: lines[field.dtype].narrow(0, field.begin, field.size).view(field.shape)
+            for name, field in self.fields.items()
+        }
+
+
+class Fields:
+    """Collects the fields of K steps of S networks, each field a tensor `[K · S, ...]`, numbered network by network.
+
+    Args:
+        given: how many networks the tensors are of: S, or 1 if all networks get the same.
+        networks: S.
+    """
+
+    def __init__(self, given: int, networks: int) -> None:
+        self._given, self._networks = given, networks
+        self.tensors: dict[str, Tensor] = {}
+        self._steps: dict[str, int] = {}
+
+    def add(self, name: str, tensor: Tensor, step: int = 0) -> None:
+        """Add a field; where it holds numbers of lines, `step` is how many lines a network has of that kind."""
+        self.tensors[name], self._steps[name] = tensor, step
+
+    def packed(self) -> Batches:
+        fields: dict[str, Field] = {}
+        parts: dict[torch.dtype, list[Tensor]] = {torch.int64: [], torch.float32: []}
+        ends = {torch.int64: 0, torch.float32: 0}
+        for name, tensor in self.tensors.items():
+            kind = torch.float32 if tensor.is_floating_point() else torch.int64
+            line = self._numbered(tensor.to(kind), self._steps[name])
+            gap = -line.size(1) % _ALIGNED
+            fields[name] = Field(ends[kind], (self._networks * tensor.size(1), *tensor.shape[2:]), kind)
+            parts[kind].append(F.pad(line, (0, gap)) if gap else line)
+            ends[kind] += line.size(1) + gap
+        return Batches(torch.cat(parts[torch.int64], 1), torch.cat(parts[torch.float32], 1), fields)
+
+    def _numbered(self, tensor: Tensor, step: int) -> Tensor:
+        """The lines of all networks one after another, `[K, ...]`; references count through all of them."""
+        networks = self._networks
+        split = tensor.reshape(tensor.size(0) // self._given, self._given, tensor[0].numel())
+        if networks > 1:
+            split = split.expand(-1, networks, -1)
+            if step:
+                split = split + torch.arange(networks, device=tensor.device)[:, None] * step
+        return split.reshape(split.size(0), split.size(1) * split.size(2))

@@ -1,0 +1,103 @@
+"""Triton: Adam for the parameters of several networks in one pass, each network with a learning rate of its own."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+
+_BLOCK = 1024
+
+
+@triton.jit
+def _adam_kernel(
+    theta,
+    grad,
+    mean,
+    square,
+    network,
+    lr,
+    step,
+    live,
+    count,
+    log_beta1,
+    log_beta2,
+    beta1,
+    beta2,
+    eps,
+    BLOCK: tl.constexpr,
+):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    which = tl.load(network + at, mask=at < count, other=0)
+    inside = (at < count) & (tl.load(live + which) > 0)
+    t = tl.load(step + which, mask=inside, other=1.0)
+    g = tl.load(grad + at, mask=inside, other=0.0)
+    m = tl.load(mean + at, mask=inside, other=0.0)
+    v = tl.load(square + at, mask=inside, other=0.0)
+    m += (1 - beta1) * (g - m)
+    v = beta2 * v + (1 - beta2) * g * g
+    corrected = 1 - tl.exp(t * log_beta1)
+    root = tl.sqrt(v) / tl.sqrt(1 - tl.exp(t * log_beta2)) + eps
+    rate = tl.load(lr + which, mask=inside, other=0.0) / corrected
+    tl.store(mean + at, m, mask=inside)
+    tl.store(square + at, v, mask=inside)
+    p = tl.load(theta + at, mask=inside, other=0.0)
+    tl.store(theta + at, p - rate * (m / root), mask=inside)
+
+
+class FlatAdam:
+    """Adam as `torch.optim.Adam` has it, over parameters that are laid into one line of numbers.
+
+    Args:
+        parameters: each with a leading dimension, a line a network; they become views of the line.
+        networks: how many networks.
+        lr: the learning rate of each network, `[S]`; read in every step.
+        betas: as Adam's.
+        eps: as Adam's.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[nn.Parameter],
+        networks: int,
+        lr: Tensor,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        self.parameters, self.lr, self._betas, self._eps = list(parameters), lr, betas, eps
+        sizes = [p.numel() for p in self.parameters]
+        device = lr.device
+        theta = torch.cat([p.detach().reshape(-1) for p in self.parameters])
+        self._theta = theta
+        self._grad, self._mean, self._square = (torch.zeros_like(theta) for _ in range(3))
+        number = torch.arange(networks, device=device, dtype=torch.int32)
+        self._network = torch.cat([number.repeat_interleave(size // networks) for size in sizes])
+        self.step_count = torch.zeros(networks, device=device)
+        shapes = [p.shape for p in self.parameters]
+        for p, part, shape in zip(self.parameters, theta.split(sizes), shapes, strict=True):
+            p.data = part.view(shape)
+        self._grads = [part.view(shape) for part, shape in zip(self._grad.split(sizes), shapes, strict=True)]
+        #: The running means of gradients and of their squares, a tensor like each parameter.
+        self.means = [part.view(shape) for part, shape in zip(self._mean.split(sizes), shapes, strict=True)]
+        self.squares = [part.view(shape) for part, shape in zip(self._square.split(sizes), shapes, strict=True)]
+
+    def zero_grad(self) -> None:
+        for p in self.parameters:
+            p.grad = None
+
+    def step(self, live: Tensor) -> None:
+        """One step with the gradients that the parameters hold; one that has none counts as zero.
+
+        Args:
+            live: `[S]`, 0 for a network that has no step to take, which then does not change.
+        """
+        held = [(mine, p.grad) for mine, p in zip(self._grads, self.parameters, strict=True) if p.grad is not None]
+        torch._foreach_copy_([mine for mine, _ in held], [grad for _, grad in held])
+        self.step_count += live
+        beta1, beta2 = self._betas
+        _adam_kernel[(triton.cdiv(self._theta.numel(), _BLOCK),)](
+            self._theta, self._grad, self._mean, self._square, self._network, self.lr, self.step_count,
+            live, self._theta.numel(), math.log(beta1), math.log(beta2), beta1, beta2, self._eps, BLOCK=_BLOCK,
+        )  # fmt: skip

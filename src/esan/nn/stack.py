@@ -1,0 +1,61 @@
+"""Several networks of one kind as one: every parameter and buffer has a leading dimension, a line a network."""
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from esan.nn.conv import GIN, GINE, EdgeFeatures, GraphConv, WeightedMLP
+from esan.nn.encoder import Encoder
+from esan.nn.features import Constant, Embeddings, NodeFeatures, Numbers, OneHotLines
+from esan.nn.layer import DSLayer, DSSLayer
+from esan.nn.linear import Linear
+from esan.nn.model import SubgraphGNN
+from esan.nn.norm import BatchNorm
+from esan.nn.set_encoder import DeepSets, InvariantDeepSets, SetMax, SetMean
+
+#: The modules that know of a leading dimension, or have no parameters.
+_KNOWN = (
+    *(SubgraphGNN, NodeFeatures, Encoder, DSLayer, DSSLayer),
+    *(GIN, GINE, GraphConv, WeightedMLP, EdgeFeatures, BatchNorm, Linear),
+    *(Constant, Embeddings, Numbers, OneHotLines, DeepSets, InvariantDeepSets, SetMax, SetMean),
+    *(nn.Embedding, nn.ELU, nn.ReLU, nn.Identity, nn.Sequential, nn.ModuleList),
+)
+#: The widest table and layer that the kernels take.
+_WIDEST = 128
+
+
+def stackable(model: SubgraphGNN) -> bool:
+    """Whether networks like this one can be computed together on a GPU, each as if it were alone."""
+    modules = list(model.modules())
+    if any(type(module) not in _KNOWN for module in modules):
+        return False
+    tables = [m for m in modules if isinstance(m, nn.Embedding)]
+    norms = [m for m in modules if isinstance(m, BatchNorm)]
+    dropout = getattr(model.encoder, "dropout", 0.0)
+    return (
+        dropout == 0
+        and all(max(table.weight.shape) <= _WIDEST for table in tables)
+        and all(n.affine and n.momentum is not None and n.track_running_stats for n in norms)
+    )
+
+
+def stack(models: Sequence[SubgraphGNN]) -> SubgraphGNN:
+    """One network that computes all of these, which must be built alike, on bags that hold a batch for each."""
+    together = copy.deepcopy(models[0])
+    others = [dict(model.named_modules()) for model in models]
+    for name, module in together.named_modules():
+        for key, parameter in module._parameters.items():
+            if parameter is not None:
+                lines = torch.stack([modules[name]._parameters[key].detach() for modules in others])  # type: ignore[union-attr]
+                module._parameters[key] = nn.Parameter(lines, parameter.requires_grad)
+        for key, buffer in module._buffers.items():
+            if buffer is not None:
+                module._buffers[key] = torch.stack([modules[name]._buffers[key] for modules in others])  # type: ignore[misc]
+    return together
+
+
+def unstacked(together: SubgraphGNN, number: int) -> dict[str, Tensor]:
+    """The state_dict of one of the networks; views, not copies."""
+    return {name: tensor[number] for name, tensor in together.state_dict().items()}

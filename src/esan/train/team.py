@@ -1,0 +1,339 @@
+"""`Team` and `Seat`: networks of one kind trained together on a GPU, each as if it were alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from esan.bags import Bag
+from esan.bags.packing import Batches
+from esan.bags.padded import PaddedBag
+from esan.bags.padding import Padder, Shape
+from esan.nn import SubgraphGNN
+from esan.nn.stack import stack
+from esan.policies import Sampled
+from esan.train.objective import Objective
+
+#: Batches laid out at a time: enough to keep the device busy, few enough to cost little memory.
+_CHUNK = 20
+#: Random batches that the room of a shape is found from, and what is added to it.
+_TRIED, _MARGIN = 1000, 1.02
+
+
+class Team:
+    """Networks of one kind as one stacked network, whose step is captured once and replayed for every batch.
+
+    Batches are filled up to one shape with filler that weighs nothing, so that a captured step serves all of them;
+    where a batch is larger than any before, the step is captured anew.
+
+    Args:
+        bag: the bag of the whole dataset, on the GPU.
+        objective: the loss of all.
+        batch_size: graphs a step and network.
+    """
+
+    def __init__(self, bag: Bag, objective: Objective, batch_size: int) -> None:
+        self.bag, self.objective, self.batch_size = bag, objective.to(bag.device), batch_size
+        self.seats: list[Seat] = []
+        self.closed = False
+        self.stream = torch.cuda.Stream(bag.device)
+        self._pending: dict[Seat, Tensor] = {}
+        self._losses = torch.zeros(0, device=bag.device)
+        self._answers: dict[int, tuple[list[Tensor], Tensor]] = {}
+        self._padder: Padder | None = None
+        self._shape: Shape | None = None
+
+    # -- members -------------------------------------------------------------------------------------------------
+
+    def assemble(self, seats: "list[Seat]") -> None:
+        """Make one network of these seats'; the others leave."""
+        from esan.kernels.gpu_adam import FlatAdam
+
+        states = [seat.state_dict() for seat in seats]
+        models = [seat.network() for seat in seats]
+        self._default().synchronize()
+        with torch.cuda.stream(self.stream):
+            self.closed, self.seats = True, seats
+            self.model = stack(models).to(self.bag.device)
+            self.lr = torch.zeros(len(seats), device=self.bag.device)
+            self.optimiser = FlatAdam(list(self.model.parameters()), len(seats), self.lr)
+            self._sums = torch.zeros(2, len(seats), device=self.bag.device)
+            self._layers = self.model.num_layers + self.model.encoder.lookahead  # type: ignore[union-attr]
+            self._train: _Captured | None = None
+            self._eval: _Captured | None = None
+            for number, (seat, state) in enumerate(zip(seats, states, strict=True)):
+                seat.number = number
+                seat.write(state)
+
+    @property
+    def networks(self) -> int:
+        return len(self.seats)
+
+    def ask(self, seat: "Seat", ids: Tensor) -> Tensor:
+        """Note that a seat wants an epoch of training; it happens when all want it, or one wants something else."""
+        if not self._pending:
+            self._losses = torch.zeros(max(len(self.seats), 1), device=self.bag.device)
+            self._answers.clear()
+        self._pending[seat] = ids
+        place = self.seats.index(seat)
+        loss = self._losses[place]
+        if len(self._pending) == len(self.seats) and self.closed:
+            self.train()
+        return loss
+
+    def train(self) -> None:
+        """Do what was asked for."""
+        if not self._pending:
+            return
+        asked, self._pending = self._pending, {}
+        losses, places = self._losses, [self.seats.index(seat) for seat in asked]
+        if not self.closed:
+            self.assemble(self.seats)
+        elif 2 * len(asked) <= self.networks:
+            # Most have ended: the rest go on without them.
+            self.assemble(list(asked))
+        for seat in self.seats:
+            seat.calls = 0
+        spare = next(iter(asked.values()))
+        orders = [batched(asked.get(seat, spare), self.batch_size) for seat in self.seats]
+        with torch.cuda.stream(self.stream):
+            padder = self._ready(self._resampled())
+            steps = aligned(orders)
+            step = self._step_for(padder, steps)
+            self._sums.zero_()
+            for some in np.array_split(steps, -(-len(steps) * self.networks // _CHUNK)):
+                if len(some):
+                    laid = padder.lay_out(self._moved(some), step.shape, self.networks)
+                    for k in range(len(some)):
+                        step.run(laid, k)
+            mean = self._sums[0] / self._sums[1].clamp(min=1)
+            numbers = [seat.number for seat in asked]
+            losses[places] = mean[numbers]
+        self._hand_over()
+
+    def predict(self, seat: "Seat", ids: Tensor) -> Tensor:
+        """The answers of one network; those of the others, for what they will ask next, are found with them."""
+        self.train()
+        if not self.closed:
+            self.assemble(self.seats)
+        call, seat.calls = seat.calls, seat.calls + 1
+        seat.asked[call] = ids
+        known = self._answers.get(call)
+        if known is None or not torch.equal(known[0][seat.number], ids):
+            wanted = [other.asked.get(call, ids) for other in self.seats]
+            known = self._answers[call] = (wanted, self._predicted(wanted))
+        return known[1][seat.number, : ids.numel()]
+
+    def _predicted(self, wanted: list[Tensor]) -> Tensor:
+        same = all(torch.equal(ids, wanted[0]) for ids in wanted)
+        steps = aligned([batched(ids, self.batch_size) for ids in (wanted[:1] if same else wanted)])
+        with torch.cuda.stream(self.stream), torch.no_grad():
+            padder = self._ready(self._resampled())
+            step = self._forward_for(padder, steps)
+            answers = []
+            for some in np.array_split(steps, -(-len(steps) * self.networks // _CHUNK)):
+                if len(some):
+                    laid = padder.lay_out(self._moved(some), step.shape, self.networks)
+                    for k in range(len(some)):
+                        step.run(laid, k)
+                        answers.append(step.out[0].clone())
+            answer = self.objective.answer(torch.cat(answers, 1))
+        self._hand_over()
+        return answer
+
+    # -- steps ---------------------------------------------------------------------------------------------------
+
+    def _step_for(self, padder: Padder, steps: np.ndarray) -> "_Captured":
+        shape = self._room(padder, steps)
+        if self._train is None or self._train.shape != shape:
+            self.model.train()
+            self._train = _Captured(self, padder, shape, self._train_step)
+        return self._train
+
+    def _forward_for(self, padder: Padder, steps: np.ndarray) -> "_Captured":
+        shape = self._room(padder, steps)
+        if self._eval is None or self._eval.shape != shape:
+            self.model.eval()
+            self._eval = _Captured(self, padder, shape, self._forward)
+        return self._eval
+
+    def _train_step(self, bag: PaddedBag) -> None:
+        self.optimiser.zero_grad()
+        prediction, there = self._forward(bag), self._split(bag.graph_weight)[:, :-1]
+        assert bag.y is not None
+        terms = self.objective.terms(prediction.flatten(0, 1), bag.y)
+        there = terms.there.view(self.networks, -1) * there.repeat_interleave(terms.there.size(1), 1)
+        total, count = (terms.value.view(self.networks, -1) * there).sum(1), there.sum(1)
+        # The losses of the networks are added up: none depends on the others' parameters.
+        (total / count.clamp(min=1)).sum().backward()
+        self.optimiser.step(there.amax(1))
+        self._sums += torch.stack([total.detach(), count])
+
+    def _forward(self, bag: PaddedBag) -> Tensor:
+        return self._split(self.model(bag))[:, :-1]
+
+    def _split(self, lines: Tensor) -> Tensor:
+        return lines.view(self.networks, -1, *lines.shape[1:])
+
+    def _ready(self, bag: Bag) -> Padder:
+        if self._padder is None or self._padder.bag is not bag:
+            self._padder = Padder(bag, self._layers)
+        return self._padder
+
+    def _resampled(self) -> Bag:
+        bag = self.bag
+        bag = bag.resample(self.seats[0].generator) if isinstance(bag.policy, Sampled) else bag
+        if self.model.why_literal is None:
+            return bag
+        self.bag = bag.to_literal()
+        return self.bag
+
+    def _room(self, padder: Padder, steps: np.ndarray) -> Shape:
+        """Room for what random batches of the dataset need, found by trying many; more if these need more."""
+        need = padder.counts.shape(steps.reshape(-1, steps.shape[-1]))
+        if self._shape is None:
+            count = len(self.bag)
+            size = min(self.batch_size, count)
+            draw = np.random.default_rng(0)
+            tried = np.stack([draw.choice(count, size, replace=False) for _ in range(_TRIED)])
+            tried = np.pad(tried, ((0, 0), (0, self.batch_size - size)), constant_values=-1)
+            self._shape = padder.counts.shape(tried).grown(_MARGIN)
+        if not self._shape.holds(need):
+            self._shape = self._shape.joined(need.grown(1.1))
+        return self._shape
+
+    # -- streams -------------------------------------------------------------------------------------------------
+
+    def _moved(self, ids: np.ndarray) -> Tensor:
+        return torch.from_numpy(ids.copy()).pin_memory().to(self.bag.device, non_blocking=True)
+
+    def _default(self) -> torch.cuda.Stream:
+        return torch.cuda.default_stream(self.bag.device)
+
+    def _hand_over(self) -> None:
+        """Let what follows on the caller's stream wait for this team's."""
+        self._default().wait_stream(self.stream)
+
+
+class _Captured:
+    """A piece of work captured over the memory of one batch; replayed for each."""
+
+    def __init__(self, team: Team, padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> None:
+        self.shape = shape
+        # An empty batch: the runs that warm up leave no trace.
+        ids = torch.full((1, 1, team.batch_size), -1, device=team.bag.device)
+        batches = padder.lay_out(ids, shape, team.networks)
+        self._ints, self._floats = batches.ints[0].clone(), batches.floats[0].clone()
+        #: What the work gave, in memory that every replay writes anew.
+        self.out: list[Any] = []
+
+        def run() -> None:
+            fields = batches.views(self._ints, self._floats)
+            # A new bag each time: what it keeps would otherwise be that of the first batch.
+            self.out = [work(PaddedBag.over(fields, shape, team.bag, team.networks))]
+
+        for _ in range(2):
+            run()
+        team.optimiser.zero_grad()
+        torch.cuda.synchronize(team.bag.device)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, stream=team.stream, capture_error_mode="thread_local"):
+            run()
+
+    def run(self, batches: Batches, k: int) -> None:
+        self._ints.copy_(batches.ints[k])
+        self._floats.copy_(batches.floats[k])
+        self._graph.replay()
+
+
+def batched(ids: Tensor, size: int) -> np.ndarray:
+    """Ids as `[batches, size]`, −1 behind the last graph."""
+    flat = ids.cpu().numpy()
+    return np.pad(flat, (0, -len(flat) % size), constant_values=-1).reshape(-1, size)
+
+
+def aligned(orders: list[np.ndarray]) -> np.ndarray:
+    """The batches of all networks, `[batches, networks, size]`; a network with fewer has empty ones at the end."""
+    most = max(len(order) for order in orders)
+    return np.stack([np.pad(o, ((0, most - len(o)), (0, 0)), constant_values=-1) for o in orders], 1)
+
+
+class Seat:
+    """The engine of one job in a team; see `esan.train.engine.Engine`."""
+
+    def __init__(self, team: Team, model: SubgraphGNN, lr: float, generator: torch.Generator) -> None:
+        self.team, self.generator, self.number = team, generator, len(team.seats)
+        #: How many predictions were asked for since the last training, and for which graphs.
+        self.calls = 0
+        self.asked: dict[int, Tensor] = {}
+        self._lr = lr
+        self._alone: SubgraphGNN = model
+        self._kept: dict[str, Any] = {"model": model.state_dict(), "optimiser": _fresh(model, lr)}
+        team.seats.append(self)
+
+    def train_epoch(self, ids: Tensor) -> Tensor:
+        return self.team.ask(self, ids)
+
+    def predict(self, ids: Tensor) -> Tensor:
+        return self.team.predict(self, ids)
+
+    def set_lr(self, lr: float) -> None:
+        self._lr = lr
+        if self.team.closed:
+            with torch.cuda.stream(self.team.stream):
+                self.team.lr[self.number] = lr
+
+    def weights(self) -> dict[str, Tensor]:
+        return self.state_dict()["model"]
+
+    def state_dict(self) -> dict[str, Any]:
+        self.team.train()
+        if self.team.closed and self in self.team.seats:
+            self._kept = self._read()
+        return self._kept | {"generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.generator.set_state(state["generator"])
+        self._lr = float(state["optimiser"]["param_groups"][0]["lr"])
+        self._kept = {"model": state["model"], "optimiser": state["optimiser"]}
+        if self.team.closed:
+            with torch.cuda.stream(self.team.stream):
+                self.write(self._kept)
+
+    def network(self) -> SubgraphGNN:
+        """The network alone, as it was built."""
+        return self._alone
+
+    def write(self, state: dict[str, Any]) -> None:
+        """Put a state into this seat's part of the team's network, into the tensors that are there."""
+        team, number = self.team, self.number
+        with torch.no_grad():
+            for name, tensor in team.model.state_dict().items():
+                tensor[number].copy_(state["model"][name])
+            entries = state["optimiser"]["state"]
+            for place in range(len(team.optimiser.parameters)):
+                entry = entries.get(place)
+                if entry is not None:
+                    team.optimiser.means[place][number].copy_(entry["exp_avg"])
+                    team.optimiser.squares[place][number].copy_(entry["exp_avg_sq"])
+                    team.optimiser.step_count[number] = float(entry["step"])
+            team.lr[number] = self._lr
+
+    def _read(self) -> dict[str, Any]:
+        """This seat's part of the team's network; copies."""
+        team, number = self.team, self.number
+        optimiser = team.optimiser
+        model = {name: tensor[number].clone() for name, tensor in team.model.state_dict().items()}
+        step = optimiser.step_count[number].cpu()
+        entries = {
+            place: {"step": step.clone(), "exp_avg": mean[number].clone(), "exp_avg_sq": square[number].clone()}
+            for place, (mean, square) in enumerate(zip(optimiser.means, optimiser.squares, strict=True))
+        }
+        fresh = self._kept["optimiser"]["param_groups"][0] | {"lr": self._lr}
+        return {"model": model, "optimiser": {"state": entries, "param_groups": [fresh]}}
+
+
+def _fresh(model: SubgraphGNN, lr: float) -> dict[str, Any]:
+    return torch.optim.Adam(model.parameters(), lr=lr).state_dict()
