@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_sets import small
+from small_sets import quick, small
 
 from esan.bags import Bag
-from esan.policies import EdgeDeletion, NodeDeletion, Sampled
-from esan.train import cached_bag
+from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, Sampled, Whole
+from esan.train import Fitted, Job, cached_bag, run_jobs
 from esan.train.cache import bag_file
+from esan.train.fresh import Fresh
 
 
 @pytest.fixture
@@ -43,6 +44,23 @@ def test_samples_share_the_whole_bag(tmp_path: Path, built: list[object]) -> Non
     assert built == [NodeDeletion()]
     assert [bag.policy for bag in bags] == [Sampled(NodeDeletion(), 0.2), Sampled(NodeDeletion(), 0.5)]
     assert all(bag.whole is not None for bag in bags)
+
+
+def test_samples_of_what_is_too_large_are_drawn_without_the_whole(
+    tmp_path: Path, built: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same samples, and so the same training up to rounding, without a whole bag."""
+    job, dataset = Job(quick(fraction=0.4, policy="EGO+(2)")), small()
+    (usual,) = run_jobs([job], tmp_path / "usual", dataset=dataset, cache=tmp_path / "cache")
+    network = Fitted.load(job.folder(tmp_path / "usual"))
+    told = network.predict(dataset)
+    built.clear()
+    monkeypatch.setattr("esan.train.fresh.MOST_PAIRS", 10)
+    (record,) = run_jobs([job], None, dataset=dataset, cache=tmp_path / "cache")
+    assert built[0] == Whole()
+    assert set(built[1:]) == {Fresh(Sampled(EgoNets(2, marked=True), 0.4))}
+    assert [line.loss for line in record.curve] == pytest.approx([line.loss for line in usual.curve], rel=1e-4)
+    torch.testing.assert_close(network.predict(dataset).probability, told.probability, rtol=1e-4, atol=1e-5)
 
 
 def test_other_data_has_another_bag(tmp_path: Path, built: list[object]) -> None:

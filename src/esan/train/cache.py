@@ -8,6 +8,7 @@ from pathlib import Path
 from esan.bags import Bag
 from esan.data import Dataset, cache_folder
 from esan.policies import Policy, Sampled
+from esan.train.fresh import fresh_bag, too_large
 
 
 def cached_bag(dataset: Dataset, policy: Policy, num_layers: int, *, cache: str | Path | None = None) -> Bag:
@@ -15,11 +16,14 @@ def cached_bag(dataset: Dataset, policy: Policy, num_layers: int, *, cache: str 
 
     Args:
         dataset: the graphs.
-        policy: how subgraphs are selected; of a `Sampled` one, the whole bag is kept, and samples are drawn from it.
+        policy: how subgraphs are selected; of a `Sampled` one, the whole bag is kept, and samples are drawn from it,
+            unless it is too large to hold (`esan.train.fresh`).
         num_layers: the layers that the bag must be exact for.
         cache: the folder of the cache, else $ESAN_CACHE, else .cache/esan in the user's home.
     """
     if isinstance(policy, Sampled):
+        if too_large(dataset.graphs):
+            return fresh_bag(dataset.graphs, policy, num_layers)
         whole = cached_bag(dataset, policy.policy, num_layers, cache=cache)
         return replace(whole, policy=policy, whole=whole)
     path = bag_file(dataset, policy, num_layers, cache)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from esan import data
-from esan.bags import Bag
 from esan.data import Dataset, Task
 from esan.graphs import Source, load_graphs, read
 from esan.nn import SubgraphGNN
@@ -16,6 +15,7 @@ from esan.train.baselines import with_walks
 from esan.train.blueprint import Blueprint
 from esan.train.checkpoints import Belongs, load_checkpoint, save_checkpoint
 from esan.train.engine import EagerEngine
+from esan.train.fresh import bag_of
 from esan.train.metrics import METRICS
 from esan.train.objective import Objective
 from esan.train.predictions import Predictions
@@ -80,10 +80,9 @@ class Fitted:
         recipe, blueprint = self.belongs.blueprint.recipe, self.belongs.blueprint
         if recipe.walk_features:
             dataset = with_walks(dataset, recipe.walk_features)
-        policy = recipe.selected
         # The same samples in every call, so that a prediction can be repeated.
         generator = torch.Generator().manual_seed(self.belongs.seed)
-        bag = Bag.of(dataset.graphs, policy, layers_of(blueprint), generator=generator).to(self.device)
+        bag = bag_of(dataset.graphs, recipe.selected, layers_of(blueprint)).to(self.device)
         engine = EagerEngine(self.model, bag, self.objective, recipe.lr, recipe.batch_size, generator)
         ids = torch.arange(len(dataset))
         times = recipe.votes if recipe.fraction < 1 else 1

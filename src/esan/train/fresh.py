@@ -1,0 +1,53 @@
+"""Samples of bags that are too large to hold: each batch selects anew, and stores its sample alone."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+
+from esan.bags import Bag
+from esan.graphs import Graphs
+from esan.policies import Policy, Sampled, Selection, Whole
+
+#: Above this many (node, subgraph) pairs of all graphs together, the whole bag is not built (RDT-B has 10⁹).
+MOST_PAIRS = 200_000_000
+
+
+@dataclass(frozen=True)
+class Fresh(Policy):
+    """A `Sampled` policy of which only the sample is ever stored as rows."""
+
+    policy: Sampled
+
+    random: ClassVar[bool] = True
+
+    @property
+    def marked(self) -> bool:  # type: ignore[override]
+        return self.policy.marked
+
+    def select(self, graphs: Graphs) -> Selection:
+        return self.policy.select(graphs)
+
+    def drawn(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
+        return self.policy.drawn(graphs, generator)
+
+
+def too_large(graphs: Graphs) -> bool:
+    """Whether the bags may have too many pairs: as many subgraphs as nodes or edges are assumed."""
+    subgraphs = torch.maximum(graphs.num_nodes, graphs.num_edges)
+    return int((graphs.num_nodes * subgraphs).sum()) > MOST_PAIRS
+
+
+def fresh_bag(graphs: Graphs, policy: Sampled, num_layers: int) -> Bag:
+    """The graphs as a bag that a `Loader` draws samples of batches from; by itself it holds no subgraphs."""
+    return replace(Bag.of(graphs, Whole(), num_layers), policy=Fresh(policy))
+
+
+def bag_of(graphs: Graphs, policy: Policy, num_layers: int) -> Bag:
+    """The compact bag; of a `Sampled` policy one to draw samples of batches from, whole or not."""
+    if not isinstance(policy, Sampled):
+        return Bag.of(graphs, policy, num_layers)
+    if too_large(graphs):
+        return fresh_bag(graphs, policy, num_layers)
+    whole = Bag.of(graphs, policy.policy, num_layers)
+    return replace(whole, policy=policy, whole=whole)
