@@ -1,5 +1,7 @@
 """Rows: the paper's number, ours, and the difference between them, in the paper's units."""
 
+from dataclasses import replace
+
 import pytest
 from made_up import record
 
@@ -70,12 +72,18 @@ def test_what_was_not_run_is_said_so() -> None:
     assert cells(unrun(named("zinc/gin"), begun=2))["runs"] == "not yet run, 2 begun"
 
 
+def test_sampled_bags_show_how_much_their_votes_differ() -> None:
+    runs = [record("exp/ds-gin-ed-5%", 0.99, fold=fold) for fold in range(2)]
+    row = row_of([replace(run, spread=0.1 * (1 + run.fold)) for run in runs])
+    assert cells(row)["votes differ"] == "0.150"
+
+
 def test_a_markdown_table_leaves_out_columns_of_which_nothing_is_known() -> None:
     rows = [unrun(named("zinc/gin"))]
     assert markdown(rows).splitlines()[0] == "| method | paper | ours |"
     rows.append(row_of([record("zinc/dss-gin-ego+", 0.1)]))
     head, ruler, *lines = markdown(rows).splitlines()
-    assert [part.strip() for part in head.strip("|").split("|")] == list(HEAD)
+    assert [part.strip() for part in head.strip("|").split("|")] == [name for name in HEAD if name != "votes differ"]
     assert len({line.count("|") for line in (head, ruler, *lines)}) == 1
     assert "| GIN | 0.252 ± 0.017 | not yet run |" in lines[0]
     odd = Row("a|b", "a", "a", "mae")

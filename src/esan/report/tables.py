@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from esan.report.rows import Row
-from esan.report.words import NOT_RUN, cost, difference
+from esan.report.words import NOT_RUN, cost, difference, votes
 
 #: The columns of a table, and where they are aligned.
 HEAD = {
@@ -12,6 +12,7 @@ HEAD = {
     "ours": "--:",
     "difference": ":--",
     "best validation": "--:",
+    "votes differ": "--:",
     "runs": ":--",
     "epochs": "--:",
     "time a run": "--:",
@@ -29,6 +30,7 @@ def cells(row: Row) -> dict[str, str]:
         "ours": NOT_RUN if row.ours is None else str(row.ours),
         "difference": difference(row),
         "best validation": "" if row.best is None else str(row.best),
+        "votes differ": votes(row),
         "runs": row.state if row.records or row.begun else "",
         "epochs": spent["epochs"],
         "time a run": spent["time"],

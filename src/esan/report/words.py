@@ -47,6 +47,12 @@ def difference(row: Row) -> str:
     return f"{text} (equal)" if amount == "0.0" else f"{text} ({amount} sd {'better' if sds > 0 else 'worse'})"
 
 
+def votes(row: Row) -> str:
+    """Of sampled bags, how much the votes on a prediction differ, on average over runs; empty for whole bags."""
+    spreads = [record.spread for record in row.records if record.spread is not None]
+    return f"{fmean(spreads):.3f}" if spreads else ""
+
+
 def cost(row: Row) -> dict[str, str]:
     """Epochs, time and memory of a run on average, and the parameters of the network; empty if nothing was run."""
     if not row.records:
