@@ -73,6 +73,10 @@ def test_the_list_of_recipes() -> None:
             ("train", "small.toml", "--wandb", "x"),
             "Expected wandb (got none installed). Run: pip install 'esan[wandb]'.",
         ),
+        (
+            ("train", "small.toml", "--device", "gpu"),
+            "Expected a device that torch can use, such as cpu or cuda (got 'gpu'",
+        ),
         (("predict", "nothing", "SMALL"), "Expected a checkpoint at nothing"),
         (("predict", ".", "SMALL"), "Expected the folder of one run"),
     ],

@@ -16,6 +16,7 @@ from esan.train.blueprint import Blueprint
 from esan.train.checkpoints import Belongs, load_checkpoint, save_checkpoint
 from esan.train.engine import EagerEngine
 from esan.train.fresh import bag_of
+from esan.train.machine import device_named
 from esan.train.metrics import METRICS
 from esan.train.objective import Objective
 from esan.train.predictions import Predictions
@@ -98,7 +99,7 @@ class Fitted:
 
     def to(self, device: torch.device | str) -> "Fitted":
         """The same network, computing there."""
-        return replace(self, model=self.model.to(device))
+        return replace(self, model=self.model.to(device_named(device)))
 
     def save(self, path: str | Path) -> None:
         """Write it to one file, whole or not at all."""

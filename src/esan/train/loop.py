@@ -10,6 +10,7 @@ import torch
 from esan.data import Dataset
 from esan.train.engine import MakeEngine, engine_for
 from esan.train.job import Job
+from esan.train.machine import device_named
 from esan.train.prepare import Prepared, prepare
 from esan.train.recipe import Recipe
 from esan.train.records import Record
@@ -46,7 +47,7 @@ def run_jobs(
         watchers: are told of every epoch.
         make_engine: makes the engine of a job.
     """
-    found = open_runs(jobs, runs, dataset, root, cache, device, make_engine)
+    found = open_runs(jobs, runs, dataset, root, cache, device_named(device), make_engine)
     done = {at: entry for at, entry in enumerate(found) if isinstance(entry, Record)}
     active = {at: entry for at, entry in enumerate(found) if isinstance(entry, Run)}
     with _watched(watchers, list(active.values())):
@@ -72,7 +73,7 @@ def open_runs(
     dataset: Dataset | None,
     root: str | Path | None,
     cache: str | Path | None,
-    device: torch.device | str,
+    device: torch.device,
     make_engine: MakeEngine,
 ) -> list[Record | Run]:
     """The record of each job that has one, and a run, continued if it was interrupted, of each other."""

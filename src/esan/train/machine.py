@@ -1,4 +1,4 @@
-"""What a run ran on: versions, hardware, memory, the time of day."""
+"""What a run runs on: device, versions, hardware, memory, the time of day."""
 
 import platform
 import sys
@@ -12,6 +12,18 @@ def versions() -> dict[str, str]:
     """Of esan and what its numbers depend on."""
     names = ("esan", "torch", "torch-geometric", "numpy", "torchmetrics", "scikit-learn")
     return {"python": platform.python_version()} | {name: version(name) for name in names}
+
+
+def device_named(device: torch.device | str) -> torch.device:
+    """The device of that name, if torch can compute there."""
+    try:
+        # Only a tensor there tells whether it works.
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(
+            f"Expected a device that torch can use, such as cpu or cuda (got {str(device)!r}: "
+            f"{str(error).splitlines()[0]}). Choose another one."
+        ) from None
 
 
 def hardware(device: torch.device) -> str:
