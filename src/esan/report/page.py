@@ -44,8 +44,8 @@ _KEY = (
 _READ = (
     "Mean ± standard deviation over runs. <b>Difference</b>: ours less the paper's, and how many of the paper's "
     "standard deviations (sd) that is better or worse. <b>Best validation</b>: the value at each run's own epoch of "
-    "best validation, whatever the protocol reports. <b>Votes differ</b>: of sampled bags, the spread of the votes on a "
-    "prediction. <b>Time</b> is the mean of a run, <b>memory</b> the most of any."
+    "best validation, whatever the protocol reports. <b>Votes differ</b>: of sampled bags, the spread of the votes on "
+    "a prediction. <b>Time</b> is the mean of a run, <b>memory</b> the most of any."
 )
 
 

@@ -10,8 +10,8 @@ from esan.report.svg import area, dot, drawing, line, polyline, text
 
 #: What a line of a curve holds, in this order.
 EPOCH, LR, LOSS, VALID, TEST = range(5)
-#: Points that a drawn line has at most.
-MOST = 400
+#: Points that a drawn line has at most, and letters that fit above it.
+MOST, LETTERS = 400, 44
 
 Curve = Sequence[Sequence[float | None]]
 
@@ -65,7 +65,7 @@ def learning_curves(
 
     Args:
         title: in bold, above.
-        note: at the right of it.
+        note: below it.
         curves: one a run; a line is (epoch, rate, loss, validation, test).
         falls: whether less is better; such values are drawn on a logarithmic axis.
         paper: the paper's number, if it has one, as a dotted line.
@@ -80,8 +80,9 @@ def learning_curves(
     late = [(b, i) for b in (valid, test) for i, e in enumerate(b.epochs) if falls or e >= last / 10]
     ends = [v for b, i in late for v in (b.mean[i], *(() if falls else (b.low[i], b.high[i])))]
     low, high = span([*ends, *([] if paper is None else [paper])], log=falls)
-    up = Axis(low, high, 158.0, 26.0, log=falls)
-    shapes = [text(left, 14, title, size=11.5, bold=True), text(right, 14, note, "soft", 10, "end")]
+    up = Axis(low, high, 168.0, 36.0, log=falls)
+    words = title if len(title) <= LETTERS else f"{title[: LETTERS - 1]}…"
+    shapes = [text(left, 12, words, size=11.5, bold=True), text(left, 25, note, "soft", 9.5)]
     shapes += _frame(across, up, ticks=4, below=False)
     shapes += _drawn(valid, across, up, "ours")
     shapes += _drawn(test, across, up, "test", dash="5 2")
@@ -92,11 +93,11 @@ def learning_curves(
     if chosen is not None:
         shapes.append(dot(across(chosen[0]), up(chosen[1]), "ours", 3.4))
     if len(loss.epochs) > 1:
-        down = Axis(*span(loss.mean, log=True), 212.0, 172.0, log=True)
+        down = Axis(*span(loss.mean, log=True), 222.0, 182.0, log=True)
         shapes += _frame(across, down, ticks=2, below=True)
         shapes += _drawn(loss, across, down, "soft")
-        shapes.append(text(right - 2, 181, "loss", "soft", 9, "end"))
-    return drawing(width, 230, shapes, f"{title}: learning curves", alone)
+        shapes.append(text(right - 2, 191, "loss", "soft", 9, "end"))
+    return drawing(width, 240, shapes, f"{title}: learning curves", alone)
 
 
 def _frame(across: Axis, up: Axis, *, ticks: int, below: bool) -> list[str]:
