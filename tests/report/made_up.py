@@ -8,8 +8,8 @@ from typing import Any
 from esan.train.campaign import Work
 from esan.train.executors import Done, Failure
 from esan.train.job import Job
-from esan.train.named import named
 from esan.train.recipe import Recipe
+from esan.train.recipes import named
 from esan.train.records import Epoch, Point, Record
 
 VERSIONS = {"esan": "0.1.0", "torch": "2.6.0"}

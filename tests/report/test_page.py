@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from esan.cli import app
 from esan.report.page import html
 from esan.report.rows import row_of, unrun
-from esan.train.named import named
+from esan.train.recipes import named
 
 VOID = {"meta", "br", "rect", "line", "polyline", "polygon", "circle"}
 

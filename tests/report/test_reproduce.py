@@ -16,9 +16,9 @@ from esan.report.reproducing import is_kept, reproduce, table_jobs
 from esan.report.results import chosen_rows, keep, results_of, rows_of
 from esan.report.timing import Timed, keep_timed, times_markdown, times_of, timing_recipes
 from esan.train.job import Job
-from esan.train.named import named
 from esan.train.prepare import prepare
 from esan.train.recipe import Recipe
+from esan.train.recipes import named
 
 ROOT = Path(__file__).parents[2]
 

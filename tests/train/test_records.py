@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from small_sets import quick
 
-from esan.train import Epoch, Point, Record, records
+from esan.train import Epoch, Point, Record, load_records
 from esan.train.records import measured
 
 LINES = (Epoch(1, 0.01, 0.7, 0.5, None), Epoch(2, 0.01, None, 0.75, None))
@@ -36,7 +36,7 @@ def test_json_gives_the_same_record(tmp_path: Path) -> None:
     again = Record.load(tmp_path / "a" / "record.json")
     assert again == RECORD
     assert again.to_dict() == RECORD.to_dict()
-    assert records(tmp_path) == [RECORD]
+    assert load_records(tmp_path) == [RECORD]
     assert list((tmp_path / "a").iterdir()) == [tmp_path / "a" / "record.json"], "nothing is left beside it"
 
 

@@ -12,7 +12,7 @@ from esan.commands.train import _numbers as numbers
 from esan.train.campaign import run_campaign
 from esan.train.executors import Serial
 from esan.train.grid import chosen_jobs
-from esan.train.named import find_recipe
+from esan.train.recipes import find_recipe
 
 
 @plainly

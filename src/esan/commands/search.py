@@ -13,7 +13,7 @@ from esan.commands.plainly import console, plainly
 from esan.commands.train import _numbers as numbers
 from esan.train.executors import Serial
 from esan.train.grid import Search, search
-from esan.train.named import find_recipe
+from esan.train.recipes import find_recipe
 
 
 @plainly

@@ -11,8 +11,8 @@ from rich.text import Text
 from esan.commands.plainly import console, plainly
 from esan.train.job import Job
 from esan.train.loop import run_jobs
-from esan.train.named import find_recipe, names, paper_value
 from esan.train.recipe import Recipe
+from esan.train.recipes import find_recipe, names, paper_value
 from esan.train.records import Record
 from esan.train.selection import Spread, Summary, summary
 from esan.train.watch import Bars, TensorBoard, WandB, Watcher

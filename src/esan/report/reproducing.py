@@ -12,7 +12,7 @@ from esan.train.campaign import finished, run_campaign, same_training
 from esan.train.executors import Executor, Failure
 from esan.train.files import write_text
 from esan.train.job import Job, protocol
-from esan.train.named import named
+from esan.train.recipes import named
 from esan.train.records import Record
 
 #: Told of what has come to an end, in words.

@@ -11,8 +11,8 @@ from esan.report.rows import Row, row_of, unrun
 from esan.train.campaign import same_training
 from esan.train.files import write_text
 from esan.train.job import Job
-from esan.train.named import named
 from esan.train.recipe import Recipe
+from esan.train.recipes import named
 from esan.train.records import Record
 
 

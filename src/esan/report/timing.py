@@ -14,8 +14,8 @@ from esan.train.engine import engine_for
 from esan.train.files import write_text
 from esan.train.job import Job
 from esan.train.machine import hardware, now, versions
-from esan.train.named import named
 from esan.train.prepare import prepare
+from esan.train.recipes import named
 from esan.train.run import Run
 
 #: Seconds an epoch on an RTX 2080, as the paper prints them; NCI1 with batches of 32, ZINC with batches of 128.

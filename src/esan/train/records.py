@@ -118,6 +118,6 @@ def measured(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def records(runs: str | Path) -> list[Record]:
+def load_records(runs: str | Path) -> list[Record]:
     """All records under a folder of runs, sorted by path."""
     return [Record.load(path) for path in sorted(Path(runs).rglob("record.json"))]

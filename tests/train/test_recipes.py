@@ -7,8 +7,8 @@ import pytest
 from esan.data.catalogue import CATALOGUE
 from esan.train import Recipe, Spread, named, names, paper_table, paper_value
 from esan.train.blueprint import WITH_EDGES, Blueprint
-from esan.train.named import BIG_WIDTHS, FAMILIES, find_recipe
 from esan.train.paper_values import TABLES
+from esan.train.recipes import BIG_WIDTHS, FAMILIES, find_recipe
 
 
 def parameters(recipe: Recipe) -> int:
