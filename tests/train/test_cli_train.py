@@ -105,3 +105,29 @@ def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -
     right = sum(line["target"] == line["prediction"] for line in valid) / 19
     record = Record.load(next((place / "runs").rglob("record.json")))
     assert right == record.best.valid
+
+
+def test_molecules_from_a_table(place: Path) -> None:
+    """A table with a column of names: which columns are targets is said in the recipe."""
+    pytest.importorskip("rdkit")
+    chains = ["C" * n + end for n in range(2, 12) for end in ("", "O", "N")]
+    rows = [f"mol{i},{smiles},{len(smiles) + 0.5}" for i, smiles in enumerate(chains)]
+    (place / "mine.csv").write_text("\n".join(["id,structure,size", *rows]) + "\n")
+    (place / "mine.toml").write_text(
+        'data = "mine.csv"\nsmiles = "structure"\ntargets = "size"\nconv = "gine-ogb"\nsplit = "scaffold"\n'
+        'policy = "ND"\nlayers = 2\nwidth = 8\nepochs = 1\nscale_targets = true\n'
+    )
+    done = esan("train", "mine.toml", "--set", "split=random", "--quiet")
+    assert done.exit_code == 0, done.output + done.stderr
+    assert "test mae" in done.output
+    assert "Expected" in esan("train", "mine.toml", "--set", "targets=id", "--quiet").stderr
+    (place / "new.csv").write_text("structure\nCCO\nC(\nCCN\n")
+    told = esan("predict", "runs", "new.csv")
+    assert told.exit_code == 2
+    assert "C(" in told.stderr
+    with pytest.warns(UserWarning, match="C\\("):
+        told = esan("predict", "runs", "new.csv", "--skip-unreadable", "--smiles", "structure")
+    assert told.exit_code == 0, told.output + told.stderr
+    lines = (place / "predictions.csv").read_text().splitlines()
+    assert lines[0] == "graph,smiles,prediction"
+    assert [line.split(",")[1] for line in lines[1:]] == ["CCO", "CCN"]

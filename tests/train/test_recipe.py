@@ -42,6 +42,8 @@ def test_the_policy_of_a_recipe() -> None:
     [
         ({"lrr": 1}, ValueError, "Did you mean lr? Known: data, name, model"),
         ({"lr": "fast"}, TypeError, "Expected lr to be a number (got 'fast'). The default is 0.001."),
+        ({"data": 3}, TypeError, "Expected data to be text (got 3). Name a set"),
+        ({"task": "ranking"}, ValueError, "Expected task to be one of"),
         ({"epochs": 2.5}, TypeError, "Expected epochs to be a whole number (got 2.5)"),
         ({"train_eps": 1}, TypeError, "Expected train_eps to be true or false (got 1)"),
         ({"epochs": 0}, ValueError, "Expected epochs of at least 1 (got 0)"),

@@ -21,6 +21,9 @@ def run(
     out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
     weights: Annotated[str, typer.Option(help="Of a run: best (validation) or last.")] = "best",
     smiles: Annotated[str | None, typer.Option(help="The column of SMILES in a table.")] = None,
+    skip: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Leave out rows of a table that cannot be read.")
+    ] = False,
     root: Annotated[Path | None, typer.Option("--data", help="The folder of the data; else $ESAN_DATA.")] = None,
     cache: Annotated[Path | None, typer.Option(help="The folder of downloads; else $ESAN_CACHE.")] = None,
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda.")] = "cpu",
@@ -37,7 +40,7 @@ def run(
         graphs = read_graphs(whole, blueprint)
         more = _known(whole, fitted)
     else:
-        graphs = read_graphs(source, blueprint, smiles)
+        graphs = read_graphs(source, blueprint, smiles, skip)
     if graphs.smiles is not None:
         more["smiles"] = list(graphs.smiles)
     predictions = Predictions.of(fitted.votes(graphs), fitted.task.kind, blueprint.classes)

@@ -53,14 +53,17 @@ class Fitted:
         objective = Objective(belongs.blueprint.task.kind, state.get("shift"), state.get("scale"))
         return Fitted(model.eval(), belongs, objective, record)
 
-    def predict(self, source: Source | Dataset | str | Path, *, smiles: str | None = None) -> Predictions:
+    def predict(
+        self, source: Source | Dataset | str | Path, *, smiles: str | None = None, skip_unreadable: bool = False
+    ) -> Predictions:
         """Predictions for graphs; targets that they come with are not looked at.
 
         Args:
             source: graphs as `esan.data.own` takes them: PyG data, networkx, a path; or a dataset.
-            smiles: the column of SMILES in a table.
+            smiles: the column of SMILES in a table; None for that of the training data.
+            skip_unreadable: whether rows of a table that cannot be read are left out with a warning.
         """
-        votes = self.votes(read_graphs(source, self.belongs.blueprint, smiles))
+        votes = self.votes(read_graphs(source, self.belongs.blueprint, smiles, skip_unreadable))
         return Predictions.of(votes, self.task.kind, self.belongs.blueprint.classes)
 
     def score(self, source: Source | Dataset | str | Path, **asked: Any) -> float:
@@ -130,8 +133,13 @@ class Fitted:
         return f"Fitted({recipe.model}-{recipe.conv}, policy={recipe.policy!r}, {self.task.kind}{best})"
 
 
-def read_graphs(source: Source | Dataset | str | Path, blueprint: Blueprint, smiles: str | None = None) -> Dataset:
-    """Graphs with the features that a network was built for, without targets."""
+def read_graphs(
+    source: Source | Dataset | str | Path,
+    blueprint: Blueprint,
+    smiles: str | None = None,
+    skip_unreadable: bool = False,
+) -> Dataset:
+    """Graphs with the features that a network was built for, without targets; arguments as those of `predict`."""
     # Edge features that the network does not use may be there or not.
     told: dict[str, Any] = {"in_channels": blueprint.in_channels, "edge_channels": blueprint.edge_channels}
     if isinstance(source, Dataset):
@@ -140,7 +148,8 @@ def read_graphs(source: Source | Dataset | str | Path, blueprint: Blueprint, smi
         return data.own(replace(read(source), y=None), task=blueprint.task, **told)
     path = Path(source)
     if path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
-        return data.own(path, task=blueprint.task, smiles=smiles, targets=[], name=path.stem, **told)
+        told |= {"smiles": smiles or blueprint.recipe.smiles or None, "skip_unreadable": skip_unreadable}
+        return data.own(path, task=blueprint.task, targets=[], name=path.stem, **told)
     if path.is_dir():
         # As numbers, whatever they are: the labels of a folder are not looked at.
         found = data.own(path, task=Task("regression", 1), name=path.stem, **told)

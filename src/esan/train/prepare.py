@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -64,7 +65,7 @@ def prepare(
         cache: the folder of cached bags.
         device: where the bag goes.
     """
-    dataset = find_data(recipe.data, root, cache) if dataset is None else dataset
+    dataset = data_of(recipe, root, cache) if dataset is None else dataset
     splits = split_as(recipe, dataset)
     blueprint, fingerprint = Blueprint.of(recipe, dataset), dataset.fingerprint
     dataset = with_walks(dataset, recipe.walk_features) if recipe.walk_features else dataset
@@ -79,8 +80,15 @@ def layers_of(blueprint: Blueprint) -> int:
     return model.num_layers + model.encoder.lookahead
 
 
-def find_data(name: str, root: str | Path | None = None, cache: str | Path | None = None) -> Dataset:
-    """A set of the catalogue, or a user's own by its path."""
+def data_of(recipe: Recipe, root: str | Path | None = None, cache: str | Path | None = None) -> Dataset:
+    """The data that a recipe names."""
+    targets = [name.strip() for name in recipe.targets.split(",")] if recipe.targets else None
+    asked = {"task": recipe.task, "smiles": recipe.smiles, "targets": targets}
+    return find_data(recipe.data, root, cache, **{name: value for name, value in asked.items() if value})
+
+
+def find_data(name: str, root: str | Path | None = None, cache: str | Path | None = None, **asked: Any) -> Dataset:
+    """A set of the catalogue, or a user's own by its path; `asked` is for `esan.data.own`."""
     if name.lower().replace("_", "-") in data.names():
         return data.load(name, root, cache=cache)
     if not Path(name).exists():
@@ -88,7 +96,7 @@ def find_data(name: str, root: str | Path | None = None, cache: str | Path | Non
             f"Expected the name of a set, or a file or folder of graphs (got {name!r}, which is neither). "
             f"Known sets: {', '.join(data.names())}."
         )
-    return data.own(name)
+    return data.own(name, name=Path(name).stem, **asked)
 
 
 def split_as(recipe: Recipe, dataset: Dataset) -> list[Split]:

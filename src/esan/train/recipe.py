@@ -1,8 +1,6 @@
 """`Recipe`: the frozen settings of a run, from data to selection rule; read from and written to TOML."""
 
-import difflib
 import itertools
-import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -11,27 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from esan.policies import Policy, Sampled, Whole, policy_named
+from esan.train.fields import checked, checked_grid, parsed, refuse_unknown, short
 from esan.train.files import write_text
 from esan.train.toml import to_toml
 
-#: What the fields that choose among names may hold.
-CHOICES: dict[str, tuple[str, ...]] = {
-    "model": ("ds", "dss", "gnn"),
-    "conv": ("gin", "gine", "gine-ogb", "graphconv", "gcn", "ppgn"),
-    "jk": ("cat", "last"),
-    "readout": ("sum", "mean", "max"),
-    "set_encoder": ("deepsets", "invariant-deepsets", "mean", "max"),
-    "bag_pool": ("mean", "sum", "max", "others"),
-    "adjacency": ("original", "max", "sum"),
-    "norm": ("batch_norm", "layer_norm", "none"),
-    "schedule": ("step", "plateau", "constant"),
-    "split": ("given", "folds", "scaffold", "random"),
-    "select": ("mean-valid", "best-valid", "best-loss", "last"),
-}
-#: The least that the fields which are whole numbers may be.
-LEAST: dict[str, int] = dict.fromkeys(
-    ("layers", "width", "set_channels", "set_layers", "votes", "batch_size", "epochs", "period", "seeds"), 1
-) | {"folds": 2}
 _NAME = re.compile(r"[\w+^%=.,~@() -]+(/[\w+^%=.,~@() -]+)*")
 
 
@@ -40,7 +21,7 @@ class Recipe:
     """Everything that decides what a run gives, besides the fold and the seed.
 
     Args:
-        data: a name of the catalogue (`esan.data.load`).
+        data: a name of the catalogue (`esan.data.load`), or the path of a user's own data (`esan.data.own`).
         name: what the run folder is called; a changed recipe (`variant`) gets a name of its own.
         model: "ds", "dss", or "gnn", the base encoder on the graph itself.
         conv: the base encoder, as in `esan.ds_gnn`.
@@ -73,6 +54,9 @@ class Recipe:
         epochs: at most.
         stop_after: stop after so many epochs without better validation; 0 for never.
         scale_targets: of regression, whether the network sees targets of mean 0 and deviation 1.
+        task: of own data, "classification", "regression" or "labels"; empty to have it read off the targets.
+        smiles: of a table, the column of SMILES; empty for the one that is called so.
+        targets: of a table, the columns of targets, with commas between; empty for all others.
         split: "given" with the data, "folds" (stratified), "scaffold" or "random".
         folds: of "folds", how many.
         split_seed: draws the folds or the random split.
@@ -115,6 +99,9 @@ class Recipe:
     epochs: int = 100
     stop_after: int = 0
     scale_targets: bool = False
+    task: str = ""
+    smiles: str = ""
+    targets: str = ""
     split: str = "given"
     folds: int = 10
     split_seed: int = 0
@@ -125,14 +112,14 @@ class Recipe:
     def __post_init__(self) -> None:
         for known in fields(self):
             if known.name != "grid":
-                object.__setattr__(self, known.name, _checked(known.name, getattr(self, known.name)))
+                object.__setattr__(self, known.name, checked(known.name, getattr(self, known.name), known.default))
         if not self.name:
             object.__setattr__(self, "name", f"{Path(self.data).stem}/{self.model}-{self.conv}-{self.policy.lower()}")
         if not _NAME.fullmatch(self.name) or ".." in self.name:
             raise ValueError(
                 f"Expected a name that can be a folder (got {self.name!r}). Use letters, digits and / between parts."
             )
-        object.__setattr__(self, "grid", _checked_grid(self.grid))
+        object.__setattr__(self, "grid", checked_grid(self.grid, FIELDS))
         if isinstance(sampled := policy_named(self.policy), Sampled):
             raise ValueError(
                 f"Expected a policy without its sample (got {self.policy!r}). Set fraction = {sampled.fraction}."
@@ -161,14 +148,12 @@ class Recipe:
 
     def variant(self, **changes: Any) -> "Recipe":
         """The same recipe with other values, under a name that says which: `zinc/gin~lr=0.01,epochs=3`."""
-        unknown = sorted(set(changes) - set(FIELDS))
-        if unknown:
-            raise ValueError(_unknown(unknown))
+        refuse_unknown(changes, FIELDS)
         if "name" in changes:
             return replace(self, **changes)
         changed = replace(self, **changes)
         before = dict(part.split("=", 1) for part in self.name.partition("~")[2].split(",") if "=" in part)
-        here = {key: _short(getattr(changed, key)) for key in changes if getattr(changed, key) != getattr(self, key)}
+        here = {key: short(getattr(changed, key)) for key in changes if getattr(changed, key) != getattr(self, key)}
         here.pop("grid", None)
         suffix = ",".join(f"{key}={value}" for key, value in (before | here).items())
         return replace(changed, name=f"{self.base}~{suffix}" if suffix else self.base)
@@ -189,9 +174,7 @@ class Recipe:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> "Recipe":
-        unknown = sorted(set(values) - set(FIELDS))
-        if unknown:
-            raise ValueError(_unknown(unknown))
+        refuse_unknown(values, FIELDS)
         if "data" not in values:
             raise ValueError('Expected a recipe to name its data (got none). Add a line such as data = "zinc".')
         return Recipe(**values)
@@ -222,71 +205,8 @@ class Recipe:
             name, equals, text = setting.partition("=")
             if not equals:
                 raise ValueError(f"Expected a setting FIELD=VALUE (got {setting!r}). Write e.g. lr=0.01.")
-            changes[name.strip()] = _value(text.strip())
+            changes[name.strip()] = parsed(text.strip())
         return self.variant(**changes)
 
 
 FIELDS: dict[str, Any] = {known.name: known.default for known in fields(Recipe)}
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:  # a word without quotes, as one types it in a shell
-        return text
-
-
-def _short(value: Any) -> str:
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return re.sub(r"[^\w+^%.@()-]", "", text)
-
-
-def _unknown(names: list[str]) -> str:
-    near = [match for name in names for match in difflib.get_close_matches(name, FIELDS, 1)]
-    hint = f" Did you mean {', '.join(near)}?" if near else ""
-    return f"Expected fields of a recipe (got {', '.join(names)}).{hint} Known: {', '.join(FIELDS)}."
-
-
-def _checked(name: str, value: Any) -> Any:
-    """The value in the type of its field, or an error that names the field."""
-    wanted = str if name == "data" else type(FIELDS[name])
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if type(value) is not wanted:
-        words = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}[wanted]
-        raise TypeError(f"Expected {name} to be {words} (got {value!r}). The default is {FIELDS[name]!r}.")
-    if name in CHOICES and value not in CHOICES[name]:
-        raise ValueError(f"Expected {name} to be one of {', '.join(CHOICES[name])} (got {value!r}).")
-    if isinstance(value, int) and not isinstance(value, bool) and value < (least := LEAST.get(name, 0)):
-        raise ValueError(f"Expected {name} of at least {least} (got {value}). The default is {FIELDS[name]!r}.")
-    if isinstance(value, float):
-        _check_range(name, value)
-    return value
-
-
-def _check_range(name: str, value: float) -> None:
-    """Learning rates are above 0, parts of something are in [0, 1) or (0, 1]."""
-    if name in ("lr", "min_lr"):
-        good, words = 0 < value < math.inf, "above 0"
-    elif name in ("fraction", "factor"):
-        good, words = 0 < value <= 1, "in (0, 1]"
-    else:
-        good, words = 0 <= value < 1, "in [0, 1)"
-    if not good:
-        raise ValueError(f"Expected {name} {words} (got {value}). The default is {FIELDS[name]!r}.")
-
-
-def _checked_grid(grid: Any) -> tuple[dict[str, tuple[Any, ...]], ...]:
-    tables = [grid] if isinstance(grid, Mapping) else list(grid) if isinstance(grid, list | tuple) else None
-    if tables is None or not all(isinstance(table, Mapping) for table in tables):
-        raise TypeError(
-            f"Expected tables of values as a grid (got {grid!r}). Write e.g. lr = [0.01, 0.001] in [[grid]]."
-        )
-    unknown = sorted({name for table in tables for name in table} - set(FIELDS))
-    if unknown:
-        raise ValueError(_unknown(unknown))
-    if not all(isinstance(values, list | tuple) and values for table in tables for values in table.values()):
-        raise TypeError(
-            f"Expected a list of values for every field of a grid (got {grid!r}). Write lr = [0.01, 0.001]."
-        )
-    return tuple({name: tuple(_checked(name, v) for v in values) for name, values in t.items()} for t in tables)

@@ -1,0 +1,98 @@
+"""The fields of a recipe: what each may hold, how values are read from text, and the errors where one is wrong."""
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+#: What the fields that choose among names may hold.
+CHOICES: dict[str, tuple[str, ...]] = {
+    "model": ("ds", "dss", "gnn"),
+    "conv": ("gin", "gine", "gine-ogb", "graphconv", "gcn", "ppgn"),
+    "jk": ("cat", "last"),
+    "readout": ("sum", "mean", "max"),
+    "set_encoder": ("deepsets", "invariant-deepsets", "mean", "max"),
+    "bag_pool": ("mean", "sum", "max", "others"),
+    "adjacency": ("original", "max", "sum"),
+    "norm": ("batch_norm", "layer_norm", "none"),
+    "schedule": ("step", "plateau", "constant"),
+    "task": ("", "classification", "regression", "labels"),
+    "split": ("given", "folds", "scaffold", "random"),
+    "select": ("mean-valid", "best-valid", "best-loss", "last"),
+}
+#: The least that the fields which are whole numbers may be.
+LEAST: dict[str, int] = dict.fromkeys(
+    ("layers", "width", "set_channels", "set_layers", "votes", "batch_size", "epochs", "period", "seeds"), 1
+) | {"folds": 2}
+
+
+def parsed(text: str) -> Any:
+    """A value as one types it in a shell: TOML, or a word without quotes."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def short(value: Any) -> str:
+    """A value as a part of a name."""
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return re.sub(r"[^\w+^%.@()-]", "", text)
+
+
+def refuse_unknown(names: Collection[str], defaults: Mapping[str, Any]) -> None:
+    """An error for names that are no fields, which lists those that are."""
+    strange = sorted(set(names) - set(defaults))
+    if strange:
+        near = [match for name in strange for match in difflib.get_close_matches(name, defaults, 1)]
+        hint = f" Did you mean {', '.join(near)}?" if near else ""
+        raise ValueError(f"Expected fields of a recipe (got {', '.join(strange)}).{hint} Known: {', '.join(defaults)}.")
+
+
+def checked(name: str, value: Any, default: Any) -> Any:
+    """The value in the type of its field, or an error that names the field."""
+    wanted = str if name == "data" else type(default)
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not wanted:
+        words = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}[wanted]
+        if name == "data":
+            raise TypeError(f'Expected data to be text (got {value!r}). Name a set, e.g. "zinc", or a path.')
+        raise TypeError(f"Expected {name} to be {words} (got {value!r}). The default is {default!r}.")
+    if name in CHOICES and value not in CHOICES[name]:
+        raise ValueError(f"Expected {name} to be one of {', '.join(CHOICES[name])} (got {value!r}).")
+    if isinstance(value, int) and not isinstance(value, bool) and value < (least := LEAST.get(name, 0)):
+        raise ValueError(f"Expected {name} of at least {least} (got {value}). The default is {default!r}.")
+    if isinstance(value, float):
+        _check_range(name, value, default)
+    return value
+
+
+def _check_range(name: str, value: float, default: float) -> None:
+    """Learning rates are above 0, parts of something are in [0, 1) or (0, 1]."""
+    if name in ("lr", "min_lr"):
+        good, words = 0 < value < math.inf, "above 0"
+    elif name in ("fraction", "factor"):
+        good, words = 0 < value <= 1, "in (0, 1]"
+    else:
+        good, words = 0 <= value < 1, "in [0, 1)"
+    if not good:
+        raise ValueError(f"Expected {name} {words} (got {value}). The default is {default!r}.")
+
+
+def checked_grid(grid: Any, defaults: Mapping[str, Any]) -> tuple[dict[str, tuple[Any, ...]], ...]:
+    tables = [grid] if isinstance(grid, Mapping) else list(grid) if isinstance(grid, list | tuple) else None
+    if tables is None or not all(isinstance(table, Mapping) for table in tables):
+        raise TypeError(
+            f"Expected tables of values as a grid (got {grid!r}). Write e.g. lr = [0.01, 0.001] in [[grid]]."
+        )
+    refuse_unknown({name for table in tables for name in table}, defaults)
+    if not all(isinstance(values, list | tuple) and values for table in tables for values in table.values()):
+        raise TypeError(
+            f"Expected a list of values for every field of a grid (got {grid!r}). Write lr = [0.01, 0.001]."
+        )
+    return tuple(
+        {name: tuple(checked(name, v, defaults[name]) for v in values) for name, values in t.items()} for t in tables
+    )
