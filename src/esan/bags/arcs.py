@@ -27,6 +27,8 @@ class Arcs:
     copies: Grouping
     num_rows: int
     weight: Tensor | None = None
+    #: The types that were asked for, of each arc as they are, and in the order of `out_of`.
+    _types: tuple[Tensor, Tensor, Tensor] | None = None
 
     @staticmethod
     def of(graphs: Graphs) -> "Arcs":
@@ -64,6 +66,21 @@ class Arcs:
             weight: as in `sum_rows`.
         """
         return _SumMessages.apply(x, e, own, self, self._factor(x, weight))
+
+    def sum_typed(self, x: Tensor, table: Tensor, types: Tensor, own: Tensor) -> Tensor:
+        """`sum_messages` where e is the line `types[arc]` of a small table; on a GPU.
+
+        Args:
+            x: `[num_rows, d]`.
+            table: `[C, d]`, or one a network, `[S, C, d]`.
+            types: of each arc of the graph, `[A]`.
+            own: as in `sum_rows`.
+        """
+        if self._types is None or self._types[0] is not types:
+            flat = types.reshape(-1)
+            known = types, flat.index_select(0, self.arc), flat.index_select(0, self.out_arc)
+            object.__setattr__(self, "_types", known)
+        return _SumTyped.apply(x, table, own, self, self._factor(x, None))
 
     def _factor(self, x: Tensor, weight: Tensor | None) -> Tensor | None:
         weight = self.weight if weight is None else weight
@@ -113,7 +130,9 @@ class _SumRows(torch.autograd.Function):
         if kernels.on_gpu(x, own, weight):
             from esan.kernels.gpu_sums import sum_lines
 
-            return sum_lines(x, arcs.edge_index[0], arcs.into.first, arcs.into.count, weight=weight, own=own)
+            first, count = arcs.into.first, arcs.into.count
+            networks = 1 if own is None else own.numel()
+            return sum_lines(x, arcs.edge_index[0], first, count, weight=weight, own=own, networks=networks)
         return _with_own(add_up(x, arcs.edge_index[0], arcs.into.first, weight), x, own)
 
     @staticmethod
@@ -124,7 +143,8 @@ class _SumRows(torch.autograd.Function):
         if kernels.on_gpu(grad, own, weight):
             from esan.kernels.gpu_sums import sum_lines
 
-            grad_x = sum_lines(grad, ctx.arcs.out_target, group.first, group.count, weight=weight, own=own)
+            target, networks = ctx.arcs.out_target, 1 if own is None else own.numel()
+            grad_x = sum_lines(grad, target, group.first, group.count, weight=weight, own=own, networks=networks)
         else:
             grad_x = _with_own(add_up(grad, ctx.arcs.out_target, group.first, weight), grad, own)
         return grad_x, None if x is None else _grad_own(grad, x, own), None, None
@@ -165,8 +185,10 @@ def _messages_on_gpu(ctx: Any, x: Tensor, e: Tensor, own: Tensor | None, arcs: A
 
     ctx.save_for_backward(x, e, own)
     ctx.arcs, ctx.weight, ctx.fused = arcs, weight, True
-    into, lines = arcs.into, (e, arcs.arc)
-    return sum_lines(x, arcs.edge_index[0], into.first, into.count, weight=weight, own=own, messages=lines)
+    into, networks = arcs.into, 1 if own is None else own.numel()
+    return sum_lines(
+        x, arcs.edge_index[0], into.first, into.count, weight=weight, own=own, messages=(e, arcs.arc), networks=networks
+    )
 
 
 def _messages_back_on_gpu(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -177,8 +199,37 @@ def _messages_back_on_gpu(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     out_of, copies = arcs.out_of, arcs.copies
     by_source = None if weight is None else weight[out_of.order]
     by_copy = None if weight is None else weight[copies.order]
-    grad_x, grad_own = messages_backward(
-        grad, x, e, own, arcs.out_target, arcs.out_arc, out_of.first, out_of.count, by_source
+    networks = 1 if own is None else own.numel()
+    grad_x, grad_own, _ = messages_backward(
+        grad, x, e, own, arcs.out_target, arcs.out_arc, out_of.first, out_of.count, by_source, networks
     )
     grad_e = edges_backward(grad, x, e, *arcs.copy_ends, copies.first, copies.count, by_copy)
     return grad_x, grad_e, grad_own, None, None
+
+
+class _SumTyped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, table: Tensor, own: Tensor, arcs: Arcs, weight: Tensor | None) -> Tensor:
+        from esan.kernels.gpu_sums import sum_lines
+
+        ctx.save_for_backward(x, table, own)
+        assert arcs._types is not None
+        ctx.arcs, ctx.weight, ctx.types = arcs, weight, arcs._types[2]
+        tables = table if table.dim() == 3 else table[None]
+        into, typed = arcs.into, (tables, arcs._types[1])
+        first, count, networks = into.first, into.count, own.numel()
+        return sum_lines(x, arcs.edge_index[0], first, count, weight=weight, own=own, messages=typed, networks=networks)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        from esan.kernels.gpu_sums import messages_backward
+
+        x, table, own = ctx.saved_tensors
+        arcs, out_of = ctx.arcs, ctx.arcs.out_of
+        weight = None if ctx.weight is None else ctx.weight[out_of.order]
+        tables = table if table.dim() == 3 else table[None]
+        grad_x, grad_own, grad_table = messages_backward(
+            grad, x, tables, own, arcs.out_target, ctx.types, out_of.first, out_of.count, weight, own.numel()
+        )
+        assert grad_table is not None
+        return grad_x, grad_table.view(table.shape), grad_own, None, None

@@ -20,16 +20,17 @@ from esan.kernels.gpu_norm import (
 from esan.kernels.gpu_norm import tiles as tiles_of
 
 #: Three products of the tensor cores' short floats, which together have the precision of single.
-_PRECISION = tl.constexpr("tf32x3")
+_PRECISION = "tf32x3"
 #: Programs that share the lines of one network in the backward pass, at most; each keeps a gradient of the matrix.
 _PROGRAMS = 264
+_BACK_TILE, _BACK_STAGES, _BACK_WARPS, _WARPS = 64, 2, 4, 4
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _linear_kernel(
     x, matrix, bias, scale, shift, weight, y, tile_weight, tile_mean, tile_deviation, rows, inner, outer,
     TILE: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, NORMED: tl.constexpr, WEIGHTED: tl.constexpr,
-    MOMENTS: tl.constexpr,
+    MOMENTS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1)
     line = tl.program_id(0) * TILE + tl.arange(0, TILE)
@@ -44,7 +45,7 @@ def _linear_kernel(
         value = tl.maximum(value, 0.0)
     matrix += network * outer * inner
     across = tl.load(matrix + n[None, :] * inner + k[:, None], mask=there_n[None, :] & there_k[:, None], other=0.0)
-    out = tl.dot(value, across, input_precision=_PRECISION)
+    out = tl.dot(value, across, input_precision=PRECISION)
     out += tl.load(bias + network * outer + n, mask=there_n, other=0.0)[None, :]
     tl.store(y + row[:, None] * outer + n[None, :], out, mask=inside[:, None] & there_n[None, :])
     if MOMENTS:
@@ -66,17 +67,17 @@ def linear(
         x, matrix, bias, x if normed is None else normed.scale, x if normed is None else normed.shift,
         weight if weight is not None else x, y, part.weight, part.mean, part.deviation, rows, inner, outer,
         TILE=TILE, INNER=padded(inner), OUTER=padded(outer), NORMED=normed is not None, WEIGHTED=weight is not None,
-        MOMENTS=moments,
+        MOMENTS=moments, PRECISION=_PRECISION, num_warps=_WARPS,
     )  # fmt: skip
     return y, part
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "tile_count", "part_width"])
 def _linear_backward_kernel(
     grad, out, weight, out_mean, out_inverse, out_scale, out_share, out_sums,
     x, mean, inverse, scale, shift, matrix, grad_x, part, rows, inner, outer, tile_count, part_width,
     TILE: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, OUT_NORMED: tl.constexpr, NORMED: tl.constexpr,
-    WEIGHTED: tl.constexpr,
+    WEIGHTED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     program, network = tl.program_id(0), tl.program_id(1)
     k, n = tl.arange(0, INNER), tl.arange(0, OUTER)
@@ -115,7 +116,7 @@ def _linear_backward_kernel(
             w = tl.load(weight + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0)
             g = norm_backward_tile(g, standard, w, share, oscale, sum_g, sum_gs)
             g = tl.where(mask_n, g, 0.0)
-        gx = tl.dot(g, back, input_precision=_PRECISION)
+        gx = tl.dot(g, back, input_precision=PRECISION)
         if NORMED:
             before = value * s[None, :] + b[None, :]
             standard_x = (value - m[None, :]) * i[None, :]
@@ -123,7 +124,7 @@ def _linear_backward_kernel(
             gx = tl.where(mask_k & (before > 0), gx, 0.0)
             acc_g += tl.sum(gx, 0)
             acc_gs += tl.sum(gx * standard_x, 0)
-        acc += tl.dot(tl.trans(g), value, input_precision=_PRECISION)
+        acc += tl.dot(tl.trans(g), value, input_precision=PRECISION)
         acc_bias += tl.sum(g, 0)
         tl.store(grad_x + at_k, gx, mask=mask_k)
     part += (network * tl.num_programs(0) + program).to(tl.int64) * part_width
@@ -176,7 +177,7 @@ def linear_backward(
     rows = x.size(0) // networks
     # What a program holds must fit the shared memory of a processor.
     narrow = padded(inner) * padded(outer) <= 64 * 64
-    tile = TILE if narrow else TILE // 2
+    tile = _BACK_TILE if narrow else _BACK_TILE // 2
     count = triton.cdiv(rows, tile)
     programs = min(count, _PROGRAMS)
     grad_x = torch.empty_like(x)
@@ -188,7 +189,8 @@ def linear_backward(
     _linear_backward_kernel[(programs, networks)](
         grad, y, weight if weight is not None else x, *o, sums, x, *i, matrix, grad_x, part, rows, inner, outer, count,
         width, TILE=tile, INNER=padded(inner), OUTER=padded(outer), OUT_NORMED=after is not None,
-        NORMED=normed is not None, WEIGHTED=weight is not None, num_stages=2 if narrow else 1,
+        NORMED=normed is not None, WEIGHTED=weight is not None, PRECISION=_PRECISION,
+        num_stages=_BACK_STAGES if narrow else 1, num_warps=_BACK_WARPS,
     )  # fmt: skip
     of_matrix, of_bias, of_sums = totals(part, outer * inner, outer)
     return LinearGrads(

@@ -73,7 +73,7 @@ def store_tile_moments(y, w, tile, column, width, tile_weight, tile_mean, tile_d
     tl.store(tile_deviation + at, deviation, mask=column < width)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _moments_kernel(
     x, weight, tile_weight, tile_mean, tile_deviation, rows, width,
     TILE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTED: tl.constexpr,
@@ -100,7 +100,7 @@ def tile_moments(x: Tensor, weight: Tensor | None, networks: int) -> TileMoments
     return part
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def _finish_kernel(
     tile_weight, tile_mean, tile_deviation, gamma, beta, running_mean, running_var, tracked,
     mean_out, inverse_out, scale_out, shift_out, share_out, count, width, eps, momentum,
@@ -199,7 +199,7 @@ def frozen(gamma: Tensor, beta: Tensor, tracked: Tracked, eps: float) -> Moments
     return Moments(tracked.mean, out[0], out[1], out[2], out[0])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _blend_kernel(
     x, scale, shift, shared, shared_scale, shared_shift, node, y, rows, width,
     TILE: tl.constexpr, WIDTH: tl.constexpr, RELU: tl.constexpr, SHARED: tl.constexpr,
@@ -237,7 +237,7 @@ def blend(x: Tensor, moments: Moments, relu: bool, shared: tuple[Tensor, Moments
     return y
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _grad_sums_kernel(
     grad, gate, x, mean, inverse, part, rows, width,
     TILE: tl.constexpr, WIDTH: tl.constexpr, GATED: tl.constexpr,
@@ -272,7 +272,7 @@ def grad_sums(grad: Tensor, gate: Tensor | None, x: Tensor, moments: Moments) ->
     return total(part).reshape(networks, 2, x.size(1))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count", "width", "end", "next_end"])
 def _total_kernel(part, out, count, width, end, next_end, TILES: tl.constexpr, COLUMNS: tl.constexpr):
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     which = tl.program_id(1)
@@ -318,7 +318,7 @@ def norm_backward_tile(g, standard, w, share, scale, sum_g, sum_gs):
     return scale[None, :] * (g - (w * share)[:, None] * (sum_g[None, :] + standard * sum_gs[None, :]))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _norm_backward_kernel(
     grad, gate, x, weight, mean, inverse, scale, share, sums, out, rows, width,
     TILE: tl.constexpr, WIDTH: tl.constexpr, GATED: tl.constexpr, WEIGHTED: tl.constexpr,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from esan.bags.sums import Grouping
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _spread_kernel(x, owner, weight, y, rows, width, TILE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTED: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     column = tl.arange(0, WIDTH)
@@ -99,7 +99,7 @@ class PoolNodes(torch.autograd.Function):
         return back, None
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "size"])
 def _lookup_kernel(table, index, y, rows, width, size, TILE: tl.constexpr, WIDTH: tl.constexpr):
     network = tl.program_id(1)
     line = tl.program_id(0) * TILE + tl.arange(0, TILE)
@@ -112,7 +112,7 @@ def _lookup_kernel(table, index, y, rows, width, size, TILE: tl.constexpr, WIDTH
     tl.store(y + row[:, None] * width + column[None, :], value, mask=mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "size", "tile_count"])
 def _table_grad_kernel(
     grad, index, part, rows, width, size, tile_count,
     TILE: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr,

@@ -1,18 +1,32 @@
 """Triton: sums of gathered lines and of messages, with their gradients; nothing is written out but the sums."""
 
+from dataclasses import dataclass
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-#: Groups a program works on at once; their loops run as long as the longest of them.
-_GROUPS = 16
-#: Terms of a sum that are fetched together.
-_UNROLL = 4
+from esan.kernels.gpu_norm import padded, totals
 
 
-def _grid(groups: int) -> tuple[int]:
-    return (triton.cdiv(groups, _GROUPS),)
+@dataclass(frozen=True)
+class _Tuning:
+    """Groups that a program works on at once, terms of a sum that are fetched together, and warps."""
+
+    groups: int
+    unroll: int
+    warps: int
+
+
+_SHORT, _LONG, _BACK = _Tuning(16, 1, 4), _Tuning(4, 4, 2), _Tuning(16, 1, 4)
+#: Programs that share the rows of one network where a gradient is summed over rows, at most.
+_PROGRAMS = 528
+
+
+def _tuning(terms: int, groups: int) -> _Tuning:
+    """For sums of few terms many at once, as their loops run as long as the longest; for long sums few."""
+    return _SHORT if terms <= 4 * groups else _LONG
 
 
 def _width(lines: Tensor) -> int:
@@ -31,11 +45,10 @@ def _ends(first, count, group, inside, groups, total, COUNTED: tl.constexpr):
     return start, number
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["groups", "total", "per_network", "table"])
 def _sum_kernel(
     x, e, own, which, line, first, count, weight, line_weight, gate, y,
-    groups, total, width,
-    per_network,
+    groups, total, width, per_network, table,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, MESSAGES: tl.constexpr,
     OWN: tl.constexpr, WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr,
 ):  # fmt: skip
@@ -54,7 +67,7 @@ def _sum_kernel(
             mask = more[:, None] & there
             value = tl.load(x + cell, mask=mask, other=0.0)
             if MESSAGES:
-                at = tl.load(line + start + k, mask=more, other=0)
+                at = tl.load(line + start + k, mask=more, other=0) + (group // per_network) * table
                 value = tl.maximum(
                     value + tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0), 0.0
                 )
@@ -84,6 +97,7 @@ def sum_lines(
     gate: Tensor | None = None,
     own: Tensor | None = None,
     messages: tuple[Tensor, Tensor] | None = None,
+    networks: int = 1,
 ) -> Tensor:
     r""":math:`y_i = o\, x_i + \sum_{j} w_j\, f(x_{k_j})`, j from `first[i]` on, `count[i]` of them, k = `which`.
 
@@ -95,63 +109,79 @@ def sum_lines(
         weight: a factor a term.
         line_weight: a factor a line of x.
         gate: terms count only where this, like x, is positive.
-        own: o, one number (one a network, if the lines are those of several); None leaves the term out.
-        messages: (e, line): f adds line `line[j]` of e and takes the ReLU; None for the identity.
+        own: o, one number a network; None leaves the term out.
+        messages: (e, line): f adds line `line[j]` of e and takes the ReLU; None for the identity. If e has three
+            dimensions, it is a table of each network, and `line[j]` a line of the table of the network.
+        networks: how many networks the sums are of, one after another.
     """
     x = x.contiguous()
-    y = x.new_empty(first.numel(), x.size(1))
+    groups = first.numel()
+    y = x.new_empty(groups, x.size(1))
     if not y.numel():
         return y
     e, line = (x, which) if messages is None else (messages[0].contiguous(), messages[1])
-    _sum_kernel[_grid(first.numel())](
+    table = e.size(1) if e.dim() == 3 else 0
+    tuning = _tuning(which.numel(), groups)
+    _sum_kernel[(triton.cdiv(groups, tuning.groups),)](
         x, e, own if own is not None else x, which, line, first, count if count is not None else first,
         weight if weight is not None else x, line_weight if line_weight is not None else x,
-        gate.contiguous() if gate is not None else x, y, first.numel(), which.numel(), x.size(1),
-        first.numel() // (own.numel() if own is not None else 1),
-        GROUPS=_GROUPS, WIDTH=_width(x), UNROLL=_UNROLL, COUNTED=count is not None, MESSAGES=messages is not None,
-        OWN=own is not None, WEIGHTED=weight is not None, LINE_WEIGHTED=line_weight is not None,
-        GATED=gate is not None,
+        gate.contiguous() if gate is not None else x, y, groups, which.numel(), x.size(1), groups // networks, table,
+        GROUPS=tuning.groups, WIDTH=_width(x), UNROLL=tuning.unroll, COUNTED=count is not None,
+        MESSAGES=messages is not None, OWN=own is not None, WEIGHTED=weight is not None,
+        LINE_WEIGHTED=line_weight is not None, GATED=gate is not None, num_warps=tuning.warps,
     )  # fmt: skip
     return y
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["total", "per_network", "blocks", "part_width", "table"])
 def _messages_backward_kernel(
-    grad, x, e, own, target, line, first, count, weight, out, own_part,
-    groups, total, width,
-    per_network,
-    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, OWN: tl.constexpr,
-    WEIGHTED: tl.constexpr,
+    grad, x, e, own, target, line, first, count, weight, out, part,
+    total, width, per_network, blocks, part_width, table,
+    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, TABLE: tl.constexpr, COUNTED: tl.constexpr,
+    OWN: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1)
-    line_here = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
-    group = network.to(tl.int64) * per_network + line_here
     column = tl.arange(0, WIDTH)
-    inside = line_here < per_network
     there = column[None, :] < width
-    keep = inside[:, None] & there
-    here = group[:, None] * width + column[None, :]
-    x_here = tl.load(x + here, mask=keep, other=0.0)
-    start, number = _ends(first, count, group, inside, groups, total, COUNTED)
-    acc = tl.zeros((GROUPS, WIDTH), tl.float32)
-    for begin in range(0, tl.max(number, 0), UNROLL):
-        for j in tl.static_range(UNROLL):
-            k = begin + j
-            more = k < number
-            mask = more[:, None] & there
-            row = tl.load(target + start + k, mask=more, other=0)
-            at = tl.load(line + start + k, mask=more, other=0)
-            g = tl.load(grad + row[:, None] * width + column[None, :], mask=mask, other=0.0)
-            bond = tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0)
-            if WEIGHTED:
-                g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
-            acc += tl.where(x_here + bond > 0, g, 0.0)
+    of_own = 0.0
+    of_table = tl.zeros((TABLE, WIDTH), tl.float32)
+    entry = tl.arange(0, TABLE)
+    for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
+        line_here = block * GROUPS + tl.arange(0, GROUPS)
+        group = network.to(tl.int64) * per_network + line_here
+        inside = line_here < per_network
+        keep = inside[:, None] & there
+        here = group[:, None] * width + column[None, :]
+        x_here = tl.load(x + here, mask=keep, other=0.0)
+        start, number = _ends(first, count, group, inside, per_network * tl.num_programs(1), total, COUNTED)
+        acc = tl.zeros((GROUPS, WIDTH), tl.float32)
+        for begin in range(0, tl.max(number, 0), UNROLL):
+            for j in tl.static_range(UNROLL):
+                k = begin + j
+                more = k < number
+                mask = more[:, None] & there
+                row = tl.load(target + start + k, mask=more, other=0)
+                kind = tl.load(line + start + k, mask=more, other=0)
+                at = kind + network * table
+                g = tl.load(grad + row[:, None] * width + column[None, :], mask=mask, other=0.0)
+                bond = tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0)
+                if WEIGHTED:
+                    g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
+                g = tl.where(x_here + bond > 0, g, 0.0)
+                acc += g
+                if TABLE > 1:
+                    chosen = tl.where(entry[:, None] == kind[None, :], 1.0, 0.0)
+                    of_table += tl.dot(chosen, g, input_precision="tf32x3")
+        if OWN:
+            g_here = tl.load(grad + here, mask=keep, other=0.0)
+            acc += tl.load(own + network) * g_here
+            of_own += tl.sum(tl.sum(g_here * x_here, 1), 0)
+        tl.store(out + here, acc, mask=keep)
+    part += (network * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * part_width
+    if TABLE > 1:
+        tl.store(part + entry[:, None] * width + column[None, :], of_table, mask=(entry < table)[:, None] & there)
     if OWN:
-        g_here = tl.load(grad + here, mask=keep, other=0.0)
-        acc += tl.load(own + network) * g_here
-        part = network * tl.num_programs(0) + tl.program_id(0)
-        tl.store(own_part + part, tl.sum(tl.sum(g_here * x_here, 1), 0))
-    tl.store(out + here, acc, mask=keep)
+        tl.store(part + part_width - 1, of_own)
 
 
 def messages_backward(
@@ -164,37 +194,43 @@ def messages_backward(
     first: Tensor,
     count: Tensor | None,
     weight: Tensor | None,
-) -> tuple[Tensor, Tensor | None]:
-    r"""The gradient of x: :math:`o\, g_u + \sum_{u \to v} w\, g_v\, [x_u + e_{uv} > 0]`, and that of o.
+    networks: int = 1,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    r"""The gradients of x, :math:`o\, g_u + \sum_{u \to v} w\, g_v\, [x_u + e_{uv} > 0]`, of o, and of a table.
 
     Args:
         grad: g, a line a row.
         x: as in the forward pass.
-        e: as in the forward pass.
+        e: as in the forward pass; a table `[S, C, d]` gets a gradient here, other lines by `edges_backward`.
         own: o, one number a network, or None.
         target: v of each arc, the arcs by the row u that they come from.
         line: the line of e of each of these arcs.
         first: where the arcs of each row begin.
         count: how many there are, or None for all up to the next row.
         weight: w of each of these arcs, or None.
+        networks: how many networks the rows are of.
     """
     grad, x, e = grad.contiguous(), x.contiguous(), e.contiguous()
     out = torch.empty_like(x)
-    networks = 1 if own is None else own.numel()
-    rows = x.size(0) // networks
-    grid = (*_grid(rows), networks)
-    part = x.new_empty(networks, grid[0])
-    if x.numel():
-        _messages_backward_kernel[grid](
-            grad, x, e, own if own is not None else x, target, line, first, count if count is not None else first,
-            weight if weight is not None else x, out, part, x.size(0), target.numel(), x.size(1), rows,
-            GROUPS=_GROUPS, WIDTH=_width(x), UNROLL=_UNROLL, COUNTED=count is not None, OWN=own is not None,
-            WEIGHTED=weight is not None,
-        )  # fmt: skip
-    return out, None if own is None else part.sum(1).reshape(own.shape)
+    rows, width = x.size(0) // networks, x.size(1)
+    table = e.size(1) if e.dim() == 3 else 0
+    tuning = _BACK
+    blocks = triton.cdiv(rows, tuning.groups)
+    programs = max(1, min(blocks, _PROGRAMS))
+    part = x.new_empty(networks, programs, table * width + 1)
+    _messages_backward_kernel[(programs, networks)](
+        grad, x, e, own if own is not None else x, target, line, first, count if count is not None else first,
+        weight if weight is not None else x, out, part, target.numel(), width, rows, blocks, part.size(2), table,
+        GROUPS=tuning.groups, WIDTH=_width(x), UNROLL=tuning.unroll, TABLE=padded(table) if table else 1,
+        COUNTED=count is not None, OWN=own is not None, WEIGHTED=weight is not None, num_warps=tuning.warps,
+    )  # fmt: skip
+    if own is None and not table:
+        return out, None, None
+    of_table, of_own, _ = totals(part, table * width, 1)
+    return out, None if own is None else of_own.view(own.shape), of_table.view(e.shape) if table else None
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["groups", "total"])
 def _edges_backward_kernel(
     grad, x, e, source, target, first, count, weight, out,
     groups, total, width,
@@ -249,9 +285,11 @@ def edges_backward(
     grad, x, e = grad.contiguous(), x.contiguous(), e.contiguous()
     out = torch.empty_like(e)
     if out.numel():
-        _edges_backward_kernel[_grid(e.size(0))](
+        tuning = _tuning(source.numel(), e.size(0))
+        _edges_backward_kernel[(triton.cdiv(e.size(0), tuning.groups),)](
             grad, x, e, source, target, first, count if count is not None else first,
             weight if weight is not None else x, out, e.size(0), source.numel(), x.size(1),
-            GROUPS=_GROUPS, WIDTH=_width(x), UNROLL=_UNROLL, COUNTED=count is not None, WEIGHTED=weight is not None,
+            GROUPS=tuning.groups, WIDTH=_width(x), UNROLL=tuning.unroll, COUNTED=count is not None,
+            WEIGHTED=weight is not None, num_warps=tuning.warps,
         )  # fmt: skip
     return out

@@ -4,11 +4,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from esan import kernels
 from esan.bags import Arcs
 from esan.graphs.channels import Channels
-from esan.nn.features import encoder
+from esan.nn.features import Embeddings, encoder
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm
+
+#: The largest table of edge features that is looked up inside the sums of messages.
+_SMALL = 16
 
 
 class Conv(nn.Module):
@@ -103,6 +107,9 @@ class GINE(Conv):
 
     def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None) -> Tensor:
         """What the MLP is applied to."""
+        table = self.edges.table
+        if table is not None and edge_attr is not None and kernels.on_gpu(x, table):
+            return arcs.sum_typed(x, table, edge_attr, 1 + self.eps)
         return arcs.sum_messages(x, self.edges(edge_attr, x), 1 + self.eps)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
@@ -182,6 +189,13 @@ class EdgeFeatures(nn.Module):
         # Embeddings have the width already; numbers and 0/1 vectors are brought to it.
         fits = isinstance(edge_channels, int) or self.lines.out_channels != width
         self.project: nn.Module = Linear(self.lines.out_channels, width) if fits else nn.Identity()
+
+    @property
+    def table(self) -> Tensor | None:
+        """The one small table that the vectors are lines of, if they are."""
+        if not isinstance(self.lines, Embeddings) or len(self.lines.sizes) > 1 or self.lines.sizes[0] > _SMALL:
+            return None
+        return self.lines.tables[0].weight if isinstance(self.project, nn.Identity) else None  # type: ignore[return-value]
 
     def forward(self, edge_attr: Tensor | None, like: Tensor) -> Tensor:
         return self.project(self.lines(edge_attr, 0, like))
