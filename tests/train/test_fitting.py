@@ -108,6 +108,22 @@ def test_a_seed_decides_everything() -> None:
     assert fit(data, seed=3, **QUICK).record == fit(data, seed=3, **QUICK).record
 
 
+def test_a_task_that_is_said() -> None:
+    data = labelled(torch.arange(24) % 4)
+    assert fit(data, **QUICK).task.kind == "classification"
+    assert fit(data, task="regression", **QUICK).task.kind == "regression"
+
+
+def test_a_table_of_molecules(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    rows = [f"mol{n},{'C' * n}O,{n + 0.5},x" for n in range(1, 21)]
+    (tmp_path / "mine.csv").write_text("\n".join(["id,smiles,size,note", *rows]))
+    fitted = fit(tmp_path / "mine.csv", targets="size", **QUICK)
+    assert fitted.task.kind == "regression"
+    assert len(fitted.predict(tmp_path / "mine.csv")) == 20
+    assert fitted.score(tmp_path / "mine.csv", targets=["size"]) > 0
+
+
 def test_edge_features_are_used_where_they_are() -> None:
     data = labelled(torch.arange(24) % 4 // 2)
     for graph in data:

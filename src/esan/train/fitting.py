@@ -14,7 +14,7 @@ from esan.policies import Policy, Sampled, policy_named
 from esan.train.fitted import Fitted
 from esan.train.job import Job
 from esan.train.loop import run_jobs
-from esan.train.prepare import find_data
+from esan.train.prepare import data_of
 from esan.train.recipe import Recipe
 from esan.train.watch import Bars
 
@@ -55,9 +55,11 @@ def fit(
         device: where to train.
         folder: where checkpoints, curve and record go, so that an interrupted call continues; None for nowhere.
         progress: whether to show a bar.
-        settings: any field of `Recipe`: `epochs=50`, `model="ds"`, `lr=0.01`, ...
+        settings: any field of `Recipe`: `epochs=50`, `model="ds"`, `lr=0.01`; `task`, and of a table `smiles` and
+            `targets`, say how the source is read.
     """
-    dataset = _dataset(source)
+    asked = {name: settings[name] for name in ("task", "smiles", "targets") if settings.get(name)}
+    dataset = _dataset(source, asked)
     if dataset.given is None:
         dataset = replace(dataset, given=_hold_out(dataset, seed))
     chosen, fraction = _policy(policy)
@@ -77,10 +79,12 @@ def fit(
         return Fitted.load(job.folder(runs)).to(device)
 
 
-def _dataset(source: Source | Dataset | str | Path) -> Dataset:
+def _dataset(source: Source | Dataset | str | Path, asked: dict[str, Any]) -> Dataset:
     if isinstance(source, Dataset):
         return source
-    return find_data(str(source)) if isinstance(source, str | Path) else data.own(source)
+    if isinstance(source, str | Path):
+        return data_of(Recipe.from_dict({"data": str(source), "name": "fit"} | asked))
+    return data.own(source, task=asked.get("task"))
 
 
 def _policy(policy: Policy | str) -> tuple[str, float]:
