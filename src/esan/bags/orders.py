@@ -1,6 +1,8 @@
 """The orders in which layers sum over padded batches: rows by node and subgraph, arcs by source and by copy."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -57,96 +59,137 @@ class Orders:
 
     def __init__(self, fields: Fields, shape: "Shape", pairs: StoredPairs, arcs: RowArcs, constants: Constants) -> None:
         self._fields, self._shape, self._pairs, self._arcs, self._constants = fields, shape, pairs, arcs, constants
-        known = fields.tensors
-        self._m = known["real_subgraphs"].gather(1, known["node_graph"])
-        self._batches = pairs.node.size(0)
+        self._batches = pairs.filler.size(0)
+
+    @cached_property
+    def _m(self) -> Tensor:
+        """How many subgraphs the graph of each node has; none, for the filler."""
+        return self._fields["real_subgraphs"].gather(1, self._fields["node_graph"])
 
     def of_graphs(self) -> None:
         """The arcs of the graphs by their target (as they are) and by their source."""
-        known, shape = self._fields.tensors, self._shape
-        self._into("graph.into", known["edge_target"], shape.nodes, None, shape.arcs)
-        order = self._sorted("graph.out", known["edge_source"], shape.nodes, shape.arcs)
-        self._fields.add("graph.out.target", known["edge_target"].gather(1, order), shape.nodes)
+        f, shape = self._fields, self._shape
+        self._counted("graph.into", lambda: f["edge_target"], shape.nodes, None, shape.arcs)
+        self._sorted("graph.out", lambda: f["edge_source"], shape.nodes, shape.arcs)
+        f.add("graph.out.target", lambda: f["edge_target"].gather(1, f["graph.out.order"]), shape.nodes)
 
     def of_stage(self, slot: int) -> None:
         """What the stage of the rows up to that slot needs."""
-        shape, add = self._shape, self._fields.add
+        shape, f = self._shape, self._fields
         rows, arcs = sum(shape.rows[: slot + 1]), sum(shape.row_arcs[: slot + 1])
-        background = shape.rows[0]
-        stored = rows - background
+        stored = rows - shape.rows[0]
         name = f"stage{slot}"
         last = self._constants.of(*shape.rows[: slot + 1]).cumsum(0) - 1
+        pairs, between = self._pairs, self._arcs
 
-        node, subgraph = self._pairs.node[:, :stored], self._pairs.subgraph[:, :stored]
-        row_node, weight, marked = self._rows(stored)
-        add(f"{name}.node", row_node, shape.nodes)
-        add(f"{name}.stored_subgraph", subgraph, shape.subgraphs)
-        add(f"{name}.marked", marked.long())
-        add(f"{name}.weight", weight)
-        add(f"{name}.mean", weight / self._m.clamp(min=1).gather(1, row_node))
-        self._sorted(f"{name}.by_node", row_node, shape.nodes, rows)
-        by_subgraph = self._sorted(f"{name}.by_subgraph", subgraph, shape.subgraphs, stored)
-        if background:
-            self._backgrounds(name, node, subgraph, by_subgraph)
+        f.add(f"{name}.node", lambda: self._with_background(pairs.node[:, :stored]), shape.nodes)
+        f.add(f"{name}.stored_subgraph", lambda: pairs.subgraph[:, :stored], shape.subgraphs)
+        f.add(f"{name}.marked", lambda: self._unmarked_background(pairs.marked[:, :stored]).long())
+        f.add(f"{name}.weight", lambda: self._weight(stored))
+        f.add(f"{name}.mean", lambda: f[f"{name}.weight"] / self._m.clamp(min=1).gather(1, f[f"{name}.node"]))
+        self._sorted(f"{name}.by_node", lambda: f[f"{name}.node"], shape.nodes, rows)
+        self._sorted(f"{name}.by_subgraph", lambda: f[f"{name}.stored_subgraph"], shape.subgraphs, stored)
+        if shape.rows[0]:
+            self._backgrounds(name, stored)
 
-        source, target, arc = (t[:, :arcs] for t in (self._arcs.source, self._arcs.target, self._arcs.arc))
-        # A pair that is not of this stage still equals its background.
-        source = torch.where(source < rows, source, self._fields.tensors["edge_source"].gather(1, arc))
-        add(f"{name}.source", source, rows)
-        add(f"{name}.target", target, rows)
-        add(f"{name}.arc", arc, shape.arcs)
-        self._into(f"{name}.into", target, rows, last, arcs)
-        out = self._sorted(f"{name}.out", source, rows, arcs, last)
-        add(f"{name}.out.target", target.gather(1, out), rows)
-        add(f"{name}.out.arc", arc.gather(1, out), shape.arcs)
-        copies = self._sorted(f"{name}.copies", arc, shape.arcs, arcs)
-        add(f"{name}.copies.source", source.gather(1, copies), rows)
-        add(f"{name}.copies.target", target.gather(1, copies), rows)
+        f.add(f"{name}.source", lambda: self._source(rows, arcs), rows)
+        f.add(f"{name}.target", lambda: between.target[:, :arcs], rows)
+        f.add(f"{name}.arc", lambda: between.arc[:, :arcs], shape.arcs)
+        self._counted(f"{name}.into", lambda: f[f"{name}.target"], rows, last, arcs)
+        self._sorted(f"{name}.out", lambda: f[f"{name}.source"], rows, arcs, last)
+        self._sorted(f"{name}.copies", lambda: f[f"{name}.arc"], shape.arcs, arcs)
+        for order, what, size in (("out", "target", rows), ("out", "arc", shape.arcs)):
+            self._reordered(name, order, what, size)
+        for what in ("source", "target"):
+            self._reordered(name, "copies", what, rows)
 
-    def _rows(self, stored: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The node and the weight of each row, and whether it is marked."""
-        pairs, background = self._pairs, self._shape.rows[0]
-        node, filler, marked = pairs.node[:, :stored], pairs.filler[:, :stored], pairs.marked[:, :stored]
-        weight = (~filler).float()
-        if not background:
-            return node, weight, marked
+    def _source(self, rows: int, arcs: int) -> Tensor:
+        """The source of each arc; a pair that is not of this stage still equals its background."""
+        source, arc = self._arcs.source[:, :arcs], self._arcs.arc[:, :arcs]
+        return torch.where(source < rows, source, self._fields["edge_source"].gather(1, arc))
+
+    def _reordered(self, name: str, order: str, what: str, size: int) -> None:
+        f = self._fields
+        f.add(f"{name}.{order}.{what}", lambda: f[f"{name}.{what}"].gather(1, f[f"{name}.{order}.order"]), size)
+
+    def _with_background(self, node: Tensor) -> Tensor:
+        background = self._shape.rows[0]
         every = torch.arange(background, device=node.device).expand(self._batches, -1)
-        mine = torch.zeros_like(self._m).scatter_add_(1, node, (~filler).long())
-        alike = (self._m - mine).float() * self._fields.tensors["node_weight"]
-        unmarked = marked.new_zeros(()).expand(self._batches, background)
-        return torch.cat([every, node], 1), torch.cat([alike, weight], 1), torch.cat([unmarked, marked], 1)
+        return torch.cat([every, node], 1) if background else node
 
-    def _backgrounds(self, name: str, node: Tensor, subgraph: Tensor, by_subgraph: Tensor) -> None:
+    def _unmarked_background(self, marked: Tensor) -> Tensor:
+        unmarked = marked.new_zeros(()).expand(self._batches, self._shape.rows[0])
+        return torch.cat([unmarked, marked], 1)
+
+    def _weight(self, stored: int) -> Tensor:
+        """How many pairs each row stands for."""
+        node, real = self._pairs.node[:, :stored], ~self._pairs.filler[:, :stored]
+        if not self._shape.rows[0]:
+            return real.float()
+        mine = torch.zeros_like(self._m).scatter_add_(1, node, real.long())
+        alike = (self._m - mine).float() * self._fields["node_weight"]
+        return torch.cat([alike, real.float()], 1)
+
+    def _backgrounds(self, name: str, stored: int) -> None:
         """How stored rows and background rows make the pool over nodes."""
-        shape, add = self._shape, self._fields.add
-        background, stored = shape.rows[0], node.size(1)
-        known = self._fields.tensors
-        order = self._sorted(f"{name}.stored_by_node", node, background, stored)
-        add(f"{name}.subgraph_of_stored", subgraph.gather(1, order), shape.subgraphs)
-        row = torch.stack([by_subgraph + background, node.gather(1, by_subgraph)], 2)
-        add(f"{name}.differences", row.reshape(self._batches, -1), background + stored)
-        add(f"{name}.differences.first", 2 * known[f"{name}.by_subgraph.first"], 2 * stored)
-        add(f"{name}.differences.count", 2 * known[f"{name}.by_subgraph.count"])
-        sign = 1.0 - 2.0 * (torch.arange(2 * stored, device=node.device) % 2)
-        add(f"{name}.differences.sign", sign.expand(self._batches, -1))
-        into = torch.cat([known["node_graph"] + shape.subgraphs, subgraph], 1)
-        add(f"{name}.pooled_into", into, shape.subgraphs + shape.graphs + 1)
-        every = torch.arange(background, device=node.device).expand(self._batches, -1)
-        add(f"{name}.background", every, background + stored)
+        shape, f, pairs = self._shape, self._fields, self._pairs
+        background = shape.rows[0]
+        at, by = f"{name}.differences", f"{name}.by_subgraph"
 
-    def _sorted(self, name: str, owner: Tensor, size: int, lines: int, last: Tensor | None = None) -> Tensor:
+        def node() -> Tensor:
+            return pairs.node[:, :stored]
+
+        def differences() -> Tensor:
+            order = f[f"{by}.order"]
+            return torch.stack([order + background, node().gather(1, order)], 2).reshape(self._batches, -1)
+
+        def sign() -> Tensor:
+            one = 1.0 - 2.0 * (torch.arange(2 * stored, device=pairs.node.device) % 2)
+            return one.expand(self._batches, -1)
+
+        def every() -> Tensor:
+            return torch.arange(background, device=pairs.node.device).expand(self._batches, -1)
+
+        def into() -> Tensor:
+            return torch.cat([f["node_graph"] + shape.subgraphs, f[f"{name}.stored_subgraph"]], 1)
+
+        self._sorted(f"{name}.stored_by_node", node, background, stored)
+        self._reordered_subgraphs(name)
+        f.add(at, differences, background + stored)
+        f.add(f"{at}.first", lambda: 2 * f[f"{by}.first"], 2 * stored)
+        f.add(f"{at}.count", lambda: 2 * f[f"{by}.count"])
+        f.add(f"{at}.sign", sign)
+        f.add(f"{name}.pooled_into", into, shape.subgraphs + shape.graphs + 1)
+        f.add(f"{name}.background", every, background + stored)
+
+    def _reordered_subgraphs(self, name: str) -> None:
+        f, order = self._fields, f"{name}.stored_by_node.order"
+        subgraph = f"{name}.stored_subgraph"
+        f.add(f"{name}.subgraph_of_stored", lambda: f[subgraph].gather(1, f[order]), self._shape.subgraphs)
+
+    def _sorted(
+        self, name: str, owner: Callable[[], Tensor], size: int, lines: int, last: Tensor | None = None
+    ) -> None:
         """Lines group by group; the groups `last` (the last one if None) are the filler's."""
-        offset = torch.arange(self._batches, device=owner.device)[:, None]
-        # All batches in one sort, of short numbers: each of their digits is a pass.
-        key = (owner + offset * size).reshape(-1).to(torch.int32 if self._batches * size < 2**31 else torch.int64)
-        order = torch.sort(key, stable=True).indices.reshape(owner.shape) - offset * lines
-        self._fields.add(f"{name}.order", order, lines)
-        self._into(name, owner, size, last, lines)
-        return order
 
-    def _into(self, name: str, owner: Tensor, size: int, last: Tensor | None, lines: int) -> None:
+        def order() -> Tensor:
+            offset = torch.arange(self._batches, device=owner().device)[:, None]
+            # All batches in one sort, of short numbers: each of their digits is a pass.
+            short = self._batches * size < 2**31
+            key = (owner() + offset * size).reshape(-1).to(torch.int32 if short else torch.int64)
+            return torch.sort(key, stable=True).indices.reshape(self._batches, lines) - offset * lines
+
+        self._fields.add(f"{name}.order", order, lines)
+        self._counted(name, owner, size, last, lines)
+
+    def _counted(self, name: str, owner: Callable[[], Tensor], size: int, last: Tensor | None, lines: int) -> None:
         """Where the lines of each group begin, and how many they are."""
-        count = owner.new_zeros(self._batches, size).scatter_add_(1, owner, torch.ones_like(owner))
-        self._fields.add(f"{name}.first", count.cumsum(1) - count, lines)
+        f, every = self._fields, f"{name}.every"
         filler = self._constants.of(size - 1) if last is None else last
-        self._fields.add(f"{name}.count", count.index_fill(1, filler, 0))
+
+        def count() -> Tensor:
+            return owner().new_zeros(self._batches, size).scatter_add_(1, owner(), torch.ones_like(owner()))
+
+        f.add(every, count)
+        f.add(f"{name}.first", lambda: f[every].cumsum(1) - f[every], lines)
+        f.add(f"{name}.count", lambda: f[every].index_fill(1, filler, 0))

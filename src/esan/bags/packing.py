@@ -1,11 +1,11 @@
 """Many tensors of a batch as two lines of numbers, so that a batch is loaded with two copies."""
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 #: Starts of fields are multiples of this many numbers, so that vector loads are aligned.
@@ -46,7 +46,7 @@ class Batches:
 
 
 class Fields:
-    """Collects the fields of K steps of S networks, each field a tensor `[K · S, ...]`, numbered network by network.
+    """The fields of K steps of S networks, each a tensor `[K · S, ...]`; what nobody asks for is never computed.
 
     Args:
         given: how many networks the tensors are of: S, or 1 if all networks get the same.
@@ -55,23 +55,33 @@ class Fields:
 
     def __init__(self, given: int, networks: int) -> None:
         self._given, self._networks = given, networks
-        self.tensors: dict[str, Tensor] = {}
+        self._made: dict[str, Tensor] = {}
+        self._makers: dict[str, Callable[[], Tensor]] = {}
         self._steps: dict[str, int] = {}
 
-    def add(self, name: str, tensor: Tensor, step: int = 0) -> None:
+    def add(self, name: str, make: Callable[[], Tensor], step: int = 0) -> None:
         """Add a field; where it holds numbers of lines, `step` is how many lines a network has of that kind."""
-        self.tensors[name], self._steps[name] = tensor, step
+        self._makers[name], self._steps[name] = make, step
 
-    def packed(self) -> Batches:
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def packed(self, only: Collection[str] | None = None) -> Batches:
+        """The fields of each step in two lines of numbers, numbered through all networks; some of them, or all."""
         fields: dict[str, Field] = {}
         parts: dict[torch.dtype, list[Tensor]] = {torch.int64: [], torch.float32: []}
         ends = {torch.int64: 0, torch.float32: 0}
-        for name, tensor in self.tensors.items():
+        for name in self._makers:
+            if only is not None and name not in only:
+                continue
+            tensor = self[name]
             kind = torch.float32 if tensor.is_floating_point() else torch.int64
             line = self._numbered(tensor.to(kind), self._steps[name])
             gap = -line.size(1) % _ALIGNED
             fields[name] = Field(ends[kind], (self._networks * tensor.size(1), *tensor.shape[2:]), kind)
-            parts[kind].append(F.pad(line, (0, gap)) if gap else line)
+            parts[kind] += [line, line.new_empty(line.size(0), gap)] if gap else [line]
             ends[kind] += line.size(1) + gap
         return Batches(torch.cat(parts[torch.int64], 1), torch.cat(parts[torch.float32], 1), fields)
 

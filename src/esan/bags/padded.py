@@ -1,8 +1,9 @@
 """`PaddedBag`: a batch of a fixed shape as a bag; the filler graph at its end weighs nothing in norms and losses."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from esan.bags.sums import Grouping
 from esan.graphs import Graphs
 from esan.policies import Selection
 
-Fields = dict[str, Tensor]
+Fields = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,10 +31,21 @@ class PaddedBag(Bag):
     fields: Fields | None = None
     shape: Shape | None = None
     networks: int = 1
+    side: "torch.cuda.Stream | None" = None
 
     @staticmethod
-    def over(fields: Fields, shape: Shape, like: Bag, networks: int = 1) -> "PaddedBag":
-        """The bag of these fields, views of memory that the next batch may overwrite."""
+    def over(
+        fields: Fields, shape: Shape, like: Bag, networks: int = 1, side: "torch.cuda.Stream | None" = None
+    ) -> "PaddedBag":
+        """The bag of these fields, views of memory that the next batch may overwrite.
+
+        Args:
+            fields: as `Padder.lay_out` makes them.
+            shape: what they were laid out for.
+            like: the bag that the graphs are from.
+            networks: how many networks the batch is for.
+            side: a stream that layers may do independent work on.
+        """
         none = fields["node_graph"].new_empty(0)
         graphs = Graphs(
             num_nodes=fields["num_nodes"],
@@ -43,9 +55,9 @@ class PaddedBag(Bag):
             edge_index=torch.stack([fields["edge_source"], fields["edge_target"]]),
             arc_edge=none,
             column=none,
-            x=fields.get("x"),
-            edge_attr=fields.get("edge_attr"),
-            y=fields.get("y"),
+            x=fields["x"] if "x" in fields else None,
+            edge_attr=fields["edge_attr"] if "edge_attr" in fields else None,
+            y=fields["y"] if "y" in fields else None,
         )
         graphs.__dict__["node_graph"] = fields["node_graph"]
         selection = Selection(fields["num_subgraphs"], like.selection.keeps_edges, none, none, like.marked, none, none)
@@ -53,7 +65,7 @@ class PaddedBag(Bag):
         rows = Rows(none, none, none, none, none, none, none, none)
         rows.__dict__.update(row_ends=_ends(shape.rows), arc_ends=_ends(shape.row_arcs))
         return PaddedBag(
-            graphs, selection, rows, like.num_layers, like.policy, like.strict, None, fields, shape, networks
+            graphs, selection, rows, like.num_layers, like.policy, like.strict, None, fields, shape, networks, side
         )
 
     @property
@@ -85,64 +97,128 @@ def _ends(room: tuple[int, ...]) -> list[int]:
     return torch.tensor(room).cumsum(0).tolist()
 
 
+class LaidGrouping(Grouping):
+    """A grouping that was found when the batch was laid out; its fields are read when they are asked for.
+
+    Args:
+        fields: of the batch.
+        name: of the grouping among them.
+        owner: the name of the field of owners.
+        order: that of the order, if it is not under the name of the grouping.
+    """
+
+    def __init__(self, fields: Fields, name: str, owner: str, order: str = "") -> None:
+        self._fields, self._name, self._owner, self._order = fields, name, owner, order or f"{name}.order"
+        self._ordered = False
+
+    @cached_property
+    def owner(self) -> Tensor:  # type: ignore[override]
+        return self._fields[self._owner]
+
+    @cached_property
+    def size(self) -> int:  # type: ignore[override]
+        return self.first.numel()
+
+    @cached_property
+    def order(self) -> Tensor:
+        return self._fields[self._order]
+
+    @cached_property
+    def first(self) -> Tensor:
+        return self._fields[f"{self._name}.first"]
+
+    @cached_property
+    def count(self) -> Tensor:  # type: ignore[override]
+        return self._fields[f"{self._name}.count"]
+
+
 class PaddedStage(Stage):
     """A stage whose orders were all found when the batch was laid out."""
 
     def __init__(self, bag: PaddedBag, slot: int) -> None:
         super().__init__(bag.graphs, bag.selection, bag.rows, slot)
-        fields, name = cast(Fields, bag.fields), f"stage{slot}"
-        self._fields, self._name, self.networks = fields, name, bag.networks
+        self._fields, self._name, self.networks = cast(Fields, bag.fields), f"stage{slot}", bag.networks
+        self._bag = bag
         self.num_rows *= bag.networks
-        subgraph = fields[f"{name}.stored_subgraph"]
-        given = {
-            "node": fields[f"{name}.node"],
-            "weight": fields[f"{name}.weight"],
-            "norm_weight": fields[f"{name}.weight"],
-            "_mean_weight": fields[f"{name}.mean"],
-            "by_node": grouping(fields, f"{name}.by_node", fields[f"{name}.node"]),
-            "_by_subgraph": grouping(fields, f"{name}.by_subgraph", subgraph),
-            "_by_graph": Grouping(fields["node_graph"], len(bag.graphs), ordered=True, count=fields["real_nodes"]),
-            "subgraphs_by_graph": bag.by_graph,
-        }
-        if self._background:
-            given |= self._with_background(fields, name, bag)
-        self.__dict__.update(given)
 
-    def _with_background(self, fields: Fields, name: str, bag: PaddedBag) -> dict[str, Any]:
-        by_graph = Grouping(fields["node_graph"], len(bag.graphs), ordered=True, count=fields["real_nodes"])
-        by_graph.__dict__["order"] = fields[f"{name}.background"]
-        at = f"{name}.differences"
-        # The nodes of the stored pairs are behind those of the background, network by network.
-        node = fields[f"{name}.node"].view(bag.networks, -1)[:, self._background :].reshape(-1)
-        return {
-            "stored_by_node": grouping(fields, f"{name}.stored_by_node", node),
-            "background_by_graph": by_graph,
-            "differences": Differences(fields[at], fields[f"{at}.sign"], fields[f"{at}.first"], fields[f"{at}.count"]),
-            "subgraph_of_stored": fields[f"{name}.subgraph_of_stored"],
-            "pooled_into": fields[f"{name}.pooled_into"],
-        }
+    def _field(self, name: str) -> Tensor:
+        return self._fields[f"{self._name}.{name}"]
+
+    def _laid(self, name: str, owner: str) -> Grouping:
+        return LaidGrouping(self._fields, f"{self._name}.{name}", f"{self._name}.{owner}")
+
+    @cached_property
+    def node(self) -> Tensor:
+        return self._field("node")
+
+    @cached_property
+    def weight(self) -> Tensor:
+        return self._field("weight")
 
     @property
-    def _subgraph(self) -> Tensor:
-        return self._fields[f"{self._name}.stored_subgraph"]
+    def norm_weight(self) -> Tensor:
+        return self.weight
 
     @cached_property
     def marked(self) -> Tensor:
-        return self._fields[f"{self._name}.marked"].bool()
+        return self._field("marked").bool()
+
+    @cached_property
+    def _mean_weight(self) -> Tensor:
+        return self._field("mean")
+
+    @property
+    def _subgraph(self) -> Tensor:
+        return self._field("stored_subgraph")
+
+    @cached_property
+    def by_node(self) -> Grouping:
+        return self._laid("by_node", "node")
+
+    @cached_property
+    def _by_subgraph(self) -> Grouping:
+        return self._laid("by_subgraph", "stored_subgraph")
+
+    @cached_property
+    def _by_graph(self) -> Grouping:
+        fields = self._fields
+        return Grouping(fields["node_graph"], len(self._graphs), ordered=True, count=fields["real_nodes"])
+
+    @property
+    def subgraphs_by_graph(self) -> Grouping:
+        return self._bag.by_graph
+
+    @cached_property
+    def stored_by_node(self) -> Grouping:
+        grouping = self._laid("stored_by_node", "node")
+        # The nodes of the stored pairs are behind those of the background, network by network.
+        node = self.node.view(self.networks, -1)[:, self._background :].reshape(-1)
+        grouping.__dict__["owner"] = node
+        return grouping
+
+    @cached_property
+    def background_by_graph(self) -> Grouping:
+        by_graph = Grouping(self._by_graph.owner, len(self._graphs), ordered=True, count=self._by_graph.count)
+        by_graph.__dict__["order"] = self._field("background")
+        return by_graph
+
+    @cached_property
+    def differences(self) -> Differences:
+        parts = (self._field(f"differences{part}") for part in ("", ".sign", ".first", ".count"))
+        return Differences(*parts)
+
+    @cached_property
+    def subgraph_of_stored(self) -> Tensor:
+        return self._field("subgraph_of_stored")
+
+    @cached_property
+    def pooled_into(self) -> Tensor:
+        return self._field("pooled_into")
 
     @cached_property
     def arcs(self) -> Arcs:
-        fields, name = self._fields, self._name
-        edge_index = torch.stack([fields[f"{name}.source"], fields[f"{name}.target"]])
-        arcs = Arcs(edge_index, grouping(fields, f"{name}.copies", fields[f"{name}.arc"]), self.num_rows)
-        arcs.__dict__.update(
-            into=_into(fields, f"{name}.into", edge_index[1], self.num_rows),
-            out_of=grouping(fields, f"{name}.out", edge_index[0]),
-            out_target=fields[f"{name}.out.target"],
-            out_arc=fields[f"{name}.out.arc"],
-            copy_ends=(fields[f"{name}.copies.source"], fields[f"{name}.copies.target"]),
-        )
-        return arcs
+        edge_index = torch.stack([self._field("source"), self._field("target")])
+        return LaidArcs(edge_index, self._laid("copies", "arc"), self.num_rows).found(self._fields, self._name)
 
     def _lift_from(self, rows: int) -> Lifted:
         networks = self.networks
@@ -162,6 +238,44 @@ class PaddedStage(Stage):
         return Lifted(index, self.by_node.order, self.by_node.first + known, count, networks)
 
 
+class LaidArcs(Arcs):
+    """Arcs whose orders were found when the batch was laid out."""
+
+    def found(self, fields: Fields, name: str) -> "LaidArcs":
+        self.__dict__.update(_fields=fields, _name=name)
+        return self
+
+    def _field(self, name: str) -> Tensor:
+        return self.__dict__["_fields"][f"{self.__dict__['_name']}.{name}"]
+
+    @cached_property
+    def into(self) -> Grouping:
+        into = Grouping(self.edge_index[1], self.num_rows, ordered=True, count=self._field("into.count"))
+        into.__dict__["first"] = self._field("into.first")
+        return into
+
+    @cached_property
+    def out_of(self) -> Grouping:
+        out = LaidGrouping(self.__dict__["_fields"], f"{self.__dict__['_name']}.out", "")
+        out.__dict__["owner"] = self.edge_index[0]
+        return out
+
+    @cached_property
+    def out_target(self) -> Tensor:
+        return self._field("out.target")
+
+    @cached_property
+    def out_arc(self) -> Tensor:
+        # The arcs of the graphs themselves are copies of nothing else.
+        return self._field("out.order") if self.__dict__["_name"] == "graph" else self._field("out.arc")
+
+    @cached_property
+    def copy_ends(self) -> tuple[Tensor, Tensor]:
+        if self.__dict__["_name"] == "graph":
+            return self.edge_index[0], self.edge_index[1]
+        return self._field("copies.source"), self._field("copies.target")
+
+
 class PaddedShared(SharedArcs):
     """The adjacency of a padded bag; an arc that no subgraph holds stays, with the factor 0."""
 
@@ -173,33 +287,32 @@ class PaddedShared(SharedArcs):
         if adjacency not in ADJACENCIES:
             return super().between_nodes(adjacency)
         if adjacency not in self._nodes:
-            fields, edge_index = self._fields, self._graphs.edge_index
+            edge_index = self._graphs.edge_index
             every = torch.arange(edge_index.size(1), device=edge_index.device)
-            one = torch.ones_like(every)
-            held = {"original": None, "sum": fields["held"], "max": (fields["held"] > 0).float()}[adjacency]
-            nodes = fields["node_graph"].numel()
-            arcs = Arcs(edge_index, Grouping.known(every, every.numel(), every, every, one), nodes, held)
-            order = fields["graph.out.order"]
-            arcs.__dict__.update(
-                into=_into(fields, "graph.into", edge_index[1], nodes),
-                out_of=grouping(fields, "graph.out", edge_index[0]),
-                out_target=fields["graph.out.target"],
-                out_arc=order,
-                copy_ends=(edge_index[0], edge_index[1]),
-            )
-            self._nodes[adjacency] = arcs
+            itself = Grouping.known(every, every.numel(), every, every, torch.ones_like(every))
+            held = None if adjacency == "original" else self._fields["held"]
+            held = (held > 0).float() if held is not None and adjacency == "max" else held
+            nodes = self._graphs.node_graph.numel()
+            self._nodes[adjacency] = LaidArcs(edge_index, itself, nodes, held).found(self._fields, "graph")
         return self._nodes[adjacency]
 
     def between_rows(self, adjacency: str) -> Arcs:
         raise NotImplementedError("Expected a pool over the bag that needs no other rows (got 'others').")
 
 
-def grouping(fields: Fields, name: str, owner: Tensor) -> Grouping:
-    first = fields[f"{name}.first"]
-    return Grouping.known(owner, first.numel(), fields[f"{name}.order"], first, fields[f"{name}.count"])
+class Noted(Mapping[str, Tensor]):
+    """Fields that note which of them are read."""
 
+    def __init__(self, fields: Fields) -> None:
+        self._fields = fields
+        self.read: set[str] = set()
 
-def _into(fields: Fields, name: str, target: Tensor, rows: int) -> Grouping:
-    into = Grouping(target, rows, ordered=True, count=fields[f"{name}.count"])
-    into.__dict__["first"] = fields[f"{name}.first"]
-    return into
+    def __getitem__(self, name: str) -> Tensor:
+        self.read.add(name)
+        return self._fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)

@@ -1,6 +1,8 @@
 """Batches of one fixed shape: filled up with a filler graph that weighs nothing, many laid out at once."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -161,13 +163,14 @@ class Padder:
         self._constants = Constants(bag.device)
         self.slots = sorted({rows.slot_of_layer(t) for t in range(1, num_layers + 1)})
 
-    def lay_out(self, ids: Tensor, shape: Shape, networks: int = 1) -> Batches:
+    def lay_out(self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
         """Batches for one network or several, each network's behind the other's.
 
         Args:
             ids: the graphs of each batch, `[K, S, B]`, −1 for no graph; they must fit the shape.
             shape: of the batch of one network.
             networks: S; where all networks get the same batches, ids may be `[K, 1, B]`.
+            only: the fields that are needed; None for all.
         """
         constants = self._constants
         steps, given, size = ids.shape
@@ -185,24 +188,24 @@ class Padder:
         last_row = constants.of(*shape.rows).cumsum(0) - 1
         loop = last_row.repeat_interleave(constants.of(*shape.row_arcs), output_size=row_arcs.size)
         fields = Fields(given, networks)
-        fields.add("num_nodes", nodes.number[:, 0])
-        fields.add("num_subgraphs", subgraphs.number[:, 0].clamp(min=1))
-        fields.add("node_graph", nodes.graph, size + 1)
-        fields.add("subgraph_graph", subgraphs.graph, size + 1)
-        fields.add("edge_source", arcs.refer(graphs.edge_index[0], nodes, shape.nodes - 1), shape.nodes)
-        fields.add("edge_target", arcs.refer(graphs.edge_index[1], nodes, shape.nodes - 1), shape.nodes)
-        fields.add("held", arcs.take(self._held))
-        fields.add("real_nodes", _real(nodes.number[:, 0]))
-        fields.add("real_subgraphs", _real(subgraphs.number[:, 0]))
-        fields.add("graph_weight", torch.cat([there, torch.zeros_like(there[:, :1])], 1).float())
-        fields.add("node_weight", (~nodes.filler).float())
+        fields.add("num_nodes", lambda: nodes.number[:, 0])
+        fields.add("num_subgraphs", lambda: subgraphs.number[:, 0].clamp(min=1))
+        fields.add("node_graph", lambda: nodes.graph, size + 1)
+        fields.add("subgraph_graph", lambda: subgraphs.graph, size + 1)
+        for name, ends in (("edge_source", graphs.edge_index[0]), ("edge_target", graphs.edge_index[1])):
+            fields.add(name, partial(arcs.refer, ends, nodes, shape.nodes - 1), shape.nodes)
+        fields.add("held", lambda: arcs.take(self._held))
+        fields.add("real_nodes", lambda: _real(nodes.number[:, 0]))
+        fields.add("real_subgraphs", lambda: _real(subgraphs.number[:, 0]))
+        fields.add("graph_weight", lambda: torch.cat([there, torch.zeros_like(there[:, :1])], 1).float())
+        fields.add("node_weight", lambda: (~nodes.filler).float())
         if graphs.x is not None:
-            fields.add("x", nodes.take(graphs.x))
+            fields.add("x", partial(nodes.take, graphs.x))
         if graphs.edge_attr is not None:
-            fields.add("edge_attr", arcs.take(graphs.edge_attr))
+            fields.add("edge_attr", partial(arcs.take, graphs.edge_attr))
         if graphs.y is not None:
             absent = ~there.reshape(*there.shape, *[1] * (graphs.y.dim() - 1))
-            fields.add("y", graphs.y[ids].masked_fill(absent, 0))
+            fields.add("y", partial(graphs.y[ids].masked_fill, absent, 0))
         between = RowArcs(
             row_arcs.refer(rows.source, in_rows, loop, self._source_slot),
             row_arcs.refer(rows.target, in_rows, loop, self._arc_slot),
@@ -218,7 +221,7 @@ class Padder:
         orders.of_graphs()
         for slot in self.slots:
             orders.of_stage(slot)
-        return fields.packed()
+        return fields.packed(only)
 
 
 def _real(number: Tensor) -> Tensor:

@@ -109,6 +109,7 @@ class MLP(torch.autograd.Function):
         ctx.save_for_backward(u, a, w1, w2)
         ctx.moments, ctx.weight, ctx.shape = moments, weight, gamma.shape
         ctx.mark_non_differentiable(after.weight, after.mean, after.deviation)
+        ctx.set_materialize_grads(False)
         return c, after.weight, after.mean, after.deviation
 
     @staticmethod

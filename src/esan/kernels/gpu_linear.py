@@ -19,11 +19,13 @@ from esan.kernels.gpu_norm import (
 )
 from esan.kernels.gpu_norm import tiles as tiles_of
 
-#: Three products of the tensor cores' short floats, which together have the precision of single.
-_PRECISION = "tf32x3"
-#: Programs that share the lines of one network in the backward pass, at most; each keeps a gradient of the matrix.
+#: Six products of the tensor cores' short floats, or three of their longer ones, have together the precision of single.
+_PRECISION = "bf16x6" if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 4) else "tf32x3"
+#: Lines that a program of the backward pass works on at once.
+_BACK_TILE = 32
+#: Programs that share the lines of one network in the backward pass, at most; each keeps a gradient of the matrix. The
+#: same for one network and for many, so that their gradients are summed in the same order.
 _PROGRAMS = 264
-_BACK_TILE, _BACK_STAGES, _BACK_WARPS, _WARPS = 64, 2, 4, 4
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -67,7 +69,7 @@ def linear(
         x, matrix, bias, x if normed is None else normed.scale, x if normed is None else normed.shift,
         weight if weight is not None else x, y, part.weight, part.mean, part.deviation, rows, inner, outer,
         TILE=TILE, INNER=padded(inner), OUTER=padded(outer), NORMED=normed is not None, WEIGHTED=weight is not None,
-        MOMENTS=moments, PRECISION=_PRECISION, num_warps=_WARPS,
+        MOMENTS=moments, PRECISION=_PRECISION,
     )  # fmt: skip
     return y, part
 
@@ -190,7 +192,7 @@ def linear_backward(
         grad, y, weight if weight is not None else x, *o, sums, x, *i, matrix, grad_x, part, rows, inner, outer, count,
         width, TILE=tile, INNER=padded(inner), OUTER=padded(outer), OUT_NORMED=after is not None,
         NORMED=normed is not None, WEIGHTED=weight is not None, PRECISION=_PRECISION,
-        num_stages=_BACK_STAGES if narrow else 1, num_warps=_BACK_WARPS,
+        num_stages=1,
     )  # fmt: skip
     of_matrix, of_bias, of_sums = totals(part, outer * inner, outer)
     return LinearGrads(

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.kernels.gpu_norm import padded, totals
+from esan.kernels.gpu_norm import totals
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,8 @@ def _messages_backward_kernel(
     column = tl.arange(0, WIDTH)
     there = column[None, :] < width
     of_own = 0.0
-    of_table = tl.zeros((TABLE, WIDTH), tl.float32)
+    # A sum a line of the table and place in the block: the places are added up at the end.
+    of_table = tl.zeros((TABLE, GROUPS, WIDTH), tl.float32)
     entry = tl.arange(0, TABLE)
     for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
         line_here = block * GROUPS + tl.arange(0, GROUPS)
@@ -170,8 +171,7 @@ def _messages_backward_kernel(
                 g = tl.where(x_here + bond > 0, g, 0.0)
                 acc += g
                 if TABLE > 1:
-                    chosen = tl.where(entry[:, None] == kind[None, :], 1.0, 0.0)
-                    of_table += tl.dot(chosen, g, input_precision="tf32x3")
+                    of_table += tl.where(entry[:, None, None] == kind[None, :, None], g[None, :, :], 0.0)
         if OWN:
             g_here = tl.load(grad + here, mask=keep, other=0.0)
             acc += tl.load(own + network) * g_here
@@ -179,7 +179,9 @@ def _messages_backward_kernel(
         tl.store(out + here, acc, mask=keep)
     part += (network * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * part_width
     if TABLE > 1:
-        tl.store(part + entry[:, None] * width + column[None, :], of_table, mask=(entry < table)[:, None] & there)
+        tl.store(
+            part + entry[:, None] * width + column[None, :], tl.sum(of_table, 1), mask=(entry < table)[:, None] & there
+        )
     if OWN:
         tl.store(part + part_width - 1, of_own)
 
@@ -214,14 +216,14 @@ def messages_backward(
     out = torch.empty_like(x)
     rows, width = x.size(0) // networks, x.size(1)
     table = e.size(1) if e.dim() == 3 else 0
-    tuning = _BACK
+    tuning, kinds = _BACK, triton.next_power_of_2(table) if table else 1
     blocks = triton.cdiv(rows, tuning.groups)
     programs = max(1, min(blocks, _PROGRAMS))
     part = x.new_empty(networks, programs, table * width + 1)
     _messages_backward_kernel[(programs, networks)](
         grad, x, e, own if own is not None else x, target, line, first, count if count is not None else first,
         weight if weight is not None else x, out, part, target.numel(), width, rows, blocks, part.size(2), table,
-        GROUPS=tuning.groups, WIDTH=_width(x), UNROLL=tuning.unroll, TABLE=padded(table) if table else 1,
+        GROUPS=tuning.groups, WIDTH=_width(x), UNROLL=tuning.unroll, TABLE=kinds,
         COUNTED=count is not None, OWN=own is not None, WEIGHTED=weight is not None, num_warps=tuning.warps,
     )  # fmt: skip
     if own is None and not table:

@@ -1,5 +1,7 @@
 """Layers whose convolution is GIN's or GINE's, with norm and ReLU, through the fused GPU kernels."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -8,6 +10,7 @@ from torch import Tensor, nn
 
 from esan import kernels
 from esan.bags import Arcs, Bag, Stage
+from esan.bags.padded import PaddedBag
 from esan.nn.conv import GIN, GINE
 from esan.nn.norm import BatchNorm
 
@@ -53,14 +56,30 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSSLayer.forward` where the bag is pooled by sum or mean."""
     from esan.kernels import gpu_blocks as blocks
 
-    pooled = stage.pool_bag(h, layer.bag_pool)
-    s, nodes = _branch(layer.shared, pooled, bag.shared.between_nodes(layer.adjacency), bag, bag.node_weight)
+    side = bag.side if isinstance(bag, PaddedBag) else None
+    # The shared branch is small and does not need the other: where there is a second stream, it takes no time.
+    with _beside(side):
+        pooled = stage.pool_bag(h, layer.bag_pool)
+        s, nodes = _branch(layer.shared, pooled, bag.shared.between_nodes(layer.adjacency), bag, bag.node_weight)
     c, rows = _branch(layer.inside, h, stage.arcs, bag, stage.norm_weight)
+    if side is not None:
+        torch.cuda.current_stream(h.device).wait_stream(side)
     own, shared = layer.norm, layer.shared_norm
     group = stage.by_node
     spread = blocks.Spread(group.owner, group.order, group.first, group.count)
     norms = own.for_kernels(), shared.for_kernels()
     return blocks.Blend.apply(c, own.weight, own.bias, s, shared.weight, shared.bias, norms, (rows, nodes), spread)
+
+
+@contextmanager
+def _beside(side: "torch.cuda.Stream | None") -> Iterator[None]:
+    """On the side stream, after what the current one has got to do so far."""
+    if side is None:
+        yield
+        return
+    side.wait_stream(torch.cuda.current_stream(side.device))
+    with torch.cuda.stream(side):
+        yield
 
 
 def _branch(conv: GIN | GINE, h: Tensor, arcs: Arcs, bag: Bag, weight: Tensor | None) -> tuple[Tensor, Any]:

@@ -1,6 +1,7 @@
 """`Team` and `Seat`: networks of one kind trained together on a GPU, each as if it were alone."""
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from esan.bags import Bag
 from esan.bags.packing import Batches
-from esan.bags.padded import PaddedBag
+from esan.bags.padded import Noted, PaddedBag
 from esan.bags.padding import Padder, Shape
 from esan.nn import SubgraphGNN
 from esan.nn.stack import stack
@@ -18,6 +19,8 @@ from esan.train.objective import Objective
 
 #: Batches laid out at a time: enough to keep the device busy, few enough to cost little memory.
 _CHUNK = 20
+#: How many such pieces may wait to be worked on.
+_AHEAD = 3
 #: Random batches that the room of a shape is found from, and what is added to it.
 _TRIED, _MARGIN = 1000, 1.02
 
@@ -38,7 +41,9 @@ class Team:
         self.bag, self.objective, self.batch_size = bag, objective.to(bag.device), batch_size
         self.seats: list[Seat] = []
         self.closed = False
-        self.stream = torch.cuda.Stream(bag.device)
+        self.stream, self._aside = torch.cuda.Stream(bag.device), torch.cuda.Stream(bag.device)
+        #: Where layers do what does not depend on their main work; many networks fill the device without it.
+        self.side = torch.cuda.Stream(bag.device)
         self._pending: dict[Seat, Tensor] = {}
         self._losses = torch.zeros(0, device=bag.device)
         self._answers: dict[int, tuple[list[Tensor], Tensor]] = {}
@@ -103,11 +108,9 @@ class Team:
             steps = aligned(orders)
             step = self._step_for(padder, steps)
             self._sums.zero_()
-            for some in np.array_split(steps, -(-len(steps) * self.networks // _CHUNK)):
-                if len(some):
-                    laid = padder.lay_out(self._moved(some), step.shape, self.networks)
-                    for k in range(len(some)):
-                        step.run(laid, k)
+            for batches in self._laid_out(padder, step, steps):
+                for k in range(len(batches)):
+                    step.run(batches, k)
             mean = self._sums[0] / self._sums[1].clamp(min=1)
             numbers = [seat.number for seat in asked]
             losses[places] = mean[numbers]
@@ -133,15 +136,38 @@ class Team:
             padder = self._ready(self._resampled())
             step = self._forward_for(padder, steps)
             answers = []
-            for some in np.array_split(steps, -(-len(steps) * self.networks // _CHUNK)):
-                if len(some):
-                    laid = padder.lay_out(self._moved(some), step.shape, self.networks)
-                    for k in range(len(some)):
-                        step.run(laid, k)
-                        answers.append(step.out[0].clone())
+            for batches in self._laid_out(padder, step, steps):
+                for k in range(len(batches)):
+                    step.run(batches, k)
+                    answers.append(step.out.clone())
             answer = self.objective.answer(torch.cat(answers, 1))
         self._hand_over()
         return answer
+
+    def _laid_out(self, padder: Padder, step: "_Captured", steps: np.ndarray) -> Iterator[Batches]:
+        """The batches, some at a time; the next ones are laid out beside the work on those that were given."""
+        size = max(1, _CHUNK // self.networks)
+        ids = self._moved(steps)
+        self._aside.wait_stream(self.stream)
+        ready: Batches | None = None
+        worked: deque[torch.cuda.Event] = deque()
+        for begin in range(0, len(steps), size):
+            with torch.cuda.stream(self._aside):
+                laid = step.lay_out(padder, ids[begin : begin + size])
+            done = self._aside.record_event()
+            if ready is not None:
+                yield ready
+                worked.append(self.stream.record_event())
+                if len(worked) > _AHEAD:
+                    # Not too far ahead of the device: what is laid out takes memory.
+                    worked.popleft().synchronize()
+            self.stream.wait_event(done)
+            # Their memory may be used again only when the work on them is over.
+            laid.ints.record_stream(self.stream)
+            laid.floats.record_stream(self.stream)
+            ready = laid
+        if ready is not None:
+            yield ready
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
@@ -218,29 +244,36 @@ class Team:
 
 
 class _Captured:
-    """A piece of work captured over the memory of one batch; replayed for each."""
+    """A piece of work captured over the memory of one batch, replayed for each."""
 
     def __init__(self, team: Team, padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> None:
-        self.shape = shape
+        self.shape, self._padder, self._networks = shape, padder, team.networks
         # An empty batch: the runs that warm up leave no trace.
         ids = torch.full((1, 1, team.batch_size), -1, device=team.bag.device)
         batches = padder.lay_out(ids, shape, team.networks)
+        noted = Noted(batches.views(batches.ints[0], batches.floats[0]))
+        work(PaddedBag.over(noted, shape, team.bag, team.networks))
+        #: The fields that the work reads; no others are laid out.
+        self._only = frozenset(noted.read)
+        batches = padder.lay_out(ids, shape, team.networks, self._only)
         self._ints, self._floats = batches.ints[0].clone(), batches.floats[0].clone()
+        fields = batches.views(self._ints, self._floats)
         #: What the work gave, in memory that every replay writes anew.
-        self.out: list[Any] = []
+        self.out: Any = None
 
         def run() -> None:
-            fields = batches.views(self._ints, self._floats)
             # A new bag each time: what it keeps would otherwise be that of the first batch.
-            self.out = [work(PaddedBag.over(fields, shape, team.bag, team.networks))]
+            self.out = work(PaddedBag.over(fields, shape, team.bag, team.networks, team.side))
 
-        for _ in range(2):
-            run()
+        run()
         team.optimiser.zero_grad()
         torch.cuda.synchronize(team.bag.device)
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph, stream=team.stream, capture_error_mode="thread_local"):
             run()
+
+    def lay_out(self, padder: Padder, ids: Tensor) -> Batches:
+        return padder.lay_out(ids, self.shape, self._networks, self._only)
 
     def run(self, batches: Batches, k: int) -> None:
         self._ints.copy_(batches.ints[k])
