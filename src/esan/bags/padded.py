@@ -55,9 +55,9 @@ class PaddedBag(Bag):
             edge_index=torch.stack([fields["edge_source"], fields["edge_target"]]),
             arc_edge=none,
             column=none,
-            x=fields["x"] if "x" in fields else None,
-            edge_attr=fields["edge_attr"] if "edge_attr" in fields else None,
-            y=fields["y"] if "y" in fields else None,
+            x=fields.get("x"),
+            edge_attr=fields.get("edge_attr"),
+            y=fields.get("y"),
         )
         graphs.__dict__["node_graph"] = fields["node_graph"]
         selection = Selection(fields["num_subgraphs"], like.selection.keeps_edges, none, none, like.marked, none, none)

@@ -19,8 +19,13 @@ from esan.kernels.gpu_norm import (
 )
 from esan.kernels.gpu_norm import tiles as tiles_of
 
-#: Six products of the tensor cores' short floats, or three of their longer ones, have together the precision of single.
-_PRECISION = "bf16x6" if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 4) else "tf32x3"
+
+def _precision() -> str:
+    """Six products of the tensor cores' short floats, or three of their longer ones, are as exact as single."""
+    new = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 4)
+    return "bf16x6" if new and torch.cuda.is_available() else "tf32x3"
+
+
 #: Lines that a program of the backward pass works on at once.
 _BACK_TILE = 32
 #: Programs that share the lines of one network in the backward pass, at most; each keeps a gradient of the matrix. The
@@ -69,7 +74,7 @@ def linear(
         x, matrix, bias, x if normed is None else normed.scale, x if normed is None else normed.shift,
         weight if weight is not None else x, y, part.weight, part.mean, part.deviation, rows, inner, outer,
         TILE=TILE, INNER=padded(inner), OUTER=padded(outer), NORMED=normed is not None, WEIGHTED=weight is not None,
-        MOMENTS=moments, PRECISION=_PRECISION,
+        MOMENTS=moments, PRECISION=_precision(),
     )  # fmt: skip
     return y, part
 
@@ -191,7 +196,7 @@ def linear_backward(
     _linear_backward_kernel[(programs, networks)](
         grad, y, weight if weight is not None else x, *o, sums, x, *i, matrix, grad_x, part, rows, inner, outer, count,
         width, TILE=tile, INNER=padded(inner), OUTER=padded(outer), OUT_NORMED=after is not None,
-        NORMED=normed is not None, WEIGHTED=weight is not None, PRECISION=_PRECISION,
+        NORMED=normed is not None, WEIGHTED=weight is not None, PRECISION=_precision(),
         num_stages=1,
     )  # fmt: skip
     of_matrix, of_bias, of_sums = totals(part, outer * inner, outer)

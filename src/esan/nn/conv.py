@@ -109,11 +109,17 @@ class GINE(Conv):
         """What the MLP is applied to."""
         table = self.edges.table
         if table is not None and edge_attr is not None and kernels.on_gpu(x, table):
-            return arcs.sum_typed(x, table, edge_attr, 1 + self.eps)
-        return arcs.sum_messages(x, self.edges(edge_attr, x), 1 + self.eps)
+            return arcs.sum_typed(x, _as_wide(table, x), edge_attr, 1 + self.eps)
+        return arcs.sum_messages(x, _as_wide(self.edges(edge_attr, x), x), 1 + self.eps)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         return self.mlp(self.aggregate(x, arcs, edge_attr), weight)
+
+
+def _as_wide(lines: Tensor, x: Tensor) -> Tensor:
+    """The lines, with zeros behind them where x has been filled up with zeros."""
+    extra = x.size(-1) - lines.size(-1)
+    return F.pad(lines, (0, extra)) if extra else lines
 
 
 class GraphConv(Conv):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: The widest layer that the kernels take.
 _WIDEST = 128
+#: Widths that are multiples of this are read fast.
+_VECTOR = 16
 
 
 def fits(layer: "DSLayer | DSSLayer", h: Tensor) -> bool:
@@ -47,6 +49,7 @@ def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSLayer.forward`."""
     from esan.kernels import gpu_blocks as blocks
 
+    h = _aligned(h)
     c, rows = _branch(layer.inside, h, stage.arcs, bag, stage.norm_weight)
     norm = layer.norm
     return blocks.Normalise.apply(c, norm.weight, norm.bias, norm.for_kernels(), rows, True)
@@ -56,6 +59,7 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSSLayer.forward` where the bag is pooled by sum or mean."""
     from esan.kernels import gpu_blocks as blocks
 
+    h = _aligned(h)
     side = bag.side if isinstance(bag, PaddedBag) else None
     # The shared branch is small and does not need the other: where there is a second stream, it takes no time.
     with _beside(side):
@@ -69,6 +73,12 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     spread = blocks.Spread(group.owner, group.order, group.first, group.count)
     norms = own.for_kernels(), shared.for_kernels()
     return blocks.Blend.apply(c, own.weight, own.bias, s, shared.weight, shared.bias, norms, (rows, nodes), spread)
+
+
+def _aligned(lines: Tensor) -> Tensor:
+    """The lines filled up with zeros to a width that is read in whole vectors: marks make it two more than it was."""
+    extra = -lines.size(-1) % _VECTOR
+    return F.pad(lines, (0, extra)) if extra and lines.size(-1) > _VECTOR else lines
 
 
 @contextmanager
@@ -90,7 +100,8 @@ def _branch(conv: GIN | GINE, h: Tensor, arcs: Arcs, bag: Bag, weight: Tensor | 
     mlp = conv.mlp
     u = conv.aggregate(h, arcs, bag.graphs.edge_attr)
     c, *part = blocks.MLP.apply(
-        u, mlp.first.weight, mlp.first.bias, mlp.norm.weight, mlp.norm.bias, mlp.second.weight, mlp.second.bias,
+        u, _aligned(mlp.first.weight), mlp.first.bias, mlp.norm.weight, mlp.norm.bias,
+        mlp.second.weight, mlp.second.bias,
         mlp.norm.for_kernels(), weight,
     )  # fmt: skip
     return c, blocks.Rows(weight, TileMoments(*part))

@@ -27,6 +27,9 @@ class Engine(Protocol):
     def set_lr(self, lr: float) -> None:
         """Set the learning rate of what follows."""
 
+    def weights(self) -> dict[str, Tensor]:
+        """The state_dict of the network as it is now; copies, which later training does not change."""
+
     def state_dict(self) -> dict[str, Any]:
         """ "model", "optimiser" and "generator": all that continues the training; tensors may be the live ones."""
 
@@ -102,6 +105,9 @@ class EagerEngine:
     def set_lr(self, lr: float) -> None:
         for group in self.optimiser.param_groups:
             group["lr"] = lr
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -103,6 +103,9 @@ class FabricEngine:
         for group in self.optimiser.param_groups:
             group["lr"] = lr
 
+    def weights(self) -> dict[str, Tensor]:
+        return {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "model": self.model.state_dict(),

@@ -98,7 +98,7 @@ class Run:
         valid_loss = self._valid_loss(given["valid"])
         if self._better(line, valid_loss):
             self.best, self.best_loss = line, valid_loss
-            self.best_model = {name: t.detach().clone() for name, t in self.engine.state_dict()["model"].items()}
+            self.best_model = self.engine.weights()
         self.schedule.after(epoch, valid_loss)
         return line
 

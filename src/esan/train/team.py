@@ -47,6 +47,7 @@ class Team:
         self._pending: dict[Seat, Tensor] = {}
         self._losses = torch.zeros(0, device=bag.device)
         self._answers: dict[int, tuple[list[Tensor], Tensor]] = {}
+        self._snapshot: dict[str, Tensor] | None = None
         self._padder: Padder | None = None
         self._shape: Shape | None = None
 
@@ -92,7 +93,7 @@ class Team:
         """Do what was asked for."""
         if not self._pending:
             return
-        asked, self._pending = self._pending, {}
+        asked, self._pending, self._snapshot = self._pending, {}, None
         losses, places = self._losses, [self.seats.index(seat) for seat in asked]
         if not self.closed:
             self.assemble(self.seats)
@@ -128,6 +129,15 @@ class Team:
             wanted = [other.asked.get(call, ids) for other in self.seats]
             known = self._answers[call] = (wanted, self._predicted(wanted))
         return known[1][seat.number, : ids.numel()]
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """The state_dict of the stacked network as it is now; copied once, whoever asks."""
+        self.train()
+        if self._snapshot is None:
+            with torch.cuda.stream(self.stream):
+                self._snapshot = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+            self._hand_over()
+        return self._snapshot
 
     def _predicted(self, wanted: list[Tensor]) -> Tensor:
         same = all(torch.equal(ids, wanted[0]) for ids in wanted)
@@ -319,7 +329,9 @@ class Seat:
                 self.team.lr[self.number] = lr
 
     def weights(self) -> dict[str, Tensor]:
-        return self.state_dict()["model"]
+        if not self.team.closed or self not in self.team.seats:
+            return self.state_dict()["model"]
+        return {name: tensor[self.number] for name, tensor in self.team.snapshot().items()}
 
     def state_dict(self) -> dict[str, Any]:
         self.team.train()
