@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from esan import kernels
+from esan.bags.coded import CodedLines
 from esan.bags.sums import Grouping, add_up, pieces
 from esan.graphs import Graphs
+from esan.kernels import cpu
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +56,30 @@ class Arcs:
             own: o, a tensor of one number; None leaves the term out.
             weight: a constant factor an arc (no gradient flows to it), in place of the arcs' own.
         """
-        return _SumRows.apply(x, own, self, self._factor(x, weight))
+        if cpu.fits(x) and (own is None or own.numel() == 1):
+            from esan.kernels.cpu_messages import sum_messages
 
-    def sum_messages(self, x: Tensor, e: Tensor, own: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
+            return sum_messages(x, None, None, own, self, self.factor(x, weight))
+        return _SumRows.apply(x, own, self, self.factor(x, weight))
+
+    def sum_messages(
+        self, x: Tensor, e: Tensor | CodedLines, own: Tensor | None = None, weight: Tensor | None = None
+    ) -> Tensor:
         r""":math:`y_v = o\, x_v + \sum_{u \to v} w_{uv}\, \mathrm{ReLU}(x_u + e_{uv})`.
 
         Args:
             x: `[num_rows, d]`.
-            e: a line an arc of the graph, `[A, d]`.
+            e: a line an arc of the graph, `[A, d]`, or coded.
             own: as in `sum_rows`.
             weight: as in `sum_rows`.
         """
-        return _SumMessages.apply(x, e, own, self, self._factor(x, weight))
+        if cpu.fits(x) and (own is None or own.numel() == 1):
+            from esan.kernels.cpu_messages import sum_messages
+
+            table, code = (e.table, e.code) if isinstance(e, CodedLines) else (e, None)
+            return sum_messages(x, table, code, own, self, self.factor(x, weight))
+        lines = e.spread() if isinstance(e, CodedLines) else e
+        return _SumMessages.apply(x, lines, own, self, self.factor(x, weight))
 
     def sum_typed(self, x: Tensor, table: Tensor, types: Tensor, own: Tensor) -> Tensor:
         """`sum_messages` where e is the line `types[arc]` of a small table; on a GPU.
@@ -80,9 +94,10 @@ class Arcs:
             flat = types.reshape(-1)
             known = types, flat.index_select(0, self.arc), flat.index_select(0, self.out_arc)
             object.__setattr__(self, "_types", known)
-        return _SumTyped.apply(x, table, own, self, self._factor(x, None))
+        return _SumTyped.apply(x, table, own, self, self.factor(x))
 
-    def _factor(self, x: Tensor, weight: Tensor | None) -> Tensor | None:
+    def factor(self, x: Tensor, weight: Tensor | None = None) -> Tensor | None:
+        """The factor of each message, in the precision of x; `weight` in place of the arcs' own."""
         weight = self.weight if weight is None else weight
         return None if weight is None else weight.detach().to(x.dtype)
 

@@ -9,6 +9,7 @@ from esan import ragged
 from esan.bags.pairs import Pairs, entry_keys
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
+from esan.kernels import cpu_rows
 from esan.policies import Selection
 
 
@@ -20,6 +21,8 @@ def compact_rows(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
     message-passing layers, :math:`h^t_{v,s} = h^t_v` of the background for all :math:`t < \ell(v, s)`, by induction
     on t: so layer t needs the pairs of level at most t and no others.
     """
+    if cpu_rows.fits(graphs):
+        return _by_loops(graphs, selection, num_layers)
     pairs = Pairs(graphs, selection)
     levels = _levels(graphs, selection, pairs, num_layers)
     pair = torch.cat([level.pair for level in levels])
@@ -46,6 +49,22 @@ def compact_rows(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
         ends_at = torch.cat([graphs.edge_index[1], ends_at])
         arc = torch.cat([every_arc, arc])
     return Rows(torch.stack(num_rows), num_arcs, node, subgraph, marked, source, ends_at, arc)
+
+
+def _by_loops(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
+    """The same rows, found subgraph by subgraph."""
+    found = cpu_rows.stored_pairs(graphs, selection, num_layers)
+    marked = torch.zeros_like(found.node, dtype=torch.bool)
+    marked[: selection.mark_node.numel()] = True
+    of_nodes, source, target, arc = torch.zeros_like(graphs.num_arcs), found.source, found.target, found.arc
+    if selection.keeps_edges:
+        of_nodes = graphs.num_arcs
+        source = torch.cat([graphs.edge_index[0], source])
+        target = torch.cat([graphs.edge_index[1], target])
+        arc = torch.cat([torch.arange(graphs.edge_index.size(1)), arc])
+    num_rows = torch.cat([graphs.num_nodes[None], found.num_rows])
+    num_arcs = torch.cat([of_nodes[None], found.num_arcs])
+    return Rows(num_rows, num_arcs, found.node, found.subgraph, marked, source, target, arc)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from esan.bags.arcs import Arcs
 from esan.bags.rows import Rows
 from esan.bags.sums import Grouping
 from esan.graphs import Graphs
+from esan.kernels import cpu
 from esan.policies import Selection
 
 #: How lines are pooled.
@@ -226,6 +227,22 @@ class Stage:
         """Rows, each with the line of its node added."""
         return self.by_node.add_spread(h, x)
 
+    def lift_and_pool(self, h: Tensor, reduce: str) -> tuple[Tensor, Tensor]:
+        """`lift`, and `pool_bag` of what it gives, by sum or mean."""
+        if cpu.fits(h) and self.plain and reduce in ("sum", "mean"):
+            from esan.kernels.cpu_groups import Lift, Rise
+
+            m = self._selection.num_subgraphs[self._graphs.node_graph] if reduce == "mean" else None
+            weight = None if self.weight is None else self.weight.to(h.dtype)
+            return Lift.apply(h, Rise(self.by_node, weight, None if m is None else m.to(h.dtype).reciprocal()))
+        h = self.lift(h)
+        return h, self.pool_bag(h, reduce)
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is the stage of one network, without filler."""
+        return type(self) is Stage
+
     def pool_bag(self, h: Tensor, reduce: str) -> Tensor:
         r"""Rows → a line a node: :math:`\sum_s h_{v,s}`, its mean over the bag, or the maximum (literal bags)."""
         _check_reduce(reduce)
@@ -250,6 +267,11 @@ class Stage:
             from esan.kernels.gpu_pools import PoolNodes
 
             total = PoolNodes.apply(h, self)
+        elif self._background and self.plain and cpu.fits(h):
+            from esan.kernels.cpu_groups import PoolNodes, Subgraphs
+
+            of = Subgraphs(self._by_subgraph, self.stored_by_node, self._by_graph, self.subgraphs_by_graph)
+            total = PoolNodes.apply(h, of)
         elif self._background:
             # What the subgraph would have if nothing differed, and what differs.
             alike = self._by_graph.sum(h[: self._background]).index_select(0, graph)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from esan import kernels, ragged
+from esan.kernels import cpu
 
 #: On a CPU lines are worked on in pieces of this many, so that what is between two steps stays in the cache.
 _PIECE = 4096
@@ -31,6 +32,10 @@ def add_up(
         from esan.kernels.gpu_sums import sum_lines
 
         return sum_lines(lines, which, first, count, weight=weight)
+    if cpu.fits(lines):
+        from esan.kernels.cpu_groups import sums
+
+        return sums(lines, which, first, weight)
     if lines.size(0) == 0 or which.numel() == 0:
         return lines.new_zeros(first.numel(), lines.size(1))
     # `embedding_bag` reads each line once and writes only the sums; index_add would first write every term out.
@@ -62,7 +67,7 @@ class Grouping:
         """The lines group by group."""
         if self._ordered:
             return torch.arange(self.owner.numel(), device=self.owner.device)
-        return torch.argsort(self.owner, stable=True)
+        return self._sorted[0] if self._counted else torch.argsort(self.owner, stable=True)
 
     @cached_property
     def first(self) -> Tensor:
@@ -71,14 +76,27 @@ class Grouping:
             # `bincount` would wait for the device to tell the largest owner.
             count = self.owner.new_zeros(self.size).scatter_add_(0, self.owner, torch.ones_like(self.owner))
             return ragged.starts(count)
+        if self._counted and not self._ordered:
+            return self._sorted[1]
         return ragged.starts(torch.bincount(self.owner, minlength=self.size))
+
+    @cached_property
+    def _sorted(self) -> tuple[Tensor, Tensor]:
+        from esan.kernels.cpu_groups import in_order
+
+        return in_order(self.owner, self.size)
+
+    @property
+    def _counted(self) -> bool:
+        """Whether lines are put in order by counting, which is linear."""
+        return self.owner.device.type == "cpu" and cpu.available()
 
     def prefix(self, lines: int) -> "Grouping":
         """The groups of the first `lines` lines alone; nothing is sorted anew."""
         if lines == self.owner.numel():
             return self
         part = Grouping(self.owner[:lines], self.size, self._ordered)
-        if not self._ordered:
+        if not self._ordered and not self._counted:
             part.__dict__["order"] = self.order[self.order < lines]
         return part
 

@@ -6,7 +6,9 @@ from torch import Tensor, nn
 
 from esan import kernels
 from esan.bags import Arcs
+from esan.bags.coded import CodedLines
 from esan.graphs.channels import Channels
+from esan.kernels import cpu
 from esan.nn.features import Embeddings, encoder
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm
@@ -110,7 +112,9 @@ class GINE(Conv):
         table = self.edges.table
         if table is not None and edge_attr is not None and kernels.on_gpu(x, table):
             return arcs.sum_typed(x, _as_wide(table, x), edge_attr, 1 + self.eps)
-        return arcs.sum_messages(x, _as_wide(self.edges(edge_attr, x), x), 1 + self.eps)
+        lines = self.edges.for_messages(edge_attr, x)
+        lines = lines if isinstance(lines, CodedLines) else _as_wide(lines, x)
+        return arcs.sum_messages(x, lines, 1 + self.eps)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         return self.mlp(self.aggregate(x, arcs, edge_attr), weight)
@@ -178,7 +182,7 @@ class BondGCN(Conv):
         degree = torch.ones(arcs.num_rows, dtype=x.dtype, device=x.device).index_add(0, target, strength.to(x.dtype))
         scale = (degree[source] * degree[target]).rsqrt() * strength
         own = F.relu(x + self.root) / degree[:, None]
-        return arcs.sum_messages(x, self.edges(edge_attr, x), weight=scale) + own
+        return arcs.sum_messages(x, self.edges.for_messages(edge_attr, x), weight=scale) + own
 
 
 class EdgeFeatures(nn.Module):
@@ -205,3 +209,8 @@ class EdgeFeatures(nn.Module):
 
     def forward(self, edge_attr: Tensor | None, like: Tensor) -> Tensor:
         return self.project(self.lines(edge_attr, 0, like))
+
+    def for_messages(self, edge_attr: Tensor | None, like: Tensor) -> Tensor | CodedLines:
+        """The same, coded where there are few lines and the sums of messages gain by it."""
+        coded = self.lines.coded(edge_attr, like) if cpu.fits(like) else None
+        return self(edge_attr, like) if coded is None else CodedLines(self.project(coded.table), coded.code)

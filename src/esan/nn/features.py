@@ -1,12 +1,18 @@
 """Input encoders: from the features that graphs come with to the numbers that a first layer takes."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan import kernels
 from esan.bags import Bag, Stage
+from esan.bags.coded import CodedLines
 from esan.graphs.channels import Categories, Channels, OneHot
+
+#: Where features can take at most so many values, each of them is encoded once.
+FEW_LINES = 64
 
 
 def encoder(channels: Channels, width: int, name: str) -> "LineEncoder":
@@ -42,6 +48,10 @@ class LineEncoder(nn.Module):
     def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:
         """`like` has the dtype and device of the result; it matters only where there is nothing to encode."""
         raise NotImplementedError
+
+    def coded(self, value: Tensor | None, like: Tensor) -> CodedLines | None:  # noqa: ARG002
+        """The same with each line that can occur encoded once; None where these are too many."""
+        return None
 
 
 class Constant(LineEncoder):
@@ -85,6 +95,12 @@ class OneHotLines(LineEncoder):
         column = _columns(_given(value, self.name), (self.out_channels,), self.name)[:, 0]
         return F.one_hot(column, self.out_channels).to(like.dtype)
 
+    def coded(self, value: Tensor | None, like: Tensor) -> CodedLines | None:
+        if self.out_channels > FEW_LINES:
+            return None
+        column = _columns(_given(value, self.name), (self.out_channels,), self.name)[:, 0]
+        return CodedLines(torch.eye(self.out_channels, dtype=like.dtype, device=like.device), column)
+
 
 class Embeddings(LineEncoder):
     """Category numbers → the sum of the embeddings of all columns."""
@@ -100,6 +116,18 @@ class Embeddings(LineEncoder):
         for place in range(1, len(self.sizes)):
             total = total + self._looked_up(place, columns)
         return total
+
+    def coded(self, value: Tensor | None, like: Tensor) -> CodedLines | None:  # noqa: ARG002
+        lines: list[Tensor] = [table.weight for table in self.tables]  # type: ignore[misc]
+        if math.prod(self.sizes) > FEW_LINES or lines[0].dim() > 2:
+            return None
+        columns = _columns(_given(value, self.name), self.sizes, self.name)
+        total, code = lines[0], columns[:, 0]
+        for place, size in enumerate(self.sizes[1:], start=1):
+            # All sums of a line so far and one of this table; the number of each counts the tables as digits.
+            total = (total[:, None] + lines[place]).flatten(0, 1)
+            code = code * size + columns[:, place]
+        return CodedLines(total, code.contiguous())
 
     def _looked_up(self, place: int, columns: Tensor) -> Tensor:
         table: nn.Embedding = self.tables[place]  # type: ignore[assignment]

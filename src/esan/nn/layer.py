@@ -5,7 +5,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from esan.bags import Arcs, Bag, Stage
-from esan.nn import fused
+from esan.nn import compiled, fused
 from esan.nn.conv import Conv
 
 #: How the features of a node are pooled over the bag; "others" is the sum without the subgraph itself.
@@ -34,6 +34,8 @@ class DSLayer(nn.Module):
         h = stage.lift(h)
         if fused.fits(self, h):
             return fused.ds_layer(self, h, bag, stage)
+        if compiled.fits(self, h, stage):
+            return compiled.ds_layer(self, h, bag, stage)
         return self.act(self.norm(self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight))
 
 
@@ -80,6 +82,8 @@ class DSSLayer(nn.Module):
         return self.inside.why_literal
 
     def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+        if self.bag_pool in ("sum", "mean") and compiled.fits(self, h, stage):
+            return compiled.dss_layer(self, h, bag, stage)
         h = stage.lift(h)
         if self.bag_pool in ("sum", "mean") and fused.fits(self, h):
             return fused.dss_layer(self, h, bag, stage)

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from esan import kernels
-from esan.bags.sums import pieces
+from esan.bags.sums import Grouping, pieces
+from esan.kernels import cpu
 
 
 class _WeightedNorm(torch.autograd.Function):
@@ -66,6 +67,10 @@ class BatchNorm(nn.BatchNorm1d):
 
             rows = gpu_blocks.Rows(None if weight is None else weight.to(x.dtype))
             return gpu_blocks.Normalise.apply(x, self.weight, self.bias, self.for_kernels(), rows, relu)
+        if self.compiled(x):
+            from esan.kernels.cpu_norm import normalise
+
+            return normalise(x, None if weight is None else weight.to(x.dtype), self, relu)
         if weight is None or not (self.training or self.running_mean is None):
             y = super().forward(x)
             # In place: a norm does not need its own result again.
@@ -85,7 +90,7 @@ class BatchNorm(nn.BatchNorm1d):
             # Of the centred lines: the mean of squares less the square of the mean cancels badly in single precision.
             for some, w, out in pieces(x, share, centred):
                 var += w @ torch.sub(some, mean, out=out).square()
-            self._track(mean, var, total)
+            self.track(mean, var, total)
             inverse = torch.rsqrt(var + self.eps)
         gamma = self.weight if self.affine else torch.ones_like(mean)
         beta = self.bias if self.affine else torch.zeros_like(mean)
@@ -110,7 +115,24 @@ class BatchNorm(nn.BatchNorm1d):
         tracked = Tracked(self.running_mean, self.running_var, self.num_batches_tracked, self.momentum)
         return Norm(self.weight, self.bias, self.eps, tracked, not self.training)
 
-    def _track(self, mean: Tensor, var: Tensor, total: Tensor) -> None:
+    def add_and_relu(self, x: Tensor, weight: Tensor | None, added: Tensor, groups: Grouping) -> Tensor:
+        """ReLU of the normalised rows plus, for each, the line of its group."""
+        if not self.compiled(x, added):
+            return torch.relu(groups.add_spread(self(x, weight), added))
+        from esan.kernels.cpu_norm import normalise_and_add
+
+        share = None if weight is None else weight.to(x.dtype)
+        return normalise_and_add(x, share, self, True, added, groups)
+
+    def compiled(self, *lines: Tensor) -> bool:
+        """Whether compiled loops take the place of the code here: where the rows themselves give mean and variance."""
+        usual = self.training or self.running_mean is None
+        if self.affine and (self.weight.dim() > 1 or not cpu.fits(self.weight[None])):
+            return False
+        return usual and lines[0].size(0) > 2 and cpu.fits(*lines)
+
+    def track(self, mean: Tensor, var: Tensor, total: Tensor | float) -> None:
+        """Let the running statistics follow a batch of `total` pairs with that mean and variance."""
         if not self.training or self.running_mean is None or self.running_var is None:
             return
         assert self.num_batches_tracked is not None

@@ -8,6 +8,7 @@ from torch import Tensor
 from esan import ragged
 from esan.checks import whole_number
 from esan.graphs import Graphs
+from esan.kernels import cpu_rows
 from esan.policies.policy import Policy
 from esan.policies.selection import Selection
 
@@ -35,6 +36,8 @@ class EgoNets(Policy):
 
     def _kept_edges(self, graphs: Graphs) -> tuple[Tensor, Tensor]:
         """An edge is in the ego-network of every root that reaches both of its ends."""
+        if cpu_rows.fits(graphs):
+            return cpu_rows.ego_edges(graphs, self.hops)
         reached = _balls(graphs, self.hops)
         n = graphs.node_graph.numel()
         root, node = reached // max(n, 1), reached % max(n, 1)

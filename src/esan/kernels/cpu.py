@@ -1,0 +1,108 @@
+"""When the compiled loops for a CPU are used, and how: `fits` asks, `run` lets torch's own threads share the work."""
+
+import ctypes
+import os
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+#: Lines that are one piece of work. Sums are taken piece by piece and then added up in order, so they do not depend on
+#: how many threads there were; 128 lines of width 64 stay in the nearest cache.
+PIECE = 128
+
+_TYPES = (torch.float32, torch.float64)
+
+
+@cache
+def available() -> bool:
+    """Whether the compiled loops can be used here: numba is installed (the extra `fast`).
+
+    Where Triton's kernels are interpreted, for tests, they have the rows.
+    """
+    return find_spec("numba") is not None and os.environ.get("TRITON_INTERPRET") != "1"
+
+
+def fits(*lines: Tensor) -> bool:
+    """Whether the compiled loops take these lines: tables of one type of numbers on a CPU."""
+    kind = lines[0].dtype
+    return (
+        kind in _TYPES
+        and all(x.device.type == "cpu" and x.dtype == kind and x.dim() == 2 for x in lines)
+        and available()
+    )
+
+
+def pieces(lines: int, size: int = PIECE) -> int:
+    """How many pieces of work so many lines are."""
+    return -(-lines // size)
+
+
+def run(loops: tuple[Any, Any], like: Tensor, count: int, *arguments: Tensor | int | None) -> None:
+    """Do the pieces 0, ..., count - 1 of a compiled loop, on torch's threads.
+
+    Args:
+        loops: the loop for single and for double precision.
+        like: a tensor of the precision that is meant.
+        count: how many pieces there are.
+        arguments: tensors (contiguous; the loop gets their addresses), numbers, or None for an absent tensor.
+    """
+    if count == 0:
+        return
+    values = [0, count]
+    values += [_address(x) if isinstance(x, Tensor) else 0 if x is None else x for x in arguments]
+    block = np.array(values, dtype=np.int64)
+    loop, threads = loops[like.dtype == torch.float64], torch.get_num_threads()
+    team = _team() if min(threads, count) > 1 else None
+    if team is None:
+        loop.ctypes(block.ctypes.data)
+    else:
+        team(loop.address, block.ctypes.data, threads, 0)
+
+
+def _address(table: Tensor) -> int:
+    if not table.is_contiguous():
+        raise ValueError(f"Expected a contiguous tensor (got strides {table.stride()}). Call contiguous() on it first.")
+    return table.data_ptr()
+
+
+@cache
+def blas(kind: torch.dtype) -> int:
+    """The address of the matrix product that torch itself uses, 0 if it cannot be found.
+
+    Only MKL's is asked for: called by a thread of a team it stays on that thread, and its counts are of 32 bits.
+    """
+    if not torch.backends.mkl.is_available():
+        return 0
+    name = "sgemm_" if kind == torch.float32 else "dgemm_"
+    for path in _libraries():
+        try:
+            return ctypes.cast(getattr(ctypes.CDLL(str(path)), name), ctypes.c_void_p).value or 0
+        except (OSError, AttributeError):
+            continue
+    return 0
+
+
+def _libraries() -> list[Path]:
+    return sorted((Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*"))
+
+
+@cache
+def _team() -> Any:
+    """The entry into the OpenMP runtime that torch itself uses, None if it cannot be found.
+
+    Threads of another pool would wait for a core until torch's, which spin for a while after each operation, give up.
+    """
+    for path in _libraries():
+        try:
+            team = ctypes.CDLL(str(path)).GOMP_parallel
+        except (OSError, AttributeError):
+            continue
+        team.restype = None
+        team.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+        return team
+    return None

@@ -1,0 +1,121 @@
+"""Groups of lines on a CPU: their order by counting, their sums, rows of a stage and their pools."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from esan.kernels.cpu import pieces, run
+
+#: Groups that are one piece of work: a group has some ten lines.
+_GROUPS = 16
+
+
+def in_order(owner: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """The lines group by group, and where each group begins: a stable sort in linear time."""
+    from esan.kernels import groups_loops
+
+    order, first = groups_loops.in_order(owner.numpy(), size)
+    return torch.from_numpy(order), torch.from_numpy(first)
+
+
+def sums(lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None) -> Tensor:
+    """Sum i is that of the lines `which[first[i]], ..., which[first[i + 1] - 1]`, each times its weight."""
+    from esan.kernels import groups_loops
+
+    lines, which, first = lines.contiguous(), which.contiguous(), first.contiguous()
+    (n, d), groups, terms = lines.shape, first.numel(), which.numel()
+    total = lines.new_empty(groups, d)
+    weight = None if weight is None else weight.contiguous()
+    count = pieces(groups, _GROUPS)
+    run(groups_loops.sums, lines, count, n, d, groups, terms, _GROUPS, lines, total, which, first, weight)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Rise:
+    """How the rows of an earlier stage become those of this one.
+
+    Attributes:
+        by_node: the rows of this stage by their node.
+        weight: how many pairs each stands for, in the precision of the rows; None for 1.
+        factor: a factor a node for the pool; None for 1.
+    """
+
+    by_node: Any
+    weight: Tensor | None
+    factor: Tensor | None
+
+
+class Lift(torch.autograd.Function):
+    """Rows of an earlier stage → rows of this one, and their pool over the bag, a line a node."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, rise: Rise) -> tuple[Tensor, Tensor]:
+        from esan.kernels import groups_loops
+
+        given, group = h.contiguous(), rise.by_node
+        (known, d), n = given.shape, group.owner.numel()
+        lifted = None if known == n else given.new_empty(n, d)
+        pool = given.new_empty(group.size, d)
+        run(
+            groups_loops.lift, given, pieces(group.size, _GROUPS), known, n, d, group.size, _GROUPS, given, lifted,
+            pool, group.order, group.first, rise.weight, rise.factor,
+        )  # fmt: skip
+        ctx.rise, ctx.known = rise, known
+        return h if lifted is None else lifted, pool
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, grad_pool: Tensor) -> tuple[Tensor, None]:
+        from esan.kernels import groups_loops
+
+        grad, grad_pool, rise = grad.contiguous(), grad_pool.contiguous(), ctx.rise
+        (n, d), group = grad.shape, rise.by_node
+        into = grad.new_empty(ctx.known, d)
+        run(
+            groups_loops.lift_back, grad, pieces(group.size, _GROUPS), ctx.known, n, d, group.size, _GROUPS, into,
+            grad, grad_pool, group.order, group.first, rise.weight, rise.factor,
+        )  # fmt: skip
+        return into, None
+
+
+@dataclass(frozen=True, eq=False)
+class Subgraphs:
+    """Which rows of a compact bag each subgraph has.
+
+    Attributes:
+        stored: the stored pairs by their subgraph.
+        base: the stored pairs by their node, which is their background row.
+        nodes: the nodes by their graph.
+        graph: the subgraphs by their graph.
+    """
+
+    stored: Any
+    base: Any
+    nodes: Any
+    graph: Any
+
+
+class PoolNodes(torch.autograd.Function):
+    """The sum over the nodes of each subgraph: its graph's background, and what its stored pairs differ from that."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, of: Subgraphs) -> Tensor:
+        ctx.of = of
+        order, first, background = of.stored.order, of.stored.first, of.base.size
+        alike = sums(h[:background], of.nodes.order, of.nodes.first, None)
+        total = alike.index_select(0, of.graph.owner)
+        total += sums(h, order + background, first, None)
+        return total.sub_(sums(h, of.base.owner[order], first, None))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        of, grad = ctx.of, grad.contiguous()
+        background = of.base.size
+        into = grad.new_empty(background + of.stored.owner.numel(), grad.size(1))
+        torch.index_select(grad, 0, of.stored.owner, out=into[background:])
+        of_graph = sums(grad, of.graph.order, of.graph.first, None)
+        torch.index_select(of_graph, 0, of.nodes.owner, out=into[:background])
+        into[:background] -= sums(grad, of.stored.owner[of.base.order], of.base.first, None)
+        return into, None

@@ -1,0 +1,141 @@
+"""The loops of `cpu_groups`: lines in the order of their groups, sums of groups, and rows that begin to differ."""
+
+import numpy as np
+from numba import carray, cfunc, njit
+
+from esan.kernels.loops import MATHS, next_piece, table, vector
+
+
+@njit(cache=True, nogil=True)
+def in_order(owner, size):
+    """The lines group by group, each group's in their own order, and where each group begins; by counting."""
+    first = np.zeros(size, np.int64)
+    for k in range(owner.shape[0]):
+        first[owner[k]] += 1
+    begin = 0
+    for i in range(size):
+        begin, first[i] = begin + first[i], begin
+    order, place = np.empty(owner.shape[0], np.int64), first.copy()
+    for k in range(owner.shape[0]):
+        i = owner[k]
+        order[place[i]] = k
+        place[i] += 1
+    return order, first
+
+
+@njit(fastmath=MATHS)
+def _sums(block, real):
+    """The sum of the lines of each group, each times its weight."""
+    n, d, groups, terms, size = block[2], block[3], block[4], block[5], block[6]
+    x, y = table(block[7], n, d, real), table(block[8], groups, d, real)
+    which, first = vector(block[9], terms, np.int64), vector(block[10], groups, np.int64)
+    weight = vector(block[11], terms, real)
+    zero, one = real(0), real(1)
+    piece = next_piece(block)
+    while piece < block[1]:
+        for v in range(piece * size, min(groups, (piece + 1) * size)):
+            out = y[v]
+            for j in range(d):
+                out[j] = zero
+            for q in range(first[v], first[v + 1] if v + 1 < groups else terms):
+                line, w = x[which[q]], weight[q] if block[11] else one
+                for j in range(d):
+                    out[j] += w * line[j]
+        piece = next_piece(block)
+
+
+@njit(fastmath=MATHS)
+def _lift(block, real):
+    """Rows of an earlier stage → rows of this one, and the weighted sum of those of each node, times its factor."""
+    known, n, d, nodes, size = block[2], block[3], block[4], block[5], block[6]
+    x, y, pool = table(block[7], known, d, real), table(block[8], n, d, real), table(block[9], nodes, d, real)
+    order, first = vector(block[10], n, np.int64), vector(block[11], nodes, np.int64)
+    weight, factor = vector(block[12], n, real), vector(block[13], nodes, real)
+    zero, one = real(0), real(1)
+    piece = next_piece(block)
+    while piece < block[1]:
+        for v in range(piece * size, min(nodes, (piece + 1) * size)):
+            if block[9]:
+                for j in range(d):
+                    pool[v, j] = zero
+            for q in range(first[v], first[v + 1] if v + 1 < nodes else n):
+                r = order[q]
+                line, w = x[r] if r < known else x[v], weight[r] if block[12] else one
+                if block[8]:
+                    out = y[r]
+                    for j in range(d):
+                        out[j] = line[j]
+                if block[9]:
+                    out = pool[v]
+                    for j in range(d):
+                        out[j] += w * line[j]
+            if block[9] and block[13]:
+                f = factor[v]
+                for j in range(d):
+                    pool[v, j] *= f
+        piece = next_piece(block)
+
+
+@njit(fastmath=MATHS)
+def _lift_back(block, real):
+    """The gradient of the earlier rows; a row that began to differ here gives its own to its background's."""
+    known, n, d, nodes, size = block[2], block[3], block[4], block[5], block[6]
+    into, grad, pool = table(block[7], known, d, real), table(block[8], n, d, real), table(block[9], nodes, d, real)
+    order, first = vector(block[10], n, np.int64), vector(block[11], nodes, np.int64)
+    weight, factor = vector(block[12], n, real), vector(block[13], nodes, real)
+    one = real(1)
+    piece = next_piece(block)
+    while piece < block[1]:
+        for v in range(piece * size, min(nodes, (piece + 1) * size)):
+            for q in range(first[v], first[v + 1] if v + 1 < nodes else n):
+                r = order[q]
+                back = grad[r]
+                if r < known:
+                    out = into[r]
+                    for j in range(d):
+                        out[j] = back[j]
+                else:
+                    out = into[v]
+                    for j in range(d):
+                        out[j] += back[j]
+                if block[9]:
+                    w, share = weight[r] if block[12] else one, pool[v]
+                    w *= factor[v] if block[13] else one
+                    for j in range(d):
+                        out[j] += w * share[j]
+        piece = next_piece(block)
+
+
+@cfunc("void(voidptr)", cache=True)
+def _sums_single(data):
+    _sums(carray(data, (12,), np.int64), np.float32)
+
+
+@cfunc("void(voidptr)", cache=True)
+def _sums_double(data):
+    _sums(carray(data, (12,), np.int64), np.float64)
+
+
+@cfunc("void(voidptr)", cache=True)
+def _lift_single(data):
+    _lift(carray(data, (14,), np.int64), np.float32)
+
+
+@cfunc("void(voidptr)", cache=True)
+def _lift_double(data):
+    _lift(carray(data, (14,), np.int64), np.float64)
+
+
+@cfunc("void(voidptr)", cache=True)
+def _lift_back_single(data):
+    _lift_back(carray(data, (14,), np.int64), np.float32)
+
+
+@cfunc("void(voidptr)", cache=True)
+def _lift_back_double(data):
+    _lift_back(carray(data, (14,), np.int64), np.float64)
+
+
+sums = (_sums_single, _sums_double)
+lift = (_lift_single, _lift_double)
+lift_back = (_lift_back_single, _lift_back_double)

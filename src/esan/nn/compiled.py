@@ -1,0 +1,95 @@
+"""Layers through the compiled loops for a CPU, where they can: norm and ReLU in one, GIN's and GINE's MLP as well."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from esan.bags import Arcs, Bag, Stage
+from esan.bags.coded import CodedLines
+from esan.bags.sums import Grouping
+from esan.kernels import cpu
+from esan.nn.conv import GIN, GINE, Conv, WeightedMLP
+from esan.nn.linear import Linear
+from esan.nn.norm import BatchNorm
+
+if TYPE_CHECKING:
+    from esan.nn.layer import DSLayer, DSSLayer
+
+
+def fits(layer: "DSLayer | DSSLayer", h: Tensor, stage: Stage) -> bool:
+    """Whether this layer, on these rows, goes through here; the answer is the same either way."""
+    return cpu.fits(h) and stage.plain and _is(layer.norm, BatchNorm) and _is_relu(layer.act)
+
+
+def _is(part: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a part is what it was built as: a subclass or a hook of the user's may do something else."""
+    return type(part) is kind and not (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks)
+
+
+def _is_relu(act: Any) -> bool:
+    return isinstance(act, nn.ReLU) or act in (torch.relu, F.relu)
+
+
+def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+    """`DSLayer.forward`, the rows lifted already."""
+    if _takes(layer.inside, layer.norm, h):
+        return _branch(layer.inside, layer.norm, h, stage.arcs, bag, stage.weight, relu=True)
+    return layer.norm(layer.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight, relu=True)
+
+
+def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+    """`DSSLayer.forward` where the bag is pooled by sum or mean."""
+    h, pooled = stage.lift_and_pool(h, layer.bag_pool)
+    arcs = bag.shared.between_nodes(layer.adjacency)
+    if _takes(layer.shared, layer.shared_norm, pooled):
+        shared = _branch(layer.shared, layer.shared_norm, pooled, arcs, bag, None)
+    else:
+        shared = layer.shared_norm(layer.shared(pooled, arcs, bag.graphs.edge_attr, None))
+    if _takes(layer.inside, layer.norm, h):
+        return _branch(
+            layer.inside, layer.norm, h, stage.arcs, bag, stage.weight, relu=True, added=shared, groups=stage.by_node
+        )
+    inside = layer.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight)
+    assert isinstance(layer.norm, BatchNorm)
+    return layer.norm.add_and_relu(inside, stage.weight, shared, stage.by_node)
+
+
+def _takes(conv: Conv, norm: nn.Module, h: Tensor) -> bool:
+    """Whether a convolution and the norm behind it are computed as one."""
+    if not (_is(conv, GIN) or _is(conv, GINE)) or not cpu.fits(h):
+        return False
+    from esan.kernels import cpu_layer
+
+    mlp: Any = conv.mlp
+    norms: tuple[Any, Any] = mlp.norm, norm
+    parts = [(mlp, WeightedMLP), (mlp.first, Linear), (mlp.second, Linear), *((n, BatchNorm) for n in norms)]
+    if not all(_is(part, kind) for part, kind in parts):
+        return False
+    return all(n.compiled(h) for n in norms) and cpu_layer.fits(h, (mlp.first.weight, mlp.second.weight))
+
+
+def _branch(
+    conv: Any,
+    norm: Any,
+    h: Tensor,
+    arcs: Arcs,
+    bag: Bag,
+    weight: Tensor | None,
+    relu: bool = False,
+    added: Tensor | None = None,
+    groups: Grouping | None = None,
+) -> Tensor:
+    from esan.kernels.cpu_layer import Branch, Layer
+
+    table, code = None, None
+    if isinstance(conv, GINE):
+        lines = conv.edges.for_messages(bag.graphs.edge_attr, h)
+        table, code = (lines.table, lines.code.contiguous()) if isinstance(lines, CodedLines) else (lines, None)
+    mlp, share = conv.mlp, None if weight is None else weight.to(h.dtype)
+    branch = Branch(arcs, code, arcs.factor(h), share, (mlp.norm, norm), relu, groups)
+    return Layer.apply(
+        h, table, 1 + conv.eps, mlp.first.weight, mlp.first.bias, mlp.norm.weight, mlp.norm.bias, mlp.second.weight,
+        mlp.second.bias, norm.weight, norm.bias, added, branch,
+    )  # fmt: skip
