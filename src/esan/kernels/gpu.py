@@ -1,0 +1,21 @@
+"""Whether the Triton kernels take some tensors."""
+
+import os
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+
+@cache
+def _triton_is_here() -> bool:
+    return find_spec("triton") is not None
+
+
+def on_gpu(*tensors: Tensor | None) -> bool:
+    """Whether the Triton kernels take these tensors: single precision, on a GPU (or interpreted, for tests)."""
+    lines = tensors[0]
+    assert lines is not None
+    there = lines.is_cuda or (lines.device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1")
+    return there and all(t is None or t.dtype == torch.float32 for t in tensors) and _triton_is_here()
