@@ -7,19 +7,10 @@ import torch
 from torch import Tensor
 
 from esan.kernels.gpu_linear import linear, linear_backward
-from esan.kernels.gpu_norm import (
-    Moments,
-    TileMoments,
-    Tracked,
-    blend,
-    copies,
-    finish,
-    frozen,
-    grad_sums,
-    norm_backward,
-    tile_moments,
-)
+from esan.kernels.gpu_moments import Moments, TileMoments, Tracked, finish, frozen, tile_moments
+from esan.kernels.gpu_norm import blend, grad_sums, norm_backward
 from esan.kernels.gpu_sums import sum_lines
+from esan.kernels.gpu_tiles import copies
 
 
 @dataclass(frozen=True, eq=False)

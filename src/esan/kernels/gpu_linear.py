@@ -7,17 +7,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.kernels.gpu_norm import (
-    TILE,
-    Moments,
-    TileMoments,
-    copies,
-    norm_backward_tile,
-    padded,
-    store_tile_moments,
-    totals,
-)
-from esan.kernels.gpu_norm import tiles as tiles_of
+from esan.kernels.gpu_moments import Moments, TileMoments, store_tile_moments
+from esan.kernels.gpu_norm import norm_backward_tile
+from esan.kernels.gpu_tiles import TILE, copies, padded, totals
+from esan.kernels.gpu_tiles import tiles as tiles_of
 
 
 def _precision() -> str:

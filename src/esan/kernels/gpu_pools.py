@@ -7,8 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.kernels.gpu_norm import TILE, copies, padded, tiles, total
 from esan.kernels.gpu_sums import sum_lines
+from esan.kernels.gpu_tiles import TILE, copies, padded, tiles, total
 
 if TYPE_CHECKING:
     from esan.bags.stage import Lifted, Stage

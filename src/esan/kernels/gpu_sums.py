@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.kernels.gpu_norm import totals
+from esan.kernels.gpu_tiles import totals
 
 
 @dataclass(frozen=True)

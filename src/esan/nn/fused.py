@@ -95,7 +95,7 @@ def _beside(side: "torch.cuda.Stream | None") -> Iterator[None]:
 def _branch(conv: GIN | GINE, h: Tensor, arcs: Arcs, bag: Bag, weight: Tensor | None) -> tuple[Tensor, Any]:
     """Aggregation and MLP, and what the norm behind them takes."""
     from esan.kernels import gpu_blocks as blocks
-    from esan.kernels.gpu_norm import TileMoments
+    from esan.kernels.gpu_moments import TileMoments
 
     mlp = conv.mlp
     u = conv.aggregate(h, arcs, bag.graphs.edge_attr)

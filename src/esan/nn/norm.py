@@ -106,7 +106,7 @@ class BatchNorm(nn.BatchNorm1d):
     def for_kernels(self) -> Any:
         """The norm as `esan.kernels` takes it."""
         from esan.kernels.gpu_blocks import Norm
-        from esan.kernels.gpu_norm import Tracked
+        from esan.kernels.gpu_moments import Tracked
 
         assert self.running_mean is not None
         assert self.running_var is not None

@@ -1,0 +1,70 @@
+"""Triton: tiles of lines: how many there are, how wide, and sums over them in a fixed order."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+#: Lines of a tile.
+TILE = 64
+#: Tiles (at most), and columns, that the last step of a sum over tiles works on at once.
+_TILES, COLUMNS = 512, 8
+
+
+def tiles(rows: int) -> int:
+    """How many tiles so many lines fill."""
+    return triton.cdiv(rows, TILE)
+
+
+def copies(parameter: Tensor, dimensions: int = 1) -> int:
+    """How many networks a parameter is of, which has that many dimensions in one."""
+    return parameter.size(0) if parameter.dim() > dimensions else 1
+
+
+def block(count: int) -> int:
+    """How many of so many tiles the last step of a sum works on at once."""
+    return min(_TILES, max(16, triton.next_power_of_2(count)))
+
+
+def padded(width: int) -> int:
+    """The width of a tile that holds so many columns: Triton knows powers of 2, its products 16 at least."""
+    return max(16, triton.next_power_of_2(width))
+
+
+@triton.jit(do_not_specialize=["count", "width", "end", "next_end"])
+def _total_kernel(part, out, count, width, end, next_end, TILES: tl.constexpr, COLUMNS: tl.constexpr):
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    which = tl.program_id(1)
+    there = column < width
+    acc = tl.zeros((TILES, COLUMNS), tl.float32)
+    for start in range(0, count, TILES):
+        tile = start + tl.arange(0, TILES)
+        mask = (tile < count)[:, None] & there[None, :]
+        at = (which * count + tile[:, None]).to(tl.int64) * width + column[None, :]
+        acc += tl.load(part + at, mask=mask, other=0.0)
+    begin = tl.where(column < end, 0, tl.where(column < next_end, end, next_end))
+    size = tl.where(column < end, end, tl.where(column < next_end, next_end - end, width - next_end))
+    tl.store(out + tl.num_programs(1) * begin + which * size + column - begin, tl.sum(acc, 0), mask=there)
+
+
+def total(part: Tensor) -> Tensor:
+    """The sum over tiles, `[S, T, d]` → `[S, d]`, always in the same order."""
+    return totals(part, part.size(2), 0)[0].view(part.size(0), part.size(2))
+
+
+def totals(part: Tensor, first: int, second: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The same, the first columns, the next ones and the rest apart, each in one piece."""
+    networks, width = part.size(0), part.size(2)
+    out = part.new_empty(networks * width)
+    columns = COLUMNS if part.size(2) <= 1024 else 4 * COLUMNS
+    _total_kernel[(triton.cdiv(part.size(2), columns), part.size(0))](
+        part,
+        out,
+        part.size(1),
+        width,
+        first,
+        first + second,
+        TILES=min(block(part.size(1)), 4096 // columns),
+        COLUMNS=columns,
+    )
+    pieces = out.split([networks * first, networks * second, networks * (width - first - second)])
+    return pieces[0], pieces[1], pieces[2]
