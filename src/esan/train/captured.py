@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from esan.bags.laid import Noted
 from esan.bags.packing import Batches
-from esan.bags.padded import Noted, PaddedBag
+from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder, Shape
 
 if TYPE_CHECKING:
