@@ -229,9 +229,9 @@ class Stage:
             return self._by_subgraph.max(h)
         graph = self._selection.subgraph_graph
         if self._background and kernels.on_gpu(h):
-            from esan.kernels.gpu_pools import PoolNodes
+            from esan.kernels import gpu_pools
 
-            total = PoolNodes.apply(h, self)
+            total = gpu_pools.PoolNodes.apply(h, self)
         elif self._background and self.plain and cpu.fits(h):
             from esan.kernels.cpu_groups import PoolNodes, Subgraphs
 

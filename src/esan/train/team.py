@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +70,7 @@ class Team:
             self.lr = torch.zeros(len(seats), device=self.bag.device)
             self.optimiser = FlatAdam(list(self.model.parameters()), len(seats), self.lr)
             self._sums = torch.zeros(2, len(seats), device=self.bag.device)
-            self._layers = self.model.num_layers + self.model.encoder.lookahead  # type: ignore[union-attr]
+            self._layers = self.model.num_layers + self.model.encoder.lookahead
             self._train: Captured | None = None
             self._eval: Captured | None = None
             for number, (seat, state) in enumerate(zip(seats, states, strict=True)):
@@ -160,13 +161,15 @@ class Team:
     def _laid_out(self, padder: Padder, step: Captured, steps: np.ndarray) -> Iterator[Batches]:
         """The batches, some at a time; the next ones are laid out beside the work on those that were given."""
         size = max(1, _CHUNK // self.networks)
+        # A short piece first, so that the work begins soon.
+        begins = [0, *range(max(1, size // 4), len(steps), size)]
         ids = self._moved(steps)
         self._aside.wait_stream(self.stream)
         ready: Batches | None = None
         worked: deque[torch.cuda.Event] = deque()
-        for begin in range(0, len(steps), size):
+        for begin, end in pairwise([*begins, len(steps)]):
             with torch.cuda.stream(self._aside):
-                laid = step.lay_out(padder, ids[begin : begin + size])
+                laid = step.lay_out(padder, ids[begin:end])
             done = self._aside.record_event()
             if ready is not None:
                 yield ready
