@@ -84,7 +84,8 @@ class Team:
     def ask(self, seat: "Seat", ids: Tensor) -> Tensor:
         """Note that a seat wants an epoch of training; it happens when all want it, or one wants something else."""
         if not self._pending:
-            self._losses = torch.zeros(max(len(self.seats), 1), device=self.bag.device)
+            # Nothing is written here: that would happen on another stream than the losses.
+            self._losses = torch.empty(len(self.seats), device=self.bag.device)
             self._answers.clear()
         self._pending[seat] = ids
         place = self.seats.index(seat)
@@ -117,8 +118,9 @@ class Team:
                 for k in range(len(batches)):
                     step.run(batches, k)
             mean = self._sums[0] / self._sums[1].clamp(min=1)
-            numbers = [seat.number for seat in asked]
-            losses[places] = mean[numbers]
+            # One by one: a list of places would have to be sent to the device, which waits for it.
+            for place, seat in zip(places, asked, strict=True):
+                losses[place].copy_(mean[seat.number])
         self._hand_over()
 
     def predict(self, seat: "Seat", ids: Tensor) -> Tensor:
