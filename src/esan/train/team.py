@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from esan.train.seat import Seat
 
 #: Batches laid out at a time: enough to keep the device busy, few enough to cost little memory.
-_CHUNK = 20
+_CHUNK = 10
 #: How many such pieces may wait to be worked on.
-_AHEAD = 3
+_AHEAD = 2
 #: Random batches that the room of a shape is found from, and what is added to it.
 _TRIED, _MARGIN = 1000, 1.02
 
