@@ -184,6 +184,14 @@ class PaddedStage(Stage):
         edge_index = torch.stack([self._field("source"), self._field("target")])
         return LaidArcs(edge_index, self._laid("copies", "arc"), self.num_rows).found(self._fields, self._name)
 
+    def _lifted_plainly(self, h: Tensor) -> Tensor:
+        return h.index_select(0, self._lift_from(h.size(0)).index)
+
+    def _background_first(self, h: Tensor) -> Tensor:
+        split = h.view(self.networks, -1, h.size(1))
+        parts = split[:, : self._background], split[:, self._background :]
+        return torch.cat([part.reshape(-1, h.size(1)) for part in parts])
+
     def _lift_from(self, rows: int) -> Lifted:
         networks = self.networks
         earlier, now = rows // networks, self.num_rows // networks

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from esan import kernels, ragged
 from esan.bags.bag import Bag
 from esan.bags.orders import Constants, Orders, RowArcs, StoredPairs
 from esan.bags.packing import Batches, Fields
+from esan.bags.rows import slot_of_layer
 
 
 @dataclass(frozen=True)
@@ -132,12 +134,14 @@ class _Layout:
 
     def take(self, values: Tensor, filler: float | int | Tensor = 0) -> Tensor:
         """Values of the dataset, a line each, as lines of the batches."""
+        values = _readable(values)
         got = values.index_select(0, self.line.reshape(-1)).reshape(*self.line.shape, *values.shape[1:])
         mask = self.filler.reshape(*self.filler.shape, *[1] * (values.dim() - 1))
         return torch.where(mask, filler, got) if isinstance(filler, Tensor) else got.masked_fill(mask, filler)
 
     def refer(self, values: Tensor, to: "_Layout", filler: int | Tensor, slot: Tensor | None = None) -> Tensor:
         """Values that are numbers of lines of another layout, renumbered; `slot` says which of its slots each is in."""
+        values, slot = _readable(values), None if slot is None else _readable(slot)
         if kernels.indices_on_gpu(values):
             from esan.kernels.gpu_layout import refer
 
@@ -146,6 +150,11 @@ class _Layout:
         shift = to.shift.reshape(to.shift.size(0), -1).gather(1, place)
         got = values.index_select(0, self.line.reshape(-1)).reshape(self.line.shape) + shift
         return torch.where(self.filler, filler, got)
+
+
+def _readable(values: Tensor) -> Tensor:
+    """The values; where there are none, one that stands at line 0, which the filler reads and forgets."""
+    return values if values.size(0) else values.new_zeros(1, *values.shape[1:])
 
 
 def _located(segment: Tensor, old: Tensor, begin: Tensor, in_batch: int) -> tuple[Tensor, Tensor]:
@@ -178,7 +187,7 @@ class Padder:
         self._arc_slot = torch.bucketize(every, arc_ends, right=True)
         self._held = bag.selection.holders(bag.graphs)[bag.graphs.arc_edge].float()
         self._constants = Constants(bag.device)
-        self.slots = sorted({rows.slot_of_layer(t) for t in range(1, num_layers + 1)})
+        self._num_layers = num_layers
 
     def lay_out(self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
         """Batches for one network or several, each network's behind the other's.
@@ -236,9 +245,14 @@ class Padder:
         )
         orders = Orders(fields, shape, stored, between, constants)
         orders.of_graphs()
-        for slot in self.slots:
+        for slot in self._slots(shape):
             orders.of_stage(slot)
         return fields.packed(only)
+
+    def _slots(self, shape: Shape) -> list[int]:
+        """The last slots of the stages; by the shape, since another sample of the same bag may have fewer."""
+        ends = list(accumulate(shape.rows))
+        return sorted({slot_of_layer(ends, t) for t in range(1, self._num_layers + 1)})
 
 
 def _real(number: Tensor) -> Tensor:

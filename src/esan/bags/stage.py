@@ -108,6 +108,9 @@ class Stage:
             from esan.kernels.gpu_pools import Lift
 
             return Lift.apply(h, self._lift_from(h.size(0)))
+        return self._lifted_plainly(h)
+
+    def _lifted_plainly(self, h: Tensor) -> Tensor:
         return torch.cat([h, h.index_select(0, self.node[h.size(0) :])])
 
     def _lift_from(self, rows: int) -> Lifted:
@@ -239,11 +242,16 @@ class Stage:
             total = PoolNodes.apply(h, of)
         elif self._background:
             # What the subgraph would have if nothing differed, and what differs.
-            alike = self._by_graph.sum(h[: self._background]).index_select(0, graph)
+            h = self._background_first(h)
+            alike = self._by_graph.sum(h[: self.networks * self._background]).index_select(0, graph)
             total = alike + self._by_subgraph.sum_of_differences(h, self.stored_by_node)
         else:
             total = self._by_subgraph.sum(h)
         return total if reduce == "sum" else total / self._graphs.num_nodes[graph, None]
+
+    def _background_first(self, h: Tensor) -> Tensor:
+        """The rows, those of the background before all stored ones, as they are here."""
+        return h
 
     def pool_edges(self, h: Tensor) -> Tensor:
         r"""Rows → a line an edge {u, v}: the mean over the bag of :math:`[h_u + h_v,\; h_u \odot h_v]`, `[E, 2d]`."""
