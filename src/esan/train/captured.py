@@ -24,7 +24,8 @@ class Captured:
         ids = torch.full((1, 1, team.batch_size), -1, device=team.bag.device)
         batches = padder.lay_out(ids, shape, team.networks)
         noted = Noted(batches.views(batches.ints[0], batches.floats[0]))
-        work(PaddedBag.over(noted, shape, team.bag, team.networks))
+        # On the same streams as later: gradients are gathered where they were first made.
+        work(PaddedBag.over(noted, shape, team.bag, team.networks, team.side))
         #: The fields that the work reads; no others are laid out.
         self._only = frozenset(noted.read)
         batches = padder.lay_out(ids, shape, team.networks, self._only)
