@@ -9,6 +9,7 @@ up to a whole epoch, as making all its subgraphs takes minutes; so is its prepro
 """
 
 import argparse
+import gc
 import json
 import time
 from functools import cache
@@ -160,6 +161,7 @@ def _data(graphs: Graphs, count: int) -> list[usual.Data]:
 
 
 def _forget_peak(device: str) -> None:
+    gc.collect()  # a team and its captured steps refer to each other
     if device.startswith("cuda"):
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
