@@ -87,7 +87,10 @@ def test_the_command_writes_page_and_markdown_and_names_what_it_could_not_use(tm
     assert "1 of 1 rows run, 1 runs." in done.output
     assert "0-1/record.json: left out" in done.output.replace("\n", "")
     table = (tmp_path / "report.md").read_text()
-    assert table.startswith("# Mine\n\n## zinc\n\nOurs: test where training stopped.\n\n| method | paper |")
+    assert table.startswith(
+        "# Mine\n\n## zinc: mean absolute error, in the unit of the target\n\n"
+        "Ours: test where training stopped.\n\n| method | paper |"
+    )
     assert "| GIN | 0.252 ± 0.017 | 0.253 |" in table
     assert "<h1>Mine</h1>" in (tmp_path / "report.html").read_text()
     # Written beside the runs, and not taken for one of them.

@@ -7,7 +7,7 @@ from made_up import record
 
 from esan.report.paper import TABLES, cited_for, method, table_named, table_rows
 from esan.report.rows import Row, row_of, unrun
-from esan.report.tables import HEAD, cells, markdown
+from esan.report.tables import HEAD, cells, markdown, table
 from esan.report.words import difference, duration, signed, size
 from esan.train.recipes import named
 
@@ -80,14 +80,41 @@ def test_sampled_bags_show_how_much_their_votes_differ() -> None:
 
 def test_a_markdown_table_leaves_out_columns_of_which_nothing_is_known() -> None:
     rows = [unrun(named("zinc/gin"))]
-    assert markdown(rows).splitlines()[0] == "| method | paper | ours |"
+    assert table(rows).splitlines()[0] == "| method | paper | ours |"
     rows.append(row_of([record("zinc/dss-gin-ego+", 0.1)]))
-    head, ruler, *lines = markdown(rows).splitlines()
-    assert [part.strip() for part in head.strip("|").split("|")] == [name for name in HEAD if name != "votes differ"]
+    head, ruler, *lines = table(rows).splitlines()
+    assert [part.strip() for part in head.strip("|").split("|")] == [
+        "test at best validation" if name == "best validation" else name
+        for name in HEAD
+        if name not in ("votes differ", "ours is")
+    ]
     assert len({line.count("|") for line in (head, ruler, *lines)}) == 1
     assert "| GIN | 0.252 ± 0.017 | not yet run |" in lines[0]
     odd = Row("a|b", "a", "a", "mae")
-    assert "a\\|b" in markdown([odd])
+    assert "a\\|b" in table([odd])
+
+
+def test_every_table_holds_one_metric_and_says_which() -> None:
+    recipe = named("zinc/gin").variant(data="all.csv", name="a", targets="logS")
+    numbers = replace(record(recipe, 0.6), metric="mae")
+    other = replace(record(recipe.variant(name="b", targets="active"), 0.9), metric="accuracy")
+    last, best = (
+        record(recipe.variant(name=select, targets="active", select=select), 0.9) for select in ("last", "best-valid")
+    )
+    rows = [row_of([run]) for run in (numbers, other, replace(last, metric="rocauc"), replace(best, metric="rocauc"))]
+    rows.append(unrun(recipe.variant(name="later")))
+    first, second, third = markdown(rows).split("\n## ")
+    assert first.startswith("## all.csv, logS: mean absolute error, in the unit of the target\n\nOurs: test where")
+    assert "0.6" in first
+    assert "later | not yet run" in first, "what has not ended stands with the others of its data"
+    assert second.startswith("all.csv, active: accuracy, per cent\n\nOurs: test where training stopped.\n")
+    assert third.startswith("all.csv, active: ROC-AUC, per cent\n\n| method | ours | ours is |"), (
+        "two rules, row by row"
+    )
+    assert "| test at the best validation of each run |" in third
+    assert "| test at best validation |" in third.splitlines()[2]
+    folds = row_of([record("mutag/gin", 0.9, fold=fold) for fold in range(10)])
+    assert "| valid at best validation |" in markdown([folds])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from esan.commands.plainly import console, plainly
 from esan.report import gather, html, markdown
-from esan.report.tables import by_data, rules
 from esan.train.files import write_text
 
 
@@ -35,12 +34,8 @@ def run(
     for problem in found.problems:
         errors.print(Text(problem), style="yellow", soft_wrap=True)
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
-    tables = [
-        f"## {data}\n\n" + "".join(f"{rule[0].upper()}{rule[1:]}.\n\n" for rule in rules(some)) + markdown(some)
-        for data, some in by_data(rows).items()
-    ]
     write_text(target, html(title, rows, found.problems))
-    write_text(target.with_suffix(".md"), f"# {title}\n\n" + "\n".join(tables))
+    write_text(target.with_suffix(".md"), f"# {title}\n\n" + markdown(rows))
     done = sum(bool(row.records) for row in rows)
     console.print(Text(f"{done} of {len(rows)} rows run, {len(found.records)} runs."))
     console.print(Text(f"Saved: {target}, {target.with_suffix('.md')}"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from esan.report.paper import TABLES
 from esan.report.results import results_of, rows_of
 from esan.report.rows import Row
-from esan.report.tables import by_data, markdown, rules
+from esan.report.tables import by_data, by_metric, table, told
 from esan.report.timing import times_markdown, times_of
 
 _HEAD = """# Results
@@ -15,8 +15,8 @@ _HEAD = """# Results
 The paper's numbers and ours. This page is written by `esan reproduce` from the records in
 [{results}]({link}), which hold recipe, seed, curve, versions, hardware and seconds of every run; no number on it was
 typed. Numbers are mean ± standard deviation; **difference** is ours less the paper's, with how many of the paper's
-standard deviations (sd) that is better or worse; **best validation** is the value at each run's own epoch of best
-validation, whatever the protocol reports. ED^ is ED with the graph itself in every bag; 5% is a sample of the bag.
+standard deviations (sd) that is better or worse; **at best validation** is the value at each run's own epoch of
+best validation, whatever the protocol reports. ED^ is ED with the graph itself in every bag; 5% is a sample of the bag.
 `esan report {results}` draws the curves.
 """
 #: Stands for a number that is not there yet.
@@ -56,12 +56,11 @@ def rows_text(rows: Sequence[Row]) -> str:
     more = len(run) - sum(bool(row.records) for row in whole)
     count = f"{done} of the paper's {len(whole)} rows run" if done else f"None of the paper's {len(whole)} rows run yet"
     count += f", {begun} more begun" * bool(begun) + f"; and {more} that the paper does not have" * bool(more) + "."
-    told = "".join(f" {rule[0].upper()}{rule[1:]}." for rule in rules(run))
     if len(sets) == 1:
-        return f"{count}{told}\n\n{markdown(rows)}"
-    parts = [f"{count}{told} Cells: **ours**, paper; {DASH} is not yet run.\n\n{overview(rows)}"]
-    for data, some in by_data(run).items():
-        parts.append(f"### {data}\n\n{markdown(some)}")
+        return f"{count}\n\n{told(rows)}{table(rows)}"
+    parts = [f"{count} Cells: **ours**, paper; {DASH} is not yet run.\n\n{overview(rows)}"]
+    for title, some in by_metric(run).items():
+        parts.append(f"### {title}\n\n{told(some)}{table(some)}")
     return "\n".join(parts)
 
 

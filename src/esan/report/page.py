@@ -1,5 +1,6 @@
 """The page of a report: one HTML file that needs nothing else, readable on light and dark screens and on paper."""
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -7,8 +8,8 @@ from html import escape
 from esan.report.plots import Pair, comparison, learning_curves
 from esan.report.rows import Row
 from esan.report.svg import tones
-from esan.report.tables import HEAD, by_data, cells, rules
-from esan.report.words import NOT_RUN, duration
+from esan.report.tables import HEAD, by_metric, columns, rule_of
+from esan.report.words import NOT_RUN, UNITS, duration
 from esan.train.records import Record
 from esan.train.toml import to_toml
 
@@ -43,9 +44,9 @@ _KEY = (
 )
 _READ = (
     "Mean ± standard deviation over runs. <b>Difference</b>: ours less the paper's, and how many of the paper's "
-    "standard deviations (sd) that is better or worse. <b>Best validation</b>: the value at each run's own epoch of "
-    "best validation, whatever the protocol reports. <b>Votes differ</b>: of sampled bags, the spread of the votes on "
-    "a prediction. <b>Time</b> is the mean of a run, <b>memory</b> the most of any."
+    "standard deviations (sd) that is better or worse. <b>At best validation</b>: the value at each run's own epoch "
+    "of best validation, whatever the protocol reports. <b>Votes differ</b>: of sampled bags, the spread of the votes "
+    "on a prediction. <b>Time</b> is the mean of a run, <b>memory</b> the most of any."
 )
 
 
@@ -58,15 +59,15 @@ def html(title: str, rows: Sequence[Row], problems: Sequence[str] = ()) -> str:
         problems: what could not be used, named at the top.
     """
     records = [record for row in rows for record in row.records]
-    sections = by_data(rows)
-    links = " ".join(f'<a href="#{escape(data)}">{escape(data)}</a>' for data in sections)
+    sections = by_metric(rows)
+    links = " ".join(f'<a href="#{_anchor(title)}">{escape(title)}</a>' for title in sections)
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="soft">{escape(_overview(rows, records))}</p>',
         _problems(problems),
         f"<nav>{links}</nav>" if len(sections) > 1 else "",
         f"<p>{_READ}</p>",
-        *(_section(data, some) for data, some in sections.items()),
+        *(_section(title, some) for title, some in sections.items()),
         _origins(records),
     ]
     return (
@@ -90,12 +91,13 @@ def _problems(problems: Sequence[str]) -> str:
     return f'<div class="box"><b>Not used:</b><ul>{lines}</ul></div>' if lines else ""
 
 
-def _section(data: str, rows: Sequence[Row]) -> str:
+def _section(title: str, rows: Sequence[Row]) -> str:
     cited = [row for row in rows if row.paper is not None]
-    parts = [f'<h2 id="{escape(data)}">{escape(data)}</h2>', _table(rows)]
-    parts += [f'<p class="soft">{escape(rule)}.</p>' for rule in rules(rows)]
+    parts = [f'<h2 id="{_anchor(title)}">{escape(title)}</h2>']
+    parts += [f'<p class="soft">Ours: {escape(rule)}.</p>'] if (rule := rule_of(rows)) else []
+    parts.append(_table(rows))
     if cited:
-        parts.append(f'<div class="wide">{comparison_of(data, cited)}</div>')
+        parts.append(f'<div class="wide">{comparison_of(title, cited)}</div>')
     drawn = [row for row in rows if row.records]
     if drawn:
         parts += ["<h3>Learning curves</h3>", _KEY, f'<div class="curves">{"".join(map(curves_of, drawn))}</div>']
@@ -128,19 +130,23 @@ def curves_of(row: Row) -> str:
     ]
     paper = None if row.paper is None else row.paper.value
     chosen = None if row.epoch is None or row.ours is None else (row.epoch, row.ours.mean)
-    return learning_curves(row.name, row.state, curves, falls=row.falls, paper=paper, chosen=chosen)
+    note = f"{row.state}; {UNITS[row.metric]}" if row.metric else row.state
+    return learning_curves(row.name, note, curves, falls=row.falls, paper=paper, chosen=chosen)
 
 
 def _table(rows: Sequence[Row]) -> str:
-    lines = [cells(row) for row in rows]
-    shown = [name for name in HEAD if any(line[name] for line in lines)]
-    head = "".join(f"<th{_right(name)}>{escape(name)}</th>" for name in shown)
+    shown, lines = columns(rows)
+    head = "".join(f"<th{_right(name)}>{escape(words)}</th>" for name, words in shown.items())
     body = []
     for row, line in zip(rows, lines, strict=True):
         marks = {"ours": "right ours" if row.ours else "right", "difference": row.verdict}
         tds = "".join(f"<td{_right(name, marks.get(name))}>{escape(line[name])}</td>" for name in shown)
         body.append(f"<tr{'' if row.records else ' class=unrun'}>{tds}</tr>")
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^\w-]+", "-", title)
 
 
 def _right(name: str, mark: str | None = None) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from esan.data.catalogue import CATALOGUE
+from esan.data.dataset import METRICS
 from esan.report.paper import Cited, cited_for, method
 from esan.train.job import protocol
 from esan.train.recipe import Recipe
@@ -36,7 +38,7 @@ class Row:
         name: how the paper calls it, or the name of its recipe.
         recipe: the name of its recipe.
         data: the dataset.
-        metric: "accuracy", "rocauc" or "mae"; "" if nothing was run and the paper has no number.
+        metric: "accuracy", "rocauc" or "mae"; "" of own data on which nothing has ended.
         paper: the paper's number.
         ours: the number of the recipe's own protocol; None if nothing was run.
         best: the number at each run's epoch of best validation, beside it.
@@ -45,6 +47,8 @@ class Row:
         jobs: how many runs the protocol has.
         records: of those that are done.
         begun: how many more have been begun.
+        part: what `ours` and `best` are measured on: "test", or "valid" where there is no test set.
+        targets: of own data, the columns that are predicted, if the recipe names them.
     """
 
     name: str
@@ -59,6 +63,8 @@ class Row:
     jobs: int = 0
     records: tuple[Record, ...] = ()
     begun: int = 0
+    part: str = "test"
+    targets: str = ""
 
     @property
     def falls(self) -> bool:
@@ -126,14 +132,24 @@ def row_of(records: Sequence[Record], jobs: int | None = None, begun: int = 0) -
         jobs=max(len(protocol(recipe)) if jobs is None else jobs, len(records)),
         records=tuple(records),
         begun=begun,
+        part=found.part,
+        targets=recipe.targets,
     )
 
 
 def unrun(recipe: Recipe, begun: int = 0) -> Row:
     """The line of a recipe of which nothing has ended."""
-    metric = "mae" if recipe.data == "zinc" else ""
-    jobs = len(protocol(recipe))
-    return Row(method(recipe.name), recipe.name, recipe.data, metric, cited_for(recipe.name), jobs=jobs, begun=begun)
+    known = CATALOGUE.get(recipe.data)
+    return Row(
+        method(recipe.name),
+        recipe.name,
+        recipe.data,
+        known.task.metric if known else METRICS.get(recipe.task, ""),
+        cited_for(recipe.name),
+        jobs=len(protocol(recipe)),
+        begun=begun,
+        targets=recipe.targets,
+    )
 
 
 def _number(found: Spread | None, runs: int, metric: str, digits: int) -> Number | None:

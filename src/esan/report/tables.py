@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 from esan.report.rows import Row
-from esan.report.words import NOT_RUN, cost, difference, votes
+from esan.report.words import NOT_RUN, UNITS, cost, difference, votes
 
 #: The columns of a table, and where they are aligned.
 HEAD = {
     "method": "---",
     "paper": "--:",
     "ours": "--:",
+    "ours is": "---",
     "difference": ":--",
     "best validation": "--:",
     "votes differ": "--:",
@@ -28,6 +29,7 @@ def cells(row: Row) -> dict[str, str]:
         "method": row.name,
         "paper": "" if row.paper is None else str(row.paper),
         "ours": NOT_RUN if row.ours is None else str(row.ours),
+        "ours is": row.rule,
         "difference": difference(row),
         "best validation": "" if row.best is None else str(row.best),
         "votes differ": votes(row),
@@ -39,18 +41,67 @@ def cells(row: Row) -> dict[str, str]:
     }
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """A table of rows; columns of which nothing is known are left out."""
+def table(rows: Sequence[Row]) -> str:
+    """One table of rows; columns of which nothing is known are left out."""
+    shown, lines = columns(rows)
+    drawn = [list(shown.values()), [HEAD[name] for name in shown], *([line[name] for name in shown] for line in lines)]
+    return "\n".join(f"| {' | '.join(_plain(cell) for cell in line)} |" for line in drawn) + "\n"
+
+
+def columns(rows: Sequence[Row]) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """The columns of `HEAD` that these rows need, with the words above them, and the cells of each row.
+
+    What differs among the rows stands beside them; what all share is said once, above them or in their heading.
+    """
     lines = [cells(row) for row in rows]
-    shown = [name for name in HEAD if any(line[name] for line in lines) or name in ("method", "ours")]
-    table = [shown, [HEAD[name] for name in shown], *([line[name] for name in shown] for line in lines)]
-    return "\n".join(f"| {' | '.join(_plain(cell) for cell in line)} |" for line in table) + "\n"
+    parts, chosen = {row.part for row in rows if row.best}, {row.rule for row in rows if row.rule}
+    for row, line in zip(rows, lines, strict=True):
+        line["ours is"] = row.rule if len(chosen) > 1 else ""
+        if row.best and len(parts) > 1:
+            line["best validation"] += f" ({row.part})"
+    names = [name for name in HEAD if any(line[name] for line in lines) or name in ("method", "ours")]
+    words = {"best validation": f"{parts.pop() if len(parts) == 1 else 'value'} at best validation"}
+    return {name: words.get(name, name) for name in names}, lines
 
 
-def rules(rows: Sequence[Row]) -> list[str]:
-    """What the numbers of these rows are, each rule once."""
-    found = dict.fromkeys(row.rule for row in rows if row.rule)
-    return [f"ours: {rule}" for rule in found]
+def markdown(rows: Sequence[Row], level: int = 2) -> str:
+    """A table for every dataset and metric, below a heading that names both, with what its numbers are.
+
+    Args:
+        rows: of any number of datasets.
+        level: of the headings.
+    """
+    return "\n".join(f"{'#' * level} {title}\n\n{told(some)}{table(some)}" for title, some in by_metric(rows).items())
+
+
+def told(rows: Sequence[Row]) -> str:
+    """What the numbers of these rows are, if they are all the same; else it stands beside each."""
+    found = rule_of(rows)
+    return f"Ours: {found}.\n\n" if found else ""
+
+
+def rule_of(rows: Sequence[Row]) -> str:
+    """The rule that all of these rows share; empty if there is none, or more than one."""
+    found = {row.rule for row in rows if row.rule}
+    return found.pop() if len(found) == 1 else ""
+
+
+def by_metric(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows that can be compared, below a title: those of one dataset, its targets and their metric, with its unit.
+
+    Of own data on which nothing has ended, the metric is not known: its rows join the others of that data, if all of
+    those have one metric.
+    """
+    known: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        known.setdefault((row.data, row.targets), set()).update({row.metric} - {""})
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        metrics = known[row.data, row.targets]
+        metric = row.metric or (next(iter(metrics)) if len(metrics) == 1 else "")
+        data = f"{row.data}, {row.targets}" if row.targets else row.data
+        found.setdefault(f"{data}: {UNITS[metric]}" if metric else data, []).append(row)
+    return found
 
 
 def by_data(rows: Sequence[Row]) -> dict[str, list[Row]]:

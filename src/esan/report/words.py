@@ -6,6 +6,12 @@ from esan.report.rows import Row
 
 NOT_RUN = "not yet run"
 MINUS = "−"
+#: Metrics with the unit in which reports tell them.
+UNITS = {
+    "accuracy": "accuracy, per cent",
+    "rocauc": "ROC-AUC, per cent",
+    "mae": "mean absolute error, in the unit of the target",
+}
 
 
 def duration(seconds: float) -> str:
