@@ -2,8 +2,10 @@
 
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.nn.conv import GIN, GINE, EdgeFeatures, GraphConv, WeightedMLP
@@ -22,6 +24,8 @@ _KNOWN = (
     *(Constant, Embeddings, Numbers, OneHotLines, DeepSets, InvariantDeepSets, SetMax, SetMean),
     *(nn.Embedding, nn.ELU, nn.ReLU, nn.Identity, nn.Sequential, nn.ModuleList),
 )
+#: The activations that are known, where they are no modules.
+_FUNCTIONS = (torch.relu, F.relu, F.elu)
 #: The widest table and layer that the kernels take.
 _WIDEST = 128
 
@@ -36,9 +40,21 @@ def stackable(model: SubgraphGNN) -> bool:
     dropout = getattr(model.encoder, "dropout", 0.0)
     return (
         dropout == 0
+        and all(isinstance(act, nn.Module) or act in _FUNCTIONS for act in _activations(model))
         and all(max(table.weight.shape) <= _WIDEST for table in tables)
         and all(n.affine and n.momentum is not None and n.track_running_stats for n in norms)
     )
+
+
+def kind_of(model: SubgraphGNN) -> tuple[object, ...]:
+    """What networks that are stacked must have in common: all but the values of their parameters and buffers."""
+    functions = tuple(act for act in _activations(model) if not isinstance(act, nn.Module))
+    names = tuple(name for name, _ in model.named_parameters())
+    return repr(model), model.readout, model.jk, model.output, functions, names
+
+
+def _activations(model: SubgraphGNN) -> list[Any]:
+    return [layer.act for layer in model.encoder.layers if hasattr(layer, "act")]
 
 
 def stack(models: Sequence[SubgraphGNN]) -> SubgraphGNN:

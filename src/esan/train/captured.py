@@ -41,9 +41,7 @@ class Captured:
         run()
         team.optimiser.zero_grad()
         torch.cuda.synchronize(team.bag.device)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, stream=team.stream, capture_error_mode="thread_local"):
-            run()
+        self._replay = record(run, team.stream)
 
     def lay_out(self, padder: Padder, ids: Tensor) -> Batches:
         return padder.lay_out(ids, self.shape, self._networks, self._only)
@@ -51,4 +49,12 @@ class Captured:
     def run(self, batches: Batches, k: int) -> None:
         self._ints.copy_(batches.ints[k])
         self._floats.copy_(batches.floats[k])
-        self._graph.replay()
+        self._replay()
+
+
+def record(run: Callable[[], None], stream: torch.cuda.Stream) -> Callable[[], None]:
+    """What launches again all kernels that `run` launches, in one go."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+        run()
+    return graph.replay

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from esan.bags import Bag
 from esan.nn import SubgraphGNN
-from esan.nn.stack import stackable
+from esan.nn.stack import kind_of, stackable
 from esan.policies import Policy, Sampled
 from esan.train.engine import Augment, EagerEngine, Engine
 from esan.train.objective import Objective
@@ -49,9 +49,9 @@ class Teams:
             return EagerEngine(model, bag, objective, lr, batch_size, generator, augment)
         # A sample of subgraphs, or targets in units of their own, are a job's alone.
         alone = isinstance(bag.policy, Sampled) or objective.shift is not None
-        key = (id(bag), batch_size, objective.kind, repr(model), *(_content(objective.shift) if alone else ()))
+        key = (id(bag), batch_size, objective.kind, kind_of(model), *(_content(objective.shift) if alone else ()))
         team = self._forming.get(key)
-        if alone or team is None or team.closed or len(team.seats) >= _MOST:
+        if alone or team is None or not team.open or len(team.seats) >= _MOST:
             team = self._forming[key] = Team(bag, objective, batch_size)
         return Seat(team, model, lr, generator)
 

@@ -25,38 +25,57 @@ class Seat:
         team.seats.append(self)
 
     def train_epoch(self, ids: Tensor) -> Tensor:
-        return self.team.ask(self, ids)
+        return self._seated().ask(self, ids)
 
     def issue(self) -> None:
         self.team.train()
 
     def predict(self, ids: Tensor) -> Tensor:
-        return self.team.predict(self, ids)
+        self.team.train()
+        return self._seated().predict(self, ids)
 
     def set_lr(self, lr: float) -> None:
+        if self.team.waits_for(self):
+            self.team.train()
         self._lr = lr
-        if self.team.closed:
+        if self._there:
             with torch.cuda.stream(self.team.stream):
                 self.team.lr[self.number] = lr
 
     def weights(self) -> dict[str, Tensor]:
-        if not self.team.closed or self not in self.team.seats:
+        self.team.train()
+        if not self._there:
             return self.state_dict()["model"]
         return {name: tensor[self.number] for name, tensor in self.team.snapshot().items()}
 
     def state_dict(self) -> dict[str, Any]:
         self.team.train()
-        if self.team.closed and self in self.team.seats:
+        if self._there:
             self._kept = self._read()
         return self._kept | {"generator": self.generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.team.train()
         self.generator.set_state(state["generator"])
         self._lr = float(state["optimiser"]["param_groups"][0]["lr"])
         self._kept = {"model": state["model"], "optimiser": state["optimiser"]}
-        if self.team.closed:
+        if self._there:
+            self.team.take_over()
             with torch.cuda.stream(self.team.stream):
                 self.write(self._kept)
+            self.team.forget()
+
+    @property
+    def _there(self) -> bool:
+        """Whether this seat's network is part of the team's."""
+        return self.team.closed and self in self.team.seats
+
+    def _seated(self) -> "Team":
+        """The team; where the others have gone on without this seat, one of its own."""
+        if self not in self.team.seats:
+            self.team, self.number = self.team.anew(), 0
+            self.team.seats.append(self)
+        return self.team
 
     def network(self) -> SubgraphGNN:
         """The network alone, as it was built."""
@@ -68,25 +87,28 @@ class Seat:
         with torch.no_grad():
             for name, tensor in team.model.state_dict().items():
                 tensor[number].copy_(state["model"][name])
-            entries = state["optimiser"]["state"]
-            for place in range(len(team.optimiser.parameters)):
-                entry = entries.get(place)
-                if entry is not None:
-                    team.optimiser.means[place][number].copy_(entry["exp_avg"])
-                    team.optimiser.squares[place][number].copy_(entry["exp_avg_sq"])
-                    team.optimiser.step_count[number] = float(entry["step"])
+            entries, optimiser = state["optimiser"]["state"], team.optimiser
+            steps = [float(entry["step"]) for entry in entries.values()]
+            optimiser.step_count[number] = max(steps, default=0.0)
+            for place, (mean, square) in enumerate(zip(optimiser.means, optimiser.squares, strict=True)):
+                # A parameter without an entry has had no gradient yet.
+                entry = entries.get(place, {"exp_avg": 0.0, "exp_avg_sq": 0.0})
+                mean[number], square[number] = entry["exp_avg"], entry["exp_avg_sq"]
             team.lr[number] = self._lr
 
     def _read(self) -> dict[str, Any]:
         """This seat's part of the team's network; copies."""
         team, number = self.team, self.number
         optimiser = team.optimiser
-        model = {name: tensor[number].clone() for name, tensor in team.model.state_dict().items()}
-        step = optimiser.step_count[number].cpu()
-        entries = {
-            place: {"step": step.clone(), "exp_avg": mean[number].clone(), "exp_avg_sq": square[number].clone()}
-            for place, (mean, square) in enumerate(zip(optimiser.means, optimiser.squares, strict=True))
-        }
+        # On the team's stream: what trains next must not overtake the copies.
+        with torch.cuda.stream(team.stream):
+            model = {name: tensor[number].clone() for name, tensor in team.model.state_dict().items()}
+            step = optimiser.step_count[number].cpu()
+            entries = {
+                place: {"step": step.clone(), "exp_avg": mean[number].clone(), "exp_avg_sq": square[number].clone()}
+                for place, (mean, square) in enumerate(zip(optimiser.means, optimiser.squares, strict=True))
+            }
+        team.hand_over()
         fresh = self._kept["optimiser"]["param_groups"][0] | {"lr": self._lr}
         return {"model": model, "optimiser": {"state": entries, "param_groups": [fresh]}}
 

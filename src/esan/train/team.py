@@ -17,6 +17,7 @@ from esan.nn.stack import stack
 from esan.policies import Sampled
 from esan.train.captured import Captured
 from esan.train.objective import Objective
+from esan.train.steps import aligned, batched
 
 if TYPE_CHECKING:
     from esan.train.seat import Seat
@@ -58,10 +59,10 @@ class Team:
     # -- members -------------------------------------------------------------------------------------------------
 
     def assemble(self, seats: "list[Seat]") -> None:
-        """Make one network of these seats'; the others leave."""
+        """Make one network of these seats'; the others leave, and take what they have learned with them."""
         from esan.kernels.gpu_adam import FlatAdam
 
-        states = [seat.state_dict() for seat in seats]
+        states = {seat: seat.state_dict() for seat in self.seats}
         models = [seat.network() for seat in seats]
         self._default().synchronize()
         with torch.cuda.stream(self.stream):
@@ -73,16 +74,36 @@ class Team:
             self._layers = self.model.num_layers + self.model.encoder.lookahead
             self._train: Captured | None = None
             self._eval: Captured | None = None
-            for number, (seat, state) in enumerate(zip(seats, states, strict=True)):
+            for number, seat in enumerate(seats):
                 seat.number = number
-                seat.write(state)
+                seat.write(states[seat])
 
     @property
     def networks(self) -> int:
         return len(self.seats)
 
+    @property
+    def open(self) -> bool:
+        """Whether more seats may join: nothing has been asked of those that are there."""
+        return not self.closed and not self._pending
+
+    def anew(self) -> "Team":
+        """Another team for the same work, without seats."""
+        return Team(self.bag, self.objective, self.batch_size)
+
+    def waits_for(self, seat: "Seat") -> bool:
+        """Whether this seat has asked for an epoch that others have not asked for yet."""
+        return seat in self._pending
+
+    def forget(self) -> None:
+        """Forget answers and weights that are known: a network has changed."""
+        self._snapshot = None
+        self._answers.clear()
+
     def ask(self, seat: "Seat", ids: Tensor) -> Tensor:
         """Note that a seat wants an epoch of training; it happens when all want it, or one wants something else."""
+        if self.waits_for(seat):
+            self.train()
         if not self._pending:
             # Nothing is written here: that would happen on another stream than the losses.
             self._losses = torch.empty(len(self.seats), device=self.bag.device)
@@ -107,8 +128,9 @@ class Team:
             self.assemble(list(asked))
         for seat in self.seats:
             seat.calls = 0
-        spare = next(iter(asked.values()))
-        orders = [batched(asked.get(seat, spare), self.batch_size) for seat in self.seats]
+        # Who has not asked gets empty batches, which change nothing.
+        nothing = next(iter(asked.values()))[:0]
+        orders = [batched(asked.get(seat, nothing), self.batch_size) for seat in self.seats]
         with torch.cuda.stream(self.stream):
             padder = self._ready(self._resampled())
             steps = aligned(orders)
@@ -121,7 +143,7 @@ class Team:
             # One by one: a list of places would have to be sent to the device, which waits for it.
             for place, seat in zip(places, asked, strict=True):
                 losses[place].copy_(mean[seat.number])
-        self._hand_over()
+        self.hand_over()
 
     def predict(self, seat: "Seat", ids: Tensor) -> Tensor:
         """The answers of one network; those of the others, for what they will ask next, are found with them."""
@@ -142,7 +164,7 @@ class Team:
         if self._snapshot is None:
             with torch.cuda.stream(self.stream):
                 self._snapshot = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
-            self._hand_over()
+            self.hand_over()
         return self._snapshot
 
     def _predicted(self, wanted: list[Tensor]) -> Tensor:
@@ -157,7 +179,7 @@ class Team:
                     step.run(batches, k)
                     answers.append(step.out.clone())
             answer = self.objective.answer(torch.cat(answers, 1))
-        self._hand_over()
+        self.hand_over()
         return answer
 
     def _laid_out(self, padder: Padder, step: Captured, steps: np.ndarray) -> Iterator[Batches]:
@@ -191,15 +213,15 @@ class Team:
 
     def _step_for(self, padder: Padder, steps: np.ndarray) -> Captured:
         shape = self._room(padder, steps)
+        self.model.train()
         if self._train is None or self._train.shape != shape:
-            self.model.train()
             self._train = Captured(self, padder, shape, self._train_step)
         return self._train
 
     def _forward_for(self, padder: Padder, steps: np.ndarray) -> Captured:
         shape = self._room(padder, steps)
+        self.model.eval()
         if self._eval is None or self._eval.shape != shape:
-            self.model.eval()
             self._eval = Captured(self, padder, shape, self._forward)
         return self._eval
 
@@ -256,18 +278,10 @@ class Team:
     def _default(self) -> torch.cuda.Stream:
         return torch.cuda.default_stream(self.bag.device)
 
-    def _hand_over(self) -> None:
+    def hand_over(self) -> None:
         """Let what follows on the caller's stream wait for this team's."""
         self._default().wait_stream(self.stream)
 
-
-def batched(ids: Tensor, size: int) -> np.ndarray:
-    """Ids as `[batches, size]`, −1 behind the last graph."""
-    flat = ids.cpu().numpy()
-    return np.pad(flat, (0, -len(flat) % size), constant_values=-1).reshape(-1, size)
-
-
-def aligned(orders: list[np.ndarray]) -> np.ndarray:
-    """The batches of all networks, `[batches, networks, size]`; a network with fewer has empty ones at the end."""
-    most = max(len(order) for order in orders)
-    return np.stack([np.pad(o, ((0, most - len(o)), (0, 0)), constant_values=-1) for o in orders], 1)
+    def take_over(self) -> None:
+        """Let what follows on this team's stream wait for the caller's."""
+        self.stream.wait_stream(self._default())
