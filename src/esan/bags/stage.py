@@ -81,6 +81,7 @@ class Stage:
         self._background = rows.background
         self._stored = self.num_rows - self._background
         self._lifted: dict[int, Lifted] = {}
+        self._arcs: dict[int, Arcs] = {}
 
     @cached_property
     def node(self) -> Tensor:
@@ -121,6 +122,16 @@ class Stage:
 
     @cached_property
     def arcs(self) -> Arcs:
+        return self.arcs_from(self.num_rows)
+
+    def arcs_from(self, known: int) -> Arcs:
+        """The arcs with the first `known` rows to read from (all of them, unless compiled loops read)."""
+        if self._rows.source.device.type == "cpu" and cpu.available() and self.plain:
+            from esan.bags.routes import arcs_from
+
+            if known not in self._arcs:
+                self._arcs[known] = arcs_from(self._rows, known, self.num_rows, self._num_arcs, self._copies)
+            return self._arcs[known]
         source, target = self._rows.source[: self._num_arcs], self._rows.target[: self._num_arcs]
         arc = self._rows.arc[: self._num_arcs]
         if self._background and self.num_rows < self._rows.row_ends[-1]:

@@ -56,7 +56,7 @@ class Grouping:
         self.owner, self.size, self._ordered, self.count = owner, size, ordered, count
 
     @staticmethod
-    def known(owner: Tensor, size: int, order: Tensor, first: Tensor, count: Tensor) -> "Grouping":
+    def known(owner: Tensor, size: int, order: Tensor, first: Tensor, count: Tensor | None = None) -> "Grouping":
         """A grouping whose order is known already."""
         grouping = Grouping(owner, size, count=count)
         grouping.__dict__.update(order=order, first=first)

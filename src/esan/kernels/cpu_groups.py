@@ -20,6 +20,33 @@ def in_order(owner: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(order), torch.from_numpy(first)
 
 
+@dataclass(frozen=True, eq=False)
+class Routes:
+    """Arcs between rows: their ends, where those into each row begin, and their order by source."""
+
+    ends: Tensor
+    into: Tensor
+    order: Tensor
+    first: Tensor
+
+
+def routes(source: Tensor, target: Tensor, node: Tensor, background: int, known: int, rows: int) -> Routes:
+    """Arcs, sorted by target, of which the sources behind the first `known` rows are the rows of their nodes.
+
+    Args:
+        source: the row that each comes from.
+        target: the row that each ends at.
+        node: of the rows behind the background.
+        background: how many rows are nodes.
+        known: how many rows there are to read from.
+        rows: how many there are to send to.
+    """
+    from esan.kernels import groups_loops
+
+    given = source.numpy(), target.numpy(), node.numpy()
+    return Routes(*map(torch.from_numpy, groups_loops.routes(*given, background, known, rows)))
+
+
 def sums(lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None) -> Tensor:
     """Sum i is that of the lines `which[first[i]], ..., which[first[i + 1] - 1]`, each times its weight."""
     from esan.kernels import groups_loops

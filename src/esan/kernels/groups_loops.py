@@ -23,6 +23,34 @@ def in_order(owner, size):
     return order, first
 
 
+@njit(cache=True, nogil=True)
+def routes(source, target, node, background, known, rows):
+    """Both ends of each arc, where the arcs into each row begin, and the arcs by their source with its beginnings.
+
+    A source that is not among the first `known` rows is the row of its node.
+    """
+    arcs = source.shape[0]
+    ends, into, first = np.empty((2, arcs), np.int64), np.zeros(rows, np.int64), np.zeros(known, np.int64)
+    for k in range(arcs):
+        u, v = source[k], target[k]
+        u = u if u < known else node[u - background]
+        ends[0, k], ends[1, k] = u, v
+        first[u] += 1
+        into[v] += 1
+    begin = 0
+    for v in range(rows):
+        begin, into[v] = begin + into[v], begin
+    begin = 0
+    for u in range(known):
+        begin, first[u] = begin + first[u], begin
+    order, place = np.empty(arcs, np.int64), first.copy()
+    for k in range(arcs):
+        u = ends[0, k]
+        order[place[u]] = k
+        place[u] += 1
+    return ends, into, order, first
+
+
 @njit(fastmath=MATHS)
 def _sums(block, real):
     """The sum of the lines of each group, each times its weight."""
