@@ -281,8 +281,10 @@ class Stage:
         elif self._background and self.plain and cpu.fits(h):
             from esan.kernels.cpu_groups import PoolNodes, Subgraphs
 
-            of = Subgraphs(self._by_subgraph, self.stored_by_node, self._by_graph, self.subgraphs_by_graph)
-            total = PoolNodes.apply(h, of)
+            # The nodes' own rows are the first of `by_node`.
+            share = None if reduce == "sum" else self._graphs.num_nodes[graph].to(h.dtype).reciprocal()
+            of = Subgraphs(self._by_subgraph, self.by_node, self._by_graph, self.subgraphs_by_graph, share)
+            return PoolNodes.apply(h, of)
         elif self._background:
             # What the subgraph would have if nothing differed, and what differs.
             alike = self._by_graph.sum(h[: self._background]).index_select(0, graph)

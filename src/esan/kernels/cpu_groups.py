@@ -113,36 +113,45 @@ class Subgraphs:
 
     Attributes:
         stored: the stored pairs by their subgraph.
-        base: the stored pairs by their node, which is their background row.
+        by_node: all rows by their node; the first rows are the nodes' own.
         nodes: the nodes by their graph.
         graph: the subgraphs by their graph.
+        share: a factor a subgraph, in the precision of the rows; None for 1.
     """
 
     stored: Any
-    base: Any
+    by_node: Any
     nodes: Any
     graph: Any
+    share: Tensor | None
 
 
 class PoolNodes(torch.autograd.Function):
-    """The sum over the nodes of each subgraph: its graph's background, and what its stored pairs differ from that."""
+    """The sum over the nodes of each subgraph, times its factor: its graph's background, and what its pairs differ."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, of: Subgraphs) -> Tensor:
-        ctx.of = of
-        order, first, background = of.stored.order, of.stored.first, of.base.size
-        alike = sums(h[:background], of.nodes.order, of.nodes.first, None)
-        total = alike.index_select(0, of.graph.owner)
-        total += sums(h, order + background, first, None)
-        return total.sub_(sums(h, of.base.owner[order], first, None))
+        from esan.kernels import groups_loops
+
+        ctx.of, h, (n, d), nodes = of, h.contiguous(), h.shape, of.by_node.size
+        alike = sums(h[:nodes], of.nodes.order, of.nodes.first, None)
+        total = h.new_empty(of.stored.size, d)
+        run(
+            groups_loops.pool, h, pieces(of.stored.size, _GROUPS), n, d, nodes, of.stored.size, of.nodes.size, _GROUPS,
+            h, alike, total, of.stored.order, of.stored.first, of.by_node.owner, of.graph.owner, of.share,
+        )  # fmt: skip
+        return total
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        from esan.kernels import groups_loops
+
         of, grad = ctx.of, grad.contiguous()
-        background = of.base.size
-        into = grad.new_empty(background + of.stored.owner.numel(), grad.size(1))
-        torch.index_select(grad, 0, of.stored.owner, out=into[background:])
-        of_graph = sums(grad, of.graph.order, of.graph.first, None)
-        torch.index_select(of_graph, 0, of.nodes.owner, out=into[:background])
-        into[:background] -= sums(grad, of.stored.owner[of.base.order], of.base.first, None)
+        rows, (subgraphs, d) = of.by_node, grad.shape
+        of_graph = sums(grad, of.graph.order, of.graph.first, of.share)
+        n, into = rows.owner.numel(), grad.new_empty(rows.owner.numel(), d)
+        run(
+            groups_loops.pool_back, grad, pieces(rows.size, _GROUPS), n, d, rows.size, subgraphs, of.nodes.size,
+            _GROUPS, into, of_graph, grad, rows.order, rows.first, of.stored.owner, of.nodes.owner, of.share,
+        )  # fmt: skip
         return into, None

@@ -134,6 +134,79 @@ def _lift_back(block, real):
         piece = next_piece(block)
 
 
+@njit(fastmath=MATHS)
+def _pool(block, real):
+    """The sum of each subgraph: that of its graph's background, and what its stored rows differ from theirs."""
+    n, d, nodes, subgraphs, graphs, size = block[2], block[3], block[4], block[5], block[6], block[7]
+    x, alike, y = table(block[8], n, d, real), table(block[9], graphs, d, real), table(block[10], subgraphs, d, real)
+    order, first = vector(block[11], n - nodes, np.int64), vector(block[12], subgraphs, np.int64)
+    node, graph = vector(block[13], n, np.int64), vector(block[14], subgraphs, np.int64)
+    share = vector(block[15], subgraphs, real)
+    piece = next_piece(block)
+    while piece < block[1]:
+        for s in range(piece * size, min(subgraphs, (piece + 1) * size)):
+            out, start = y[s], alike[graph[s]]
+            for j in range(d):
+                out[j] = start[j]
+            for q in range(first[s], first[s + 1] if s + 1 < subgraphs else n - nodes):
+                r = nodes + order[q]
+                mine, base = x[r], x[node[r]]
+                for j in range(d):
+                    out[j] += mine[j] - base[j]
+            if block[15]:
+                f = share[s]
+                for j in range(d):
+                    out[j] *= f
+        piece = next_piece(block)
+
+
+@njit(fastmath=MATHS)
+def _pool_back(block, real):
+    """The gradient of each row: its subgraph's, and for a node its graph's less those of its stored rows."""
+    n, d, nodes, subgraphs, graphs, size = block[2], block[3], block[4], block[5], block[6], block[7]
+    into, of_graph = table(block[8], n, d, real), table(block[9], graphs, d, real)
+    grad, order = table(block[10], subgraphs, d, real), vector(block[11], n, np.int64)
+    first, subgraph = vector(block[12], nodes, np.int64), vector(block[13], n - nodes, np.int64)
+    graph, share = vector(block[14], nodes, np.int64), vector(block[15], subgraphs, real)
+    one = real(1)
+    piece = next_piece(block)
+    while piece < block[1]:
+        for v in range(piece * size, min(nodes, (piece + 1) * size)):
+            rest, whole = into[v], of_graph[graph[v]]
+            for j in range(d):
+                rest[j] = whole[j]
+            # A node's own row is the first of its rows.
+            for q in range(first[v] + 1, first[v + 1] if v + 1 < nodes else n):
+                r = order[q]
+                s = subgraph[r - nodes]
+                out, back, f = into[r], grad[s], share[s] if block[15] else one
+                for j in range(d):
+                    g = f * back[j]
+                    out[j] = g
+                    rest[j] -= g
+        piece = next_piece(block)
+
+
+@cfunc("void(voidptr)", cache=True)
+def _pool_single(data):
+    _pool(carray(data, (16,), np.int64), np.float32)
+
+
+@cfunc("void(voidptr)", cache=True)
+def _pool_double(data):
+    _pool(carray(data, (16,), np.int64), np.float64)
+
+
+@cfunc("void(voidptr)", cache=True)
+def _pool_back_single(data):
+    _pool_back(carray(data, (16,), np.int64), np.float32)
+
+
+@cfunc("void(voidptr)", cache=True)
+def _pool_back_double(data):
+    _pool_back(carray(data, (16,), np.int64), np.float64)
+
+
 @cfunc("void(voidptr)", cache=True)
 def _sums_single(data):
     _sums(carray(data, (12,), np.int64), np.float32)
@@ -167,3 +240,5 @@ def _lift_back_double(data):
 sums = (_sums_single, _sums_double)
 lift = (_lift_single, _lift_double)
 lift_back = (_lift_back_single, _lift_back_double)
+pool = (_pool_single, _pool_double)
+pool_back = (_pool_back_single, _pool_back_double)
