@@ -86,6 +86,8 @@ class Stage:
     @cached_property
     def node(self) -> Tensor:
         """The node of each row."""
+        if self._whole is not None:
+            return self._whole.node[: self.num_rows]
         stored = self._rows.node[: self._stored]
         return torch.cat([torch.arange(self._background, device=stored.device), stored])
 
@@ -105,9 +107,43 @@ class Stage:
         """How many pairs each row stands for, or None where every row stands for one."""
         if not self._background:
             return None
-        stored = torch.bincount(self._rows.node[: self._stored], minlength=self._background)
-        alike = self._selection.num_subgraphs[self._graphs.node_graph] - stored
-        return torch.cat([alike, torch.ones_like(self._subgraph)])
+        if self._compiled:
+            # The order is needed anyway; a node's own row is not among the stored ones.
+            ends = torch.cat([self.by_node.first[1:], self.by_node.first.new_tensor([self.num_rows])])
+            stored = ends - self.by_node.first - 1
+        else:
+            stored = torch.bincount(self._rows.node[: self._stored], minlength=self._background)
+        return torch.cat([self._bag_size - stored, torch.ones_like(self._subgraph)])
+
+    def weight_in(self, kind: torch.dtype) -> Tensor | None:
+        """The weight in some precision."""
+        if kind == torch.float32:
+            return self.norm_weight
+        return None if self.weight is None else self.weight.to(kind)
+
+    @cached_property
+    def _bag_size(self) -> Tensor:
+        """How many subgraphs the graph of each node has."""
+        if self._whole is not None:
+            return self._whole._bag_size
+        return self._selection.num_subgraphs[self._graphs.node_graph]
+
+    @cached_property
+    def _bag_share(self) -> Tensor:
+        """One over it, in double precision."""
+        return self._whole._bag_share if self._whole is not None else self._bag_size.double().reciprocal()
+
+    @cached_property
+    def _node_share(self) -> Tensor:
+        """One over how many nodes each subgraph has, in double precision."""
+        if self._whole is not None:
+            return self._whole._node_share
+        return self._graphs.num_nodes[self.subgraph_graph].double().reciprocal()
+
+    @property
+    def _compiled(self) -> bool:
+        """Whether compiled loops prepare what layers ask for."""
+        return self._rows.source.device.type == "cpu" and cpu.available() and self.plain
 
     @cached_property
     def norm_weight(self) -> Tensor | None:
@@ -126,7 +162,7 @@ class Stage:
 
     def arcs_from(self, known: int) -> Arcs:
         """The arcs with the first `known` rows to read from (all of them, unless compiled loops read)."""
-        if self._rows.source.device.type == "cpu" and cpu.available() and self.plain:
+        if self._compiled:
             from esan.bags.routes import arcs_from
 
             if known not in self._arcs:
@@ -192,6 +228,8 @@ class Stage:
     @cached_property
     def _by_graph(self) -> Grouping:
         """The nodes by their graph."""
+        if self._whole is not None:
+            return self._whole._by_graph
         return Grouping(self._graphs.node_graph, len(self._graphs), ordered=True)
 
     # -- the same in the order that a GPU sums in ----------------------------------------------------------------
@@ -214,6 +252,8 @@ class Stage:
     @cached_property
     def subgraphs_by_graph(self) -> Grouping:
         """The subgraphs by their graph."""
+        if self._whole is not None:
+            return self._whole.subgraphs_by_graph
         return Grouping(self.subgraph_graph, len(self._graphs), ordered=True)
 
     @property
@@ -243,9 +283,8 @@ class Stage:
         if cpu.fits(h) and self.plain and reduce in ("sum", "mean"):
             from esan.kernels.cpu_groups import Lift, Rise
 
-            m = self._selection.num_subgraphs[self._graphs.node_graph] if reduce == "mean" else None
-            weight = None if self.weight is None else self.weight.to(h.dtype)
-            return Lift.apply(h, Rise(self.by_node, weight, None if m is None else m.to(h.dtype).reciprocal()))
+            share = self._bag_share.to(h.dtype) if reduce == "mean" else None
+            return Lift.apply(h, Rise(self.by_node, self.weight_in(h.dtype), share))
         h = self.lift(h)
         return h, self.pool_bag(h, reduce)
 
@@ -282,7 +321,7 @@ class Stage:
             from esan.kernels.cpu_groups import PoolNodes, Subgraphs
 
             # The nodes' own rows are the first of `by_node`.
-            share = None if reduce == "sum" else self._graphs.num_nodes[graph].to(h.dtype).reciprocal()
+            share = None if reduce == "sum" else self._node_share.to(h.dtype)
             of = Subgraphs(self._by_subgraph, self.by_node, self._by_graph, self.subgraphs_by_graph, share)
             return PoolNodes.apply(h, of)
         elif self._background:

@@ -77,7 +77,7 @@ class _Rows:
     def of(stage: Stage, h: Tensor) -> "_Rows":
         """The rows of a stage, which h has all of, or the first."""
         known = h.size(0)
-        return _Rows(stage.arcs_from(known), stage.weight, None if known == stage.num_rows else stage.node)
+        return _Rows(stage.arcs_from(known), stage.weight_in(h.dtype), None if known == stage.num_rows else stage.node)
 
 
 def _takes(conv: Conv, norm: nn.Module, h: Tensor) -> bool:
@@ -108,10 +108,10 @@ def _branch(
 
     table, code = None, None
     if isinstance(conv, GINE):
-        lines = conv.edges.for_messages(bag.graphs.edge_attr, h)
+        lines = conv.edges.for_messages(bag.graphs.edge_attr, h, bag.codes)
         table, code = (lines.table, lines.code.contiguous()) if isinstance(lines, CodedLines) else (lines, None)
-    mlp, share = conv.mlp, None if rows.weight is None else rows.weight.to(h.dtype)
-    branch = Branch(rows.arcs, code, rows.arcs.factor(h), share, (mlp.norm, norm), relu, groups, rows.node)
+    mlp = conv.mlp
+    branch = Branch(rows.arcs, code, rows.arcs.factor(h), rows.weight, (mlp.norm, norm), relu, groups, rows.node)
     return Layer.apply(
         h, table, 1 + conv.eps, mlp.first.weight, mlp.first.bias, mlp.norm.weight, mlp.norm.bias, mlp.second.weight,
         mlp.second.bias, norm.weight, norm.bias, added, branch,
