@@ -3,26 +3,22 @@
 from esan.bags.arcs import Arcs
 from esan.bags.rows import Rows
 from esan.bags.sums import Grouping
-from esan.kernels.cpu_groups import in_order, routes
+from esan.kernels.cpu_groups import routes
 
 
-def arcs_from(rows: Rows, known: int, num_rows: int, num_arcs: int, copies: Grouping) -> Arcs:
+def arcs_from(rows: Rows, known: int, by_node: Grouping, num_arcs: int, copies: Grouping) -> Arcs:
     """The first arcs of a bag's rows; a source behind the first `known` rows is the background row of its node.
 
     Args:
         rows: the rows of the bag, on a CPU.
         known: how many rows there are to read from.
-        num_rows: how many rows there are to send to; as many as `known`, or more.
+        by_node: the rows to send to, as many as `known` or more, by their node.
         num_arcs: how many arcs end at them.
         copies: these arcs by the arc of the graph.
     """
-    background = rows.background
-    found = routes(rows.source[:num_arcs], rows.target[:num_arcs], rows.node, background, known, num_rows)
-    later = None
-    if known < num_rows:
-        node = rows.node[known - background : num_rows - background]
-        later = Grouping.known(node, background, *in_order(node, background))
-    arcs = Arcs(found.ends, copies, num_rows, later=later)
+    source, target = rows.source[:num_arcs], rows.target[:num_arcs]
+    found = routes(source, target, rows.node, rows.background, known, by_node.owner.numel())
+    arcs = Arcs(found.ends, copies, by_node.owner.numel(), by_node=by_node)
     arcs.__dict__["out_of"] = Grouping.known(found.ends[0], known, found.order, found.first)
     arcs.into.__dict__["first"] = found.into
     return arcs

@@ -107,13 +107,9 @@ class Stage:
         """How many pairs each row stands for, or None where every row stands for one."""
         if not self._background:
             return None
-        if self._compiled:
-            # The order is needed anyway; a node's own row is not among the stored ones.
-            ends = torch.cat([self.by_node.first[1:], self.by_node.first.new_tensor([self.num_rows])])
-            stored = ends - self.by_node.first - 1
-        else:
-            stored = torch.bincount(self._rows.node[: self._stored], minlength=self._background)
-        return torch.cat([self._bag_size - stored, torch.ones_like(self._subgraph)])
+        stored = torch.bincount(self._rows.node[: self._stored], minlength=self._background)
+        alike = self._selection.num_subgraphs[self._graphs.node_graph] - stored
+        return torch.cat([alike, torch.ones_like(self._subgraph)])
 
     def weight_in(self, kind: torch.dtype) -> Tensor | None:
         """The weight in some precision."""
@@ -148,6 +144,10 @@ class Stage:
     @cached_property
     def norm_weight(self) -> Tensor | None:
         """The weight in single precision, as fused norms take it."""
+        if self._background and self._compiled:
+            from esan.kernels.cpu_groups import weights
+
+            return weights(self._bag_size, self._rows.node[: self._stored])
         return None if self.weight is None else self.weight.float()
 
     @cached_property
@@ -166,7 +166,7 @@ class Stage:
             from esan.bags.routes import arcs_from
 
             if known not in self._arcs:
-                self._arcs[known] = arcs_from(self._rows, known, self.num_rows, self._num_arcs, self._copies)
+                self._arcs[known] = arcs_from(self._rows, known, self.by_node, self._num_arcs, self._copies)
             return self._arcs[known]
         source, target = self._rows.source[: self._num_arcs], self._rows.target[: self._num_arcs]
         arc = self._rows.arc[: self._num_arcs]

@@ -20,6 +20,13 @@ def in_order(owner: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(order), torch.from_numpy(first)
 
 
+def weights(subgraphs: Tensor, node: Tensor) -> Tensor:
+    """How many pairs each row stands for, in single precision; `subgraphs` are a node's, `node` a stored row's."""
+    from esan.kernels import groups_loops
+
+    return torch.from_numpy(groups_loops.weights(subgraphs.numpy(), node.numpy()))
+
+
 @dataclass(frozen=True, eq=False)
 class Routes:
     """Arcs between rows: their ends, where those into each row begin, and their order by source."""
@@ -88,7 +95,7 @@ class Lift(torch.autograd.Function):
         pool = given.new_empty(group.size, d)
         run(
             groups_loops.lift, given, pieces(group.size, _GROUPS), known, n, d, group.size, _GROUPS, given, lifted,
-            pool, group.order, group.first, rise.weight, rise.factor,
+            pool, group.whole.order, group.whole.first, rise.weight, rise.factor, group.whole.owner.numel(),
         )  # fmt: skip
         ctx.rise, ctx.known = rise, known
         return h if lifted is None else lifted, pool
@@ -102,7 +109,8 @@ class Lift(torch.autograd.Function):
         into = grad.new_empty(ctx.known, d)
         run(
             groups_loops.lift_back, grad, pieces(group.size, _GROUPS), ctx.known, n, d, group.size, _GROUPS, into,
-            grad, grad_pool, group.order, group.first, rise.weight, rise.factor,
+            grad, grad_pool, group.whole.order, group.whole.first, rise.weight, rise.factor,
+            group.whole.owner.numel(),
         )  # fmt: skip
         return into, None
 
@@ -133,12 +141,13 @@ class PoolNodes(torch.autograd.Function):
     def forward(ctx: Any, h: Tensor, of: Subgraphs) -> Tensor:
         from esan.kernels import groups_loops
 
-        ctx.of, h, (n, d), nodes = of, h.contiguous(), h.shape, of.by_node.size
+        ctx.of, h, (n, d), nodes, stored = of, h.contiguous(), h.shape, of.by_node.size, of.stored.whole
         alike = sums(h[:nodes], of.nodes.order, of.nodes.first, None)
         total = h.new_empty(of.stored.size, d)
         run(
             groups_loops.pool, h, pieces(of.stored.size, _GROUPS), n, d, nodes, of.stored.size, of.nodes.size, _GROUPS,
-            h, alike, total, of.stored.order, of.stored.first, of.by_node.owner, of.graph.owner, of.share,
+            h, alike, total, stored.order, stored.first, of.by_node.owner, of.graph.owner, of.share,
+            stored.owner.numel(),
         )  # fmt: skip
         return total
 
@@ -152,6 +161,7 @@ class PoolNodes(torch.autograd.Function):
         n, into = rows.owner.numel(), grad.new_empty(rows.owner.numel(), d)
         run(
             groups_loops.pool_back, grad, pieces(rows.size, _GROUPS), n, d, rows.size, subgraphs, of.nodes.size,
-            _GROUPS, into, of_graph, grad, rows.order, rows.first, of.stored.owner, of.nodes.owner, of.share,
+            _GROUPS, into, of_graph, grad, rows.whole.order, rows.whole.first, of.stored.owner, of.nodes.owner,
+            of.share, rows.whole.owner.numel(),
         )  # fmt: skip
         return into, None

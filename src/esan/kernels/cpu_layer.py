@@ -20,7 +20,7 @@ class Branch:
     """What a branch is made of besides its tensors.
 
     Attributes:
-        arcs: an `Arcs`; of its rows, x may have the first only, without the `later` ones.
+        arcs: an `Arcs`; of its rows, x may have the first only.
         code: the edge line of each arc of the graph; None where each has a line of its own.
         factor: a factor a message; None for 1.
         weight: how many pairs each row stands for, in the precision of the rows; None for 1.

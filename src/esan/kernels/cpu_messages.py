@@ -76,13 +76,13 @@ def messages_backward(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The gradients of x, e and own, from that of the sums; x may be None where neither e nor own needs it.
 
-    Where x has only the first `known` rows, the arcs know the `later` ones.
+    Where x has only the first `known` rows, the arcs know the nodes of all.
     """
     from esan.kernels import messages_loops
 
     (rows, d), num_arcs, size = grad.shape, arcs.edge_index.size(1), 0 if e is None else e.size(0)
     n = rows if known is None else known
-    later = None if n == rows else arcs.later
+    later = None if n == rows else arcs.by_node.whole
     count = pieces(n, _ROWS)
     few = e is not None and (size <= _FEW or code is not None)
     grad_x, part_e = grad.new_empty(n, d), grad.new_empty(count, size, d) if few else None
@@ -92,7 +92,7 @@ def messages_backward(
         messages_loops.to_rows, grad, count, n, d, size, num_arcs, _ROWS, x, e, grad, target, arcs.arc, order, first,
         weight, own, grad_x, part_e, part_own, code, 0 if code is None else code.numel(), rows,
         0 if later is None else later.size, None if later is None else later.order,
-        None if later is None else later.first,
+        None if later is None else later.first, 0 if later is None else later.owner.numel(),
     )  # fmt: skip
     grad_e = None
     if part_e is not None:

@@ -171,6 +171,6 @@ def grad_sums(
     of_group = x.new_empty(groups.size, d)
     run(
         norm_loops.group_sums, x, count, n, d, _GROUPS, relu, groups.size, x, y, grad, mean, plain, times,
-        groups.order, groups.first, of_group,
+        groups.whole.order, groups.whole.first, of_group, groups.whole.owner.numel(),
     )  # fmt: skip
     return plain, times, of_group

@@ -1,4 +1,7 @@
-"""The loops of `cpu_groups`: lines in the order of their groups, sums of groups, and rows that begin to differ."""
+"""The loops of `cpu_groups`: lines in the order of their groups, sums of groups, and rows that begin to differ.
+
+Where an order is that of more lines than there are, a group ends at the first of these: they come last in it.
+"""
 
 import numpy as np
 from numba import carray, cfunc, njit
@@ -21,6 +24,17 @@ def in_order(owner, size):
         order[place[i]] = k
         place[i] += 1
     return order, first
+
+
+@njit(cache=True, nogil=True)
+def weights(subgraphs, node):
+    """How many pairs each row stands for: a stored one for itself, and a node's for those that are not stored."""
+    nodes, stored = subgraphs.shape[0], node.shape[0]
+    weight = np.ones(nodes + stored, np.float32)
+    weight[:nodes] = subgraphs
+    for r in range(stored):
+        weight[node[r]] -= np.float32(1)
+    return weight
 
 
 @njit(cache=True, nogil=True)
@@ -75,9 +89,9 @@ def _sums(block, real):
 @njit(fastmath=MATHS)
 def _lift(block, real):
     """Rows of an earlier stage → rows of this one, and the weighted sum of those of each node, times its factor."""
-    known, n, d, nodes, size = block[2], block[3], block[4], block[5], block[6]
+    known, n, d, nodes, size, every = block[2], block[3], block[4], block[5], block[6], block[14]
     x, y, pool = table(block[7], known, d, real), table(block[8], n, d, real), table(block[9], nodes, d, real)
-    order, first = vector(block[10], n, np.int64), vector(block[11], nodes, np.int64)
+    order, first = vector(block[10], every, np.int64), vector(block[11], nodes, np.int64)
     weight, factor = vector(block[12], n, real), vector(block[13], nodes, real)
     zero, one = real(0), real(1)
     piece = next_piece(block)
@@ -86,8 +100,10 @@ def _lift(block, real):
             if block[9]:
                 for j in range(d):
                     pool[v, j] = zero
-            for q in range(first[v], first[v + 1] if v + 1 < nodes else n):
+            for q in range(first[v], first[v + 1] if v + 1 < nodes else every):
                 r = order[q]
+                if r >= n:
+                    break
                 line, w = x[r] if r < known else x[v], weight[r] if block[12] else one
                 if block[8]:
                     out = y[r]
@@ -107,16 +123,18 @@ def _lift(block, real):
 @njit(fastmath=MATHS)
 def _lift_back(block, real):
     """The gradient of the earlier rows; a row that began to differ here gives its own to its background's."""
-    known, n, d, nodes, size = block[2], block[3], block[4], block[5], block[6]
+    known, n, d, nodes, size, every = block[2], block[3], block[4], block[5], block[6], block[14]
     into, grad, pool = table(block[7], known, d, real), table(block[8], n, d, real), table(block[9], nodes, d, real)
-    order, first = vector(block[10], n, np.int64), vector(block[11], nodes, np.int64)
+    order, first = vector(block[10], every, np.int64), vector(block[11], nodes, np.int64)
     weight, factor = vector(block[12], n, real), vector(block[13], nodes, real)
     one = real(1)
     piece = next_piece(block)
     while piece < block[1]:
         for v in range(piece * size, min(nodes, (piece + 1) * size)):
-            for q in range(first[v], first[v + 1] if v + 1 < nodes else n):
+            for q in range(first[v], first[v + 1] if v + 1 < nodes else every):
                 r = order[q]
+                if r >= n:
+                    break
                 back = grad[r]
                 if r < known:
                     out = into[r]
@@ -139,7 +157,8 @@ def _pool(block, real):
     """The sum of each subgraph: that of its graph's background, and what its stored rows differ from theirs."""
     n, d, nodes, subgraphs, graphs, size = block[2], block[3], block[4], block[5], block[6], block[7]
     x, alike, y = table(block[8], n, d, real), table(block[9], graphs, d, real), table(block[10], subgraphs, d, real)
-    order, first = vector(block[11], n - nodes, np.int64), vector(block[12], subgraphs, np.int64)
+    every = block[16]
+    order, first = vector(block[11], every, np.int64), vector(block[12], subgraphs, np.int64)
     node, graph = vector(block[13], n, np.int64), vector(block[14], subgraphs, np.int64)
     share = vector(block[15], subgraphs, real)
     piece = next_piece(block)
@@ -148,8 +167,10 @@ def _pool(block, real):
             out, start = y[s], alike[graph[s]]
             for j in range(d):
                 out[j] = start[j]
-            for q in range(first[s], first[s + 1] if s + 1 < subgraphs else n - nodes):
+            for q in range(first[s], first[s + 1] if s + 1 < subgraphs else every):
                 r = nodes + order[q]
+                if r >= n:
+                    break
                 mine, base = x[r], x[node[r]]
                 for j in range(d):
                     out[j] += mine[j] - base[j]
@@ -165,7 +186,8 @@ def _pool_back(block, real):
     """The gradient of each row: its subgraph's, and for a node its graph's less those of its stored rows."""
     n, d, nodes, subgraphs, graphs, size = block[2], block[3], block[4], block[5], block[6], block[7]
     into, of_graph = table(block[8], n, d, real), table(block[9], graphs, d, real)
-    grad, order = table(block[10], subgraphs, d, real), vector(block[11], n, np.int64)
+    every = block[16]
+    grad, order = table(block[10], subgraphs, d, real), vector(block[11], every, np.int64)
     first, subgraph = vector(block[12], nodes, np.int64), vector(block[13], n - nodes, np.int64)
     graph, share = vector(block[14], nodes, np.int64), vector(block[15], subgraphs, real)
     one = real(1)
@@ -176,8 +198,10 @@ def _pool_back(block, real):
             for j in range(d):
                 rest[j] = whole[j]
             # A node's own row is the first of its rows.
-            for q in range(first[v] + 1, first[v + 1] if v + 1 < nodes else n):
+            for q in range(first[v] + 1, first[v + 1] if v + 1 < nodes else every):
                 r = order[q]
+                if r >= n:
+                    break
                 s = subgraph[r - nodes]
                 out, back, f = into[r], grad[s], share[s] if block[15] else one
                 for j in range(d):
@@ -189,22 +213,22 @@ def _pool_back(block, real):
 
 @cfunc("void(voidptr)", cache=True)
 def _pool_single(data):
-    _pool(carray(data, (16,), np.int64), np.float32)
+    _pool(carray(data, (17,), np.int64), np.float32)
 
 
 @cfunc("void(voidptr)", cache=True)
 def _pool_double(data):
-    _pool(carray(data, (16,), np.int64), np.float64)
+    _pool(carray(data, (17,), np.int64), np.float64)
 
 
 @cfunc("void(voidptr)", cache=True)
 def _pool_back_single(data):
-    _pool_back(carray(data, (16,), np.int64), np.float32)
+    _pool_back(carray(data, (17,), np.int64), np.float32)
 
 
 @cfunc("void(voidptr)", cache=True)
 def _pool_back_double(data):
-    _pool_back(carray(data, (16,), np.int64), np.float64)
+    _pool_back(carray(data, (17,), np.int64), np.float64)
 
 
 @cfunc("void(voidptr)", cache=True)
@@ -219,22 +243,22 @@ def _sums_double(data):
 
 @cfunc("void(voidptr)", cache=True)
 def _lift_single(data):
-    _lift(carray(data, (14,), np.int64), np.float32)
+    _lift(carray(data, (15,), np.int64), np.float32)
 
 
 @cfunc("void(voidptr)", cache=True)
 def _lift_double(data):
-    _lift(carray(data, (14,), np.int64), np.float64)
+    _lift(carray(data, (15,), np.int64), np.float64)
 
 
 @cfunc("void(voidptr)", cache=True)
 def _lift_back_single(data):
-    _lift_back(carray(data, (14,), np.int64), np.float32)
+    _lift_back(carray(data, (15,), np.int64), np.float32)
 
 
 @cfunc("void(voidptr)", cache=True)
 def _lift_back_double(data):
-    _lift_back(carray(data, (14,), np.int64), np.float64)
+    _lift_back(carray(data, (15,), np.int64), np.float64)
 
 
 sums = (_sums_single, _sums_double)

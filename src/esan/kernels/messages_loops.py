@@ -52,7 +52,8 @@ def _forward(block, real):
 def _to_rows(block, real):
     """The gradient of each row, from the arcs that leave it; and of the edge lines, a sum a piece, if they are few.
 
-    Of the first rows, which are nodes, some of the later rows are copies: `later` has these node by node.
+    Of the first rows, which are nodes, some of the rows behind the first n are copies: `later` has all rows, node by
+    node and those of a node in their order.
     """
     n, d, lines, arcs, size, count = block[2], block[3], block[4], block[5], block[6], block[1]
     rows, nodes = block[21], block[22]
@@ -60,7 +61,7 @@ def _to_rows(block, real):
     target, line = vector(block[10], arcs, np.int64), vector(block[11], arcs, np.int64)
     order, first = vector(block[12], arcs, np.int64), vector(block[13], n, np.int64)
     weight = vector(block[14], arcs, real)
-    later, later_first = vector(block[23], rows - n, np.int64), vector(block[24], nodes, np.int64)
+    later, later_first, every = vector(block[23], block[25], np.int64), vector(block[24], nodes, np.int64), block[25]
     own = vector(block[15], 1, real)[0] if block[15] else real(0)
     grad_x, grad_e = table(block[16], n, d, real), table(block[17], count * lines, d, real)
     grad_own, code = vector(block[18], count, np.float64), vector(block[19], block[20], np.int64)
@@ -83,8 +84,12 @@ def _to_rows(block, real):
                     product += at_end[j] * mine[j]
                 of_own += product
             if u < nodes:
-                for q in range(later_first[u], later_first[u + 1] if u + 1 < nodes else rows - n):
-                    at_end = grad[n + later[q]]
+                for q in range(later_first[u], later_first[u + 1] if u + 1 < nodes else every):
+                    if later[q] < n:
+                        continue
+                    if later[q] >= rows:
+                        break
+                    at_end = grad[later[q]]
                     for j in range(d):
                         out[j] += own * at_end[j]
                     if block[18]:
@@ -151,12 +156,12 @@ def _forward_double(data):
 
 @cfunc("void(voidptr)", cache=True)
 def _to_rows_single(data):
-    _to_rows(carray(data, (25,), np.int64), np.float32)
+    _to_rows(carray(data, (26,), np.int64), np.float32)
 
 
 @cfunc("void(voidptr)", cache=True)
 def _to_rows_double(data):
-    _to_rows(carray(data, (25,), np.int64), np.float64)
+    _to_rows(carray(data, (26,), np.int64), np.float64)
 
 
 @cfunc("void(voidptr)", cache=True)

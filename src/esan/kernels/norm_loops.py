@@ -118,7 +118,7 @@ def _group_sums(block, real):
     x, y, grad = table(block[7], n, d, real), table(block[8], n, d, real), table(block[9], n, d, real)
     mean = vector(block[10], d, real)
     plain, times = table(block[11], count, d, real), table(block[12], count, d, real)
-    order, first = vector(block[13], n, np.int64), vector(block[14], groups, np.int64)
+    order, first = vector(block[13], block[16], np.int64), vector(block[14], groups, np.int64)
     into = table(block[15], groups, d, real)
     zero = real(0)
     piece = next_piece(block)
@@ -131,8 +131,10 @@ def _group_sums(block, real):
             of_group = into[v]
             for j in range(d):
                 of_group[j] = zero
-            for q in range(first[v], first[v + 1] if v + 1 < groups else n):
+            for q in range(first[v], first[v + 1] if v + 1 < groups else block[16]):
                 i = order[q]
+                if i >= n:
+                    break
                 line, out, back = x[i], y[i], grad[i]
                 for j in range(d):
                     g = zero if relu and out[j] <= zero else back[j]
@@ -194,12 +196,12 @@ def _sums_double(data):
 
 @cfunc("void(voidptr)", cache=True)
 def _group_sums_single(data):
-    _group_sums(carray(data, (16,), np.int64), np.float32)
+    _group_sums(carray(data, (17,), np.int64), np.float32)
 
 
 @cfunc("void(voidptr)", cache=True)
 def _group_sums_double(data):
-    _group_sums(carray(data, (16,), np.int64), np.float64)
+    _group_sums(carray(data, (17,), np.int64), np.float64)
 
 
 @cfunc("void(voidptr)", cache=True)
