@@ -24,6 +24,11 @@ def fits(layer: "DSLayer | DSSLayer", h: Tensor, stage: Stage) -> bool:
     return cpu.fits(h) and stage.plain and _is(layer.norm, BatchNorm) and _is_relu(layer.act)
 
 
+def reads_earlier(layer: "DSLayer | DSSLayer", bag: Bag) -> bool:
+    """Whether a layer is likely to read the rows of an earlier stage without a copy; the answer is the same if not."""
+    return cpu.available() and bag.device.type == "cpu" and bag.stage(0).plain and isinstance(layer.inside, GIN | GINE)
+
+
 def _is(part: nn.Module, kind: type[nn.Module]) -> bool:
     """Whether a part is what it was built as: a subclass or a hook of the user's may do something else."""
     return type(part) is kind and not (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks)
