@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 
 import esan
 from esan.graphs import Graphs
+from esan.train import named
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -53,6 +54,7 @@ def test_the_errors_that_the_readme_quotes_are_real() -> None:
         lambda: read([[0, 1], [1, 0]], x=torch.tensor([[0.0], [torch.nan]])),
         lambda: esan.ds_gnn(None, 4, 4, 1, marked=True)(bag),
         lambda: esan.ds_gnn(None, 4, 3, 1)(bag),
+        lambda: named("csl/gin").override(["lrr=0.1"]),
     ]
     table = (ROOT / "README.md").read_text(encoding="utf-8").split("## Bad input")[1].split("##")[0]
     quoted = re.findall(r"`(Expected [^`]+)`", table)

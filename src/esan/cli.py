@@ -2,7 +2,7 @@
 
 import typer
 
-from esan.commands import advise, campaign, predict, report, reproduce, search, train, wl
+from esan.commands import advise, bench, campaign, predict, report, reproduce, search, train, wl
 
 app = typer.Typer(
     name="esan",
@@ -20,6 +20,7 @@ app.command("campaign")(campaign.run)
 app.command("search")(search.run)
 app.command("report")(report.run)
 app.command("reproduce")(reproduce.run)
+app.command("bench")(bench.run)
 
 
 @app.callback()

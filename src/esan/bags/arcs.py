@@ -221,7 +221,8 @@ def _messages_back_on_gpu(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     grad_x, grad_own, _ = messages_backward(
         grad, x, e, own, arcs.out_target, arcs.out_arc, out_of.first, out_of.count, by_source, networks
     )
-    grad_e = edges_backward(grad, x, e, *arcs.copy_ends, copies.first, copies.count, by_copy)
+    source, target = arcs.copy_ends
+    grad_e = edges_backward(grad, x, e, source, target, copies.first, copies.count, by_copy)
     return grad_x, grad_e, grad_own, None, None
 
 

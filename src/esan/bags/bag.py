@@ -10,16 +10,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from esan.bags.compact import compact_rows
 from esan.bags.files import load_bag, save_bag
 from esan.bags.ids import Ids, graph_ids
-from esan.bags.literal import literal_rows
 from esan.bags.rows import Rows
 from esan.bags.shared import SharedArcs
 from esan.bags.stage import Stage
+from esan.bags.stored import stored_rows
 from esan.bags.subgraph import Subgraph
 from esan.bags.sums import Grouping
-from esan.checks import whole_number
 from esan.graphs import Graphs, Source, read
 from esan.policies import Policy, Sampled, Selection, read_carried
 
@@ -91,21 +89,11 @@ class Bag:
 
     @staticmethod
     def _stored(
-        graphs: Graphs,
-        selection: Selection,
-        num_layers: int | None,
-        *,
-        literal: bool | None,
-        policy: Policy | str | None,
+        graphs: Graphs, selection: Selection, num_layers: int | None, literal: bool | None, policy: Policy | str | None
     ) -> "Bag":
-        if literal:
-            return Bag(graphs, selection, literal_rows(graphs, selection), None, policy)
-        remedy = "Pass num_layers=4 for a model of 4 layers, or literal=True."
-        if num_layers is None:
-            raise ValueError(f"Expected num_layers, the layers of the model, for a compact bag (got None). {remedy}")
-        num_layers = whole_number("num_layers", num_layers, 1, remedy)
-        rows = compact_rows(graphs, selection, num_layers)
-        return Bag(graphs, selection, rows, num_layers, policy, strict=literal is False)
+        rows = stored_rows(graphs, selection, num_layers, bool(literal))
+        layers = None if literal or num_layers is None else int(num_layers)
+        return Bag(graphs, selection, rows, layers, policy, strict=literal is False)
 
     # -- what it holds -------------------------------------------------------------------------------------------
 

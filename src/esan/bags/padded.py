@@ -1,6 +1,5 @@
 """`PaddedBag`: a batch of a fixed shape as a bag; the filler graph at its end weighs nothing in norms and losses."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -10,15 +9,15 @@ from torch import Tensor
 
 from esan.bags.arcs import Arcs
 from esan.bags.bag import Bag
+from esan.bags.gathered import Differences, Lifted
+from esan.bags.laid import Fields, LaidArcs, LaidGrouping
 from esan.bags.padding import Shape
 from esan.bags.rows import Rows
 from esan.bags.shared import ADJACENCIES, SharedArcs
-from esan.bags.stage import Differences, Lifted, Stage
+from esan.bags.stage import Stage
 from esan.bags.sums import Grouping
 from esan.graphs import Graphs
 from esan.policies import Selection
-
-Fields = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,41 +94,6 @@ class PaddedBag(Bag):
 
 def _ends(room: tuple[int, ...]) -> list[int]:
     return torch.tensor(room).cumsum(0).tolist()
-
-
-class LaidGrouping(Grouping):
-    """A grouping that was found when the batch was laid out; its fields are read when they are asked for.
-
-    Args:
-        fields: of the batch.
-        name: of the grouping among them.
-        owner: the name of the field of owners.
-        order: that of the order, if it is not under the name of the grouping.
-    """
-
-    def __init__(self, fields: Fields, name: str, owner: str, order: str = "") -> None:
-        self._fields, self._name, self._owner, self._order = fields, name, owner, order or f"{name}.order"
-        self._ordered = False
-
-    @cached_property
-    def owner(self) -> Tensor:  # type: ignore[override]
-        return self._fields[self._owner]
-
-    @cached_property
-    def size(self) -> int:  # type: ignore[override]
-        return self.first.numel()
-
-    @cached_property
-    def order(self) -> Tensor:
-        return self._fields[self._order]
-
-    @cached_property
-    def first(self) -> Tensor:
-        return self._fields[f"{self._name}.first"]
-
-    @cached_property
-    def count(self) -> Tensor:  # type: ignore[override]
-        return self._fields[f"{self._name}.count"]
 
 
 class PaddedStage(Stage):
@@ -220,6 +184,14 @@ class PaddedStage(Stage):
         edge_index = torch.stack([self._field("source"), self._field("target")])
         return LaidArcs(edge_index, self._laid("copies", "arc"), self.num_rows).found(self._fields, self._name)
 
+    def _lifted_plainly(self, h: Tensor) -> Tensor:
+        return h.index_select(0, self._lift_from(h.size(0)).index)
+
+    def _background_first(self, h: Tensor) -> Tensor:
+        split = h.view(self.networks, -1, h.size(1))
+        parts = split[:, : self._background], split[:, self._background :]
+        return torch.cat([part.reshape(-1, h.size(1)) for part in parts])
+
     def _lift_from(self, rows: int) -> Lifted:
         networks = self.networks
         earlier, now = rows // networks, self.num_rows // networks
@@ -236,44 +208,6 @@ class PaddedStage(Stage):
         added = of_node[:, earlier:] + start * (earlier - nodes)
         index = torch.cat([own, added], 1).reshape(-1)
         return Lifted(index, self.by_node.order, self.by_node.first + known, count, networks)
-
-
-class LaidArcs(Arcs):
-    """Arcs whose orders were found when the batch was laid out."""
-
-    def found(self, fields: Fields, name: str) -> "LaidArcs":
-        self.__dict__.update(_fields=fields, _name=name)
-        return self
-
-    def _field(self, name: str) -> Tensor:
-        return self.__dict__["_fields"][f"{self.__dict__['_name']}.{name}"]
-
-    @cached_property
-    def into(self) -> Grouping:
-        into = Grouping(self.edge_index[1], self.num_rows, ordered=True, count=self._field("into.count"))
-        into.__dict__["first"] = self._field("into.first")
-        return into
-
-    @cached_property
-    def out_of(self) -> Grouping:
-        out = LaidGrouping(self.__dict__["_fields"], f"{self.__dict__['_name']}.out", "")
-        out.__dict__["owner"] = self.edge_index[0]
-        return out
-
-    @cached_property
-    def out_target(self) -> Tensor:
-        return self._field("out.target")
-
-    @cached_property
-    def out_arc(self) -> Tensor:
-        # The arcs of the graphs themselves are copies of nothing else.
-        return self._field("out.order") if self.__dict__["_name"] == "graph" else self._field("out.arc")
-
-    @cached_property
-    def copy_ends(self) -> tuple[Tensor, Tensor]:
-        if self.__dict__["_name"] == "graph":
-            return self.edge_index[0], self.edge_index[1]
-        return self._field("copies.source"), self._field("copies.target")
 
 
 class PaddedShared(SharedArcs):
@@ -298,21 +232,3 @@ class PaddedShared(SharedArcs):
 
     def between_rows(self, adjacency: str) -> Arcs:
         raise NotImplementedError("Expected a pool over the bag that needs no other rows (got 'others').")
-
-
-class Noted(Mapping[str, Tensor]):
-    """Fields that note which of them are read."""
-
-    def __init__(self, fields: Fields) -> None:
-        self._fields = fields
-        self.read: set[str] = set()
-
-    def __getitem__(self, name: str) -> Tensor:
-        self.read.add(name)
-        return self._fields[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)

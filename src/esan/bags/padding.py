@@ -2,16 +2,18 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from itertools import accumulate
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from esan import ragged
+from esan import kernels, ragged
 from esan.bags.bag import Bag
 from esan.bags.orders import Constants, Orders, RowArcs, StoredPairs
 from esan.bags.packing import Batches, Fields
+from esan.bags.rows import slot_of_layer
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Counts:
         """The room that the largest of these batches needs, the filler included; ids `[K, B]`, −1 for no graph."""
         table = np.concatenate([self._table, np.zeros((len(self._table), 1), self._table.dtype)], 1)
         most = table[:, ids].sum(2).max(1)
-        used = self._table.any(1)
+        used: np.ndarray = np.any(self._table, axis=1)
         nodes, arcs, subgraphs, *rest = (int(n) + 1 for n in most)
         rest = [n if there else 0 for n, there in zip(rest, used[3:], strict=True)]
         rows, row_arcs = rest[: self._slots], rest[self._slots :]
@@ -116,30 +118,54 @@ class _Layout:
         begin = ragged.starts(flat)
         old = ragged.starts(counts)[:, ids].transpose(0, 1)
         old = torch.cat([old, torch.zeros_like(rest)[:, :, None]], 2)
-        place = torch.arange(batches * self.size, device=ids.device)
-        in_batch = graphs + 1
-        self.filler = (segment % in_batch == graphs).reshape(batches, self.size)
-        self.graph = (segment % in_batch).reshape(batches, self.size)
-        self.line = (old.reshape(-1)[segment] + place - begin[segment]).reshape(batches, self.size)
-        self.line = self.line.masked_fill(self.filler, 0)
+        graph, line = _located(segment, old.reshape(-1), begin, graphs + 1)
+        self.graph, self.line = graph.reshape(batches, self.size), line.reshape(batches, self.size)
+        self._filler_graph = graphs
         #: Lines of each slot and graph, the filler last, `[K, slots, B + 1]`.
         self.number = full
         first = torch.arange(batches, device=ids.device)[:, None, None] * self.size
         #: A number of the dataset becomes the number in the batch when this is added, `[K, slots, B + 1]`.
         self.shift = begin.reshape(full.shape) - first - old
 
+    @cached_property
+    def filler(self) -> Tensor:
+        """Whether each line is the filler's."""
+        return self.graph == self._filler_graph
+
     def take(self, values: Tensor, filler: float | int | Tensor = 0) -> Tensor:
         """Values of the dataset, a line each, as lines of the batches."""
+        values = _readable(values)
         got = values.index_select(0, self.line.reshape(-1)).reshape(*self.line.shape, *values.shape[1:])
         mask = self.filler.reshape(*self.filler.shape, *[1] * (values.dim() - 1))
         return torch.where(mask, filler, got) if isinstance(filler, Tensor) else got.masked_fill(mask, filler)
 
     def refer(self, values: Tensor, to: "_Layout", filler: int | Tensor, slot: Tensor | None = None) -> Tensor:
         """Values that are numbers of lines of another layout, renumbered; `slot` says which of its slots each is in."""
+        values, slot = _readable(values), None if slot is None else _readable(slot)
+        if kernels.indices_on_gpu(values):
+            from esan.kernels.gpu_layout import refer
+
+            return refer(values, self.line, self.graph, to.shift, slot, filler)
         place = self.graph if slot is None else self.take(slot) * to.number.size(2) + self.graph
         shift = to.shift.reshape(to.shift.size(0), -1).gather(1, place)
         got = values.index_select(0, self.line.reshape(-1)).reshape(self.line.shape) + shift
         return torch.where(self.filler, filler, got)
+
+
+def _readable(values: Tensor) -> Tensor:
+    """The values; where there are none, one that stands at line 0, which the filler reads and forgets."""
+    return values if values.size(0) else values.new_zeros(1, *values.shape[1:])
+
+
+def _located(segment: Tensor, old: Tensor, begin: Tensor, in_batch: int) -> tuple[Tensor, Tensor]:
+    """The graph of each line, and its line in the dataset; the filler's is 0."""
+    if kernels.indices_on_gpu(segment):
+        from esan.kernels.gpu_layout import locate
+
+        return locate(segment, old, begin, in_batch)
+    graph = segment % in_batch
+    line = old[segment] + torch.arange(segment.numel(), device=segment.device) - begin[segment]
+    return graph, line.masked_fill(graph == in_batch - 1, 0)
 
 
 class Padder:
@@ -161,7 +187,7 @@ class Padder:
         self._arc_slot = torch.bucketize(every, arc_ends, right=True)
         self._held = bag.selection.holders(bag.graphs)[bag.graphs.arc_edge].float()
         self._constants = Constants(bag.device)
-        self.slots = sorted({rows.slot_of_layer(t) for t in range(1, num_layers + 1)})
+        self._num_layers = num_layers
 
     def lay_out(self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
         """Batches for one network or several, each network's behind the other's.
@@ -219,9 +245,14 @@ class Padder:
         )
         orders = Orders(fields, shape, stored, between, constants)
         orders.of_graphs()
-        for slot in self.slots:
+        for slot in self._slots(shape):
             orders.of_stage(slot)
         return fields.packed(only)
+
+    def _slots(self, shape: Shape) -> list[int]:
+        """The last slots of the stages; by the shape, since another sample of the same bag may have fewer."""
+        ends = list(accumulate(shape.rows))
+        return sorted({slot_of_layer(ends, t) for t in range(1, self._num_layers + 1)})
 
 
 def _real(number: Tensor) -> Tensor:

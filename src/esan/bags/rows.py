@@ -53,7 +53,7 @@ class Rows(TensorRecord):
 
     def slot_of_layer(self, t: int) -> int:
         """The last slot that layer t needs; slots that add no rows are passed over, so equal stages are one."""
-        return self.row_ends.index(self.row_ends[min(t + 1, len(self.row_ends) - 1)])
+        return slot_of_layer(self.row_ends, t)
 
     @property
     def last_slot(self) -> int:
@@ -117,3 +117,8 @@ class Rows(TensorRecord):
             target=new_row[self.target[arc]],
             arc=self.arc[arc],
         )
+
+
+def slot_of_layer(row_ends: list[int], t: int) -> int:
+    """`Rows.slot_of_layer`, of rows that end there."""
+    return row_ends.index(row_ends[min(t + 1, len(row_ends) - 1)])

@@ -1,13 +1,14 @@
 """`Stage`: the rows of a bag that one layer works on, as an ordinary graph, with the pools over them."""
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from esan import kernels, ragged
+from esan import kernels
 from esan.bags.arcs import Arcs
+from esan.bags.edge_ends import EdgeEnds
+from esan.bags.gathered import Differences, Lifted
 from esan.bags.rows import Rows
 from esan.bags.sums import Grouping
 from esan.graphs import Graphs
@@ -16,42 +17,6 @@ from esan.policies import Selection
 
 #: How lines are pooled.
 REDUCTIONS = ("sum", "mean", "max")
-
-
-@dataclass(frozen=True, eq=False)
-class Lifted:
-    """Where the rows of a stage come from in an earlier one, and the rows that came to each background row.
-
-    Attributes:
-        index: the earlier row of each row.
-        order: rows, node by node.
-        first: where the added rows of each node begin in `order`.
-        count: how many they are.
-        networks: how many networks the rows are of, one after another.
-    """
-
-    index: Tensor
-    order: Tensor
-    first: Tensor
-    count: Tensor
-    networks: int = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Differences:
-    """For each subgraph the rows that it stores, each followed by the background row of the same node.
-
-    Attributes:
-        rows: row, background row, row, background row, …
-        sign: 1, −1, 1, −1, …
-        first: where those of each subgraph begin.
-        count: how many they are; None for all up to the next subgraph.
-    """
-
-    rows: Tensor
-    sign: Tensor
-    first: Tensor
-    count: Tensor | None
 
 
 class Stage:
@@ -190,9 +155,12 @@ class Stage:
             from esan.kernels.gpu_pools import Lift
 
             return Lift.apply(h, self._lift_from(h.size(0)))
+        return self._lifted_plainly(h)
+
+    def _lifted_plainly(self, h: Tensor) -> Tensor:
         return torch.cat([h, h.index_select(0, self.node[h.size(0) :])])
 
-    def _lift_from(self, rows: int) -> "Lifted":
+    def _lift_from(self, rows: int) -> Lifted:
         if rows not in self._lifted:
             order, first = self.by_node.order, self.by_node.first
             # Rows go by level, so behind each node's rows of the earlier stage come those that this one adds.
@@ -314,9 +282,9 @@ class Stage:
             return self._by_subgraph.max(h)
         graph = self._selection.subgraph_graph
         if self._background and kernels.on_gpu(h):
-            from esan.kernels.gpu_pools import PoolNodes
+            from esan.kernels import gpu_pools
 
-            total = PoolNodes.apply(h, self)
+            total = gpu_pools.PoolNodes.apply(h, self)
         elif self._background and self.plain and cpu.fits(h):
             from esan.kernels.cpu_groups import PoolNodes, Subgraphs
 
@@ -326,39 +294,25 @@ class Stage:
             return PoolNodes.apply(h, of)
         elif self._background:
             # What the subgraph would have if nothing differed, and what differs.
-            alike = self._by_graph.sum(h[: self._background]).index_select(0, graph)
+            h = self._background_first(h)
+            alike = self._by_graph.sum(h[: self.networks * self._background]).index_select(0, graph)
             total = alike + self._by_subgraph.sum_of_differences(h, self.stored_by_node)
         else:
             total = self._by_subgraph.sum(h)
         return total if reduce == "sum" else total / self._graphs.num_nodes[graph, None]
 
+    def _background_first(self, h: Tensor) -> Tensor:
+        """The rows, those of the background before all stored ones, as they are here."""
+        return h
+
     def pool_edges(self, h: Tensor) -> Tensor:
         r"""Rows → a line an edge {u, v}: the mean over the bag of :math:`[h_u + h_v,\; h_u \odot h_v]`, `[E, 2d]`."""
-        instances = self._edge_instances
-        left, right = (h.index_select(0, row) for row in instances.rows)
-        value = torch.cat([left + right, left * right], 1)
-        total = Grouping(instances.edge, self._graphs.edges.size(1), ordered=True).sum(value)
-        if self._background:
-            left, right = (h.index_select(0, node) for node in self._graphs.edges)
-            total = total + instances.alike[:, None] * torch.cat([left + right, left * right], 1)
-        return total / self._selection.num_subgraphs[self._graphs.edge_graph, None]
+        return self._ends.pool(h)
 
     @cached_property
-    def _edge_instances(self) -> "_EdgeInstances":
-        """The (edge, subgraph) couples with an end that is stored, and how many of each edge are not among them."""
-        graphs, n = self._graphs, self._graphs.node_graph.numel()
-        node, subgraph = self._rows.node[: self._stored], self._subgraph
-        degree = graphs.degree[node]
-        arc = ragged.ranges(graphs.first_arc[node], degree)
-        key = torch.unique(graphs.arc_edge[arc] * self._selection.total + subgraph.repeat_interleave(degree))
-        edge, subgraph = key // self._selection.total, key % self._selection.total
-        stored, row = torch.sort(self._subgraph * n + node)
-        rows = []
-        for end in graphs.edges[:, edge]:
-            there, place = ragged.member(subgraph * n + end, stored)
-            rows.append(torch.where(there, row[place] + self._background, end) if stored.numel() else end)
-        alike = self._selection.num_subgraphs[graphs.edge_graph] - torch.bincount(edge, minlength=graphs.edges.size(1))
-        return _EdgeInstances(torch.stack(rows), edge, alike)
+    def _ends(self) -> EdgeEnds:
+        rows = self._rows
+        return EdgeEnds.of(self._graphs, self._selection, rows.node[: self._stored], self._subgraph, self._background)
 
     def _needs_every_pair(self, what: str) -> None:
         if self._background:
@@ -368,10 +322,3 @@ class Stage:
 def _check_reduce(reduce: str) -> None:
     if reduce not in REDUCTIONS:
         raise ValueError(f"Expected one of {', '.join(REDUCTIONS)} (got {reduce!r}).")
-
-
-@dataclass(frozen=True, eq=False)
-class _EdgeInstances:
-    rows: Tensor
-    edge: Tensor
-    alike: Tensor

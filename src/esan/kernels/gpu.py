@@ -17,5 +17,10 @@ def on_gpu(*tensors: Tensor | None) -> bool:
     """Whether the Triton kernels take these tensors: single precision, on a GPU (or interpreted, for tests)."""
     lines = tensors[0]
     assert lines is not None
-    there = lines.is_cuda or (lines.device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1")
-    return there and all(t is None or t.dtype == torch.float32 for t in tensors) and _triton_is_here()
+    return all(t is None or t.dtype == torch.float32 for t in tensors) and indices_on_gpu(lines)
+
+
+def indices_on_gpu(index: Tensor) -> bool:
+    """Whether the Triton kernels take these indices."""
+    there = index.is_cuda or (index.device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1")
+    return there and _triton_is_here()

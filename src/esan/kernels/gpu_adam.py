@@ -93,8 +93,11 @@ class FlatAdam:
         Args:
             live: `[S]`, 0 for a network that has no step to take, which then does not change.
         """
-        held = [(mine, p.grad) for mine, p in zip(self._grads, self.parameters, strict=True) if p.grad is not None]
+        pairs = [(mine, p.grad) for mine, p in zip(self._grads, self.parameters, strict=True)]
+        held = [(mine, grad) for mine, grad in pairs if grad is not None]
         torch._foreach_copy_([mine for mine, _ in held], [grad for _, grad in held])
+        for mine in [mine for mine, grad in pairs if grad is None]:
+            mine.zero_()  # else it would be that of an earlier step
         self.step_count += live
         beta1, beta2 = self._betas
         _adam_kernel[(triton.cdiv(self._theta.numel(), _BLOCK),)](

@@ -39,10 +39,17 @@ class Norm:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Lines to be normalised: their weight (None for 1), and their moments tile by tile if known already."""
+    """Lines to be normalised: their weight (None for 1), and what is known of them if they come from an MLP.
+
+    Attributes:
+        weight: how often each line counts.
+        part: their moments, tile by tile.
+        behind: where the MLP looks for what the norm leaves.
+    """
 
     weight: Tensor | None
     part: TileMoments | None = None
+    behind: "Behind | None" = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +62,28 @@ class Spread:
     count: Tensor | None
 
 
+class Behind:
+    """What the norm behind an MLP leaves for the MLP's gradient, so that its own is never written out.
+
+    The norm's backward pass gives its gradient on as it got it; the MLP takes it through the norm in its first product.
+    """
+
+    def __init__(self) -> None:
+        self.norm: tuple[Tensor, Moments, Tensor] | None = None
+        self.gate: Tensor | None = None
+
+    def leave(self, y: Tensor, moments: Moments, sums: Tensor, gate: Tensor | None) -> None:
+        """The lines that were normalised, their moments, the sums of the gradient, and where it counts."""
+        self.norm, self.gate = (y, moments, sums), gate
+
+    def found_here(self) -> None:
+        """Say that the current stream reads what may have been left on another."""
+        if self.norm is not None and self.norm[2].is_cuda:
+            _, moments, sums = self.norm
+            for tensor in (moments.mean, moments.share, sums):
+                tensor.record_stream(torch.cuda.current_stream(tensor.device))
+
+
 class Normalise(torch.autograd.Function):
     """Batch norm of lines, with ReLU if wanted."""
 
@@ -65,7 +94,7 @@ class Normalise(torch.autograd.Function):
         moments = norm.moments(part)  # type: ignore[arg-type]
         y = blend(x, moments, relu)
         ctx.save_for_backward(x, y if relu else None)
-        ctx.moments, ctx.weight, ctx.shape = moments, rows.weight, gamma.shape
+        ctx.moments, ctx.rows, ctx.shape = moments, rows, gamma.shape
         return y
 
     @staticmethod
@@ -73,7 +102,7 @@ class Normalise(torch.autograd.Function):
         x, gate = ctx.saved_tensors
         grad = grad.contiguous()
         sums = grad_sums(grad, gate, x, ctx.moments)
-        grad_x = norm_backward(grad, gate, x, ctx.weight, ctx.moments, sums)
+        grad_x = _through(ctx.rows, grad, gate, x, ctx.moments, sums)
         return grad_x, *_of_parameters(sums, ctx.shape), None, None, None
 
 
@@ -92,13 +121,14 @@ class MLP(torch.autograd.Function):
         b2: Tensor,
         norm: Norm,
         weight: Tensor | None,
+        behind: Behind,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         u = u.contiguous()
         a, part = linear(u, w1, b1, None, weight, moments=not norm.frozen)
         moments = norm.moments(part)
         c, after = linear(a, w2, b2, moments, weight, moments=not norm.frozen)
         ctx.save_for_backward(u, a, w1, w2)
-        ctx.moments, ctx.weight, ctx.shape = moments, weight, gamma.shape
+        ctx.moments, ctx.weight, ctx.shape, ctx.behind = moments, weight, gamma.shape, behind
         ctx.mark_non_differentiable(after.weight, after.mean, after.deviation)
         ctx.set_materialize_grads(False)
         return c, after.weight, after.mean, after.deviation
@@ -106,12 +136,16 @@ class MLP(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         u, a, w1, w2 = ctx.saved_tensors
-        second = linear_backward(grad.contiguous(), a, w2, ctx.moments)
+        behind: Behind = ctx.behind
+        behind.found_here()
+        second = linear_backward(
+            grad.contiguous(), a, w2, ctx.moments, after=behind.norm, weight=ctx.weight, gate=behind.gate
+        )
         assert second.sums is not None
         after = (a, ctx.moments, second.sums)
         first = linear_backward(second.grad_x, u, w1, None, after=after, weight=ctx.weight)
         norm = _of_parameters(second.sums, ctx.shape)
-        return first.grad_x, first.matrix, first.bias, *norm, second.matrix, second.bias, None, None
+        return first.grad_x, first.matrix, first.bias, *norm, second.matrix, second.bias, None, None, None
 
 
 class Blend(torch.autograd.Function):
@@ -141,12 +175,20 @@ class Blend(torch.autograd.Function):
         c, s, y = ctx.saved_tensors
         grad, spread = grad.contiguous(), ctx.spread
         sums = grad_sums(grad, y, c, ctx.own)
-        grad_c = norm_backward(grad, y, c, ctx.rows[0].weight, ctx.own, sums)
+        grad_c = _through(ctx.rows[0], grad, y, c, ctx.own, sums)
         of_node = sum_lines(grad, spread.order, spread.first, spread.count, gate=y)
         shared = grad_sums(of_node, None, s, ctx.shared)
-        grad_s = norm_backward(of_node, None, s, ctx.rows[1].weight, ctx.shared, shared)
+        grad_s = _through(ctx.rows[1], of_node, None, s, ctx.shared, shared)
         own = _of_parameters(sums, ctx.shape)
         return grad_c, *own, grad_s, *_of_parameters(shared, ctx.shape), None, None, None
+
+
+def _through(rows: Rows, grad: Tensor, gate: Tensor | None, x: Tensor, moments: Moments, sums: Tensor) -> Tensor:
+    """The gradient of the lines that were normalised; or, if an MLP gave them, what the MLP makes it from."""
+    if rows.behind is None:
+        return norm_backward(grad, gate, x, rows.weight, moments, sums)
+    rows.behind.leave(x, moments, sums, gate)
+    return grad
 
 
 def _of_parameters(sums: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:

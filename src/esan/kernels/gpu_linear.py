@@ -74,10 +74,10 @@ def linear(
 
 @triton.jit(do_not_specialize=["rows", "tile_count", "part_width"])
 def _linear_backward_kernel(
-    grad, out, weight, out_mean, out_inverse, out_scale, out_share, out_sums,
+    grad, gate, out, weight, out_mean, out_inverse, out_scale, out_share, out_sums,
     x, mean, inverse, scale, shift, matrix, grad_x, part, rows, inner, outer, tile_count, part_width,
     TILE: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, OUT_NORMED: tl.constexpr, NORMED: tl.constexpr,
-    WEIGHTED: tl.constexpr, PRECISION: tl.constexpr,
+    WEIGHTED: tl.constexpr, GATED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     program, network = tl.program_id(0), tl.program_id(1)
     k, n = tl.arange(0, INNER), tl.arange(0, OUTER)
@@ -110,6 +110,8 @@ def _linear_backward_kernel(
         at_n = row[:, None] * outer + n[None, :]
         at_k = row[:, None] * inner + k[None, :]
         g = tl.load(grad + at_n, mask=mask_n, other=0.0)
+        if GATED:
+            g = tl.where(tl.load(gate + at_n, mask=mask_n, other=0.0) > 0, g, 0.0)
         value = tl.load(x + at_k, mask=mask_k, other=0.0)
         if OUT_NORMED:
             standard = (tl.load(out + at_n, mask=mask_n, other=0.0) - om[None, :]) * oi[None, :]
@@ -161,6 +163,7 @@ def linear_backward(
     *,
     after: tuple[Tensor, Moments, Tensor] | None = None,
     weight: Tensor | None = None,
+    gate: Tensor | None = None,
 ) -> LinearGrads:
     """The gradients of `linear`.
 
@@ -171,6 +174,7 @@ def linear_backward(
         normed: as in `linear`; the gradient is then that of the normalised x.
         after: (y, its moments, `grad_sums` of it) if y was normalised next.
         weight: of the lines, for that norm.
+        gate: the gradient counts only where this, like y, is positive.
     """
     networks = copies(matrix, 2)
     outer, inner = matrix.shape[-2:]
@@ -187,9 +191,10 @@ def linear_backward(
     o = (x,) * 4 if of is None else (of.mean, of.inverse, of.scale, of.share)
     i = (x,) * 4 if normed is None else (normed.mean, normed.inverse, normed.scale, normed.shift)
     _linear_backward_kernel[(programs, networks)](
-        grad, y, weight if weight is not None else x, *o, sums, x, *i, matrix, grad_x, part, rows, inner, outer, count,
+        grad, gate if gate is not None else x, y, weight if weight is not None else x, *o, sums, x, *i, matrix, grad_x,
+        part, rows, inner, outer, count,
         width, TILE=tile, INNER=padded(inner), OUTER=padded(outer), OUT_NORMED=after is not None,
-        NORMED=normed is not None, WEIGHTED=weight is not None, PRECISION=_precision(),
+        NORMED=normed is not None, WEIGHTED=weight is not None, GATED=gate is not None, PRECISION=_precision(),
         num_stages=1,
     )  # fmt: skip
     of_matrix, of_bias, of_sums = totals(part, outer * inner, outer)

@@ -11,7 +11,8 @@ from esan.kernels.gpu_sums import sum_lines
 from esan.kernels.gpu_tiles import TILE, copies, padded, tiles, total
 
 if TYPE_CHECKING:
-    from esan.bags.stage import Lifted, Stage
+    from esan.bags.gathered import Lifted
+    from esan.bags.stage import Stage
     from esan.bags.sums import Grouping
 
 

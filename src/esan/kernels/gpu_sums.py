@@ -19,7 +19,7 @@ class _Tuning:
     warps: int
 
 
-_SHORT, _LONG, _BACK = _Tuning(16, 1, 4), _Tuning(4, 4, 2), _Tuning(16, 1, 4)
+_SHORT, _LONG, _BACK = _Tuning(16, 1, 4), _Tuning(4, 4, 2), _Tuning(8, 1, 4)
 #: Programs that share the rows of one network where a gradient is summed over rows, at most.
 _PROGRAMS = 528
 

@@ -157,7 +157,8 @@ class GCN(Conv):
         source, target = arcs.edge_index
         strength = torch.ones_like(source) if arcs.weight is None else arcs.weight
         missing = torch.ones(arcs.num_rows, dtype=x.dtype, device=x.device)
-        missing[target[source == target]] = 0  # a self-loop that is there already is not added again
+        # A self-loop that is there already is not added again; one of weight 0 is not there.
+        missing[target[(source == target) & (strength != 0)]] = 0
         degree = missing.index_add(0, target, strength.to(x.dtype))
         root = degree.rsqrt().masked_fill(degree == 0, 0)
         around = arcs.sum_rows(x, weight=root[source] * strength * root[target])

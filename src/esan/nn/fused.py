@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from esan import kernels
 from esan.bags import Arcs, Bag, Stage
 from esan.bags.padded import PaddedBag
-from esan.nn.conv import GIN, GINE
+from esan.nn.conv import GIN, GINE, Conv
 from esan.nn.norm import BatchNorm
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def fits(layer: "DSLayer | DSSLayer", h: Tensor) -> bool:
     """Whether this layer, on these rows, goes through the kernels; the answer is the same either way."""
     if not kernels.on_gpu(h) or not h.size(0) or not _is_relu(layer.act):
         return False
-    branches = [(layer.inside, layer.norm)]
+    branches: list[tuple[Any, Any]] = [(layer.inside, layer.norm)]
     if hasattr(layer, "shared"):
         branches.append((layer.shared, layer.shared_norm))
     return all(_fits(conv, norm) for conv, norm in branches)
@@ -51,7 +51,7 @@ def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
 
     h = _aligned(h)
     c, rows = _branch(layer.inside, h, stage.arcs, bag, stage.norm_weight)
-    norm = layer.norm
+    norm = cast(BatchNorm, layer.norm)
     return blocks.Normalise.apply(c, norm.weight, norm.bias, norm.for_kernels(), rows, True)
 
 
@@ -68,7 +68,7 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     c, rows = _branch(layer.inside, h, stage.arcs, bag, stage.norm_weight)
     if side is not None:
         torch.cuda.current_stream(h.device).wait_stream(side)
-    own, shared = layer.norm, layer.shared_norm
+    own, shared = cast(BatchNorm, layer.norm), cast(BatchNorm, layer.shared_norm)
     group = stage.by_node
     spread = blocks.Spread(group.owner, group.order, group.first, group.count)
     norms = own.for_kernels(), shared.for_kernels()
@@ -92,16 +92,18 @@ def _beside(side: "torch.cuda.Stream | None") -> Iterator[None]:
         yield
 
 
-def _branch(conv: GIN | GINE, h: Tensor, arcs: Arcs, bag: Bag, weight: Tensor | None) -> tuple[Tensor, Any]:
+def _branch(conv: Conv, h: Tensor, arcs: Arcs, bag: Bag, weight: Tensor | None) -> tuple[Tensor, Any]:
     """Aggregation and MLP, and what the norm behind them takes."""
     from esan.kernels import gpu_blocks as blocks
     from esan.kernels.gpu_moments import TileMoments
 
+    conv = cast(GIN | GINE, conv)  # as `fits` has found
     mlp = conv.mlp
+    behind = blocks.Behind()
     u = conv.aggregate(h, arcs, bag.graphs.edge_attr)
     c, *part = blocks.MLP.apply(
         u, _aligned(mlp.first.weight), mlp.first.bias, mlp.norm.weight, mlp.norm.bias,
         mlp.second.weight, mlp.second.bias,
-        mlp.norm.for_kernels(), weight,
+        mlp.norm.for_kernels(), weight, behind,
     )  # fmt: skip
-    return c, blocks.Rows(weight, TileMoments(*part))
+    return c, blocks.Rows(weight, TileMoments(*part), behind)

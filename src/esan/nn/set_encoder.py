@@ -54,7 +54,7 @@ class DeepSets(SetEncoder):
 
     def forward(self, x: Tensor, bag: Bag) -> Tensor:
         for own, pooled in zip(self.own, self.bag, strict=True):
-            x = F.elu(own(x) + pooled(_mean(x, bag)).index_select(0, bag.selection.subgraph_graph))
+            x = F.elu(own(x) + bag.by_graph.spread(pooled(_mean(x, bag))))
         return _mean(x, bag)
 
 

@@ -10,8 +10,8 @@ from statistics import fmean, pstdev
 import torch
 
 from esan.report.paper import method
-from esan.train.engine import engine_for
 from esan.train.files import write_text
+from esan.train.graphed import Teams
 from esan.train.job import Job
 from esan.train.machine import hardware, now, versions
 from esan.train.prepare import prepare
@@ -45,6 +45,7 @@ class Timed:
         hardware: what it ran on.
         versions: of esan and what it stands on.
         finished: when.
+        warm_seconds: of the epochs before, in which kernels are compiled and steps captured.
     """
 
     recipe: str
@@ -54,6 +55,7 @@ class Timed:
     hardware: str
     versions: dict[str, str]
     finished: str
+    warm_seconds: float = 0.0
 
     def __str__(self) -> str:
         mean, spread = fmean(self.seconds), pstdev(self.seconds)
@@ -94,16 +96,20 @@ def measure(
     """
     since = time.perf_counter()
     chosen = named(recipe)
-    run = Run(Job(chosen), prepare(chosen, root=root, cache=cache, device=device), None, engine_for)
+    run = Run(Job(chosen), prepare(chosen, root=root, cache=cache, device=device), None, Teams())
     setup, train = time.perf_counter() - since, run.split.train
     seconds = []
     for _ in range(warm + epochs):
         since = time.perf_counter()
         # A number on this side of the bus: the epoch has ended.
-        float(run.engine.train_epoch(train[torch.randperm(len(train), generator=run.order)]))
+        loss = run.engine.train_epoch(train[torch.randperm(len(train), generator=run.order)])
+        run.engine.issue()
+        float(loss)
         seconds.append(round(time.perf_counter() - since, 5))
     place = torch.device(device)
-    return Timed(recipe, tuple(seconds[warm:]), round(setup, 3), len(train), hardware(place), versions(), now())
+    before = round(sum(seconds[:warm]), 3)
+    told = hardware(place), versions(), now()
+    return Timed(recipe, tuple(seconds[warm:]), round(setup, 3), len(train), *told, before)
 
 
 def keep_timed(timed: Timed, folder: Path) -> None:

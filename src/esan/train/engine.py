@@ -21,6 +21,9 @@ class Engine(Protocol):
     def train_epoch(self, ids: Tensor) -> Tensor:
         """One pass over these graphs, in this order; the mean loss, a tensor without dimensions on the device."""
 
+    def issue(self) -> None:
+        """Start what was asked for, if it waits for other engines to be asked too."""
+
     def predict(self, ids: Tensor) -> Tensor:
         """What the network gives for these graphs in eval mode, a line a graph; of sampled bags, for a new sample."""
 
@@ -96,6 +99,9 @@ class EagerEngine:
                     total += (terms.value * terms.there).sum()
                     count += terms.there.sum()
         return total / count.clamp(min=1)
+
+    def issue(self) -> None:
+        """Nothing waits here."""
 
     def predict(self, ids: Tensor) -> Tensor:
         self.model.eval()

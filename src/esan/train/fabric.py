@@ -103,6 +103,9 @@ class FabricEngine:
         for group in self.optimiser.param_groups:
             group["lr"] = lr
 
+    def issue(self) -> None:
+        """Nothing waits here."""
+
     def weights(self) -> dict[str, Tensor]:
         return {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 

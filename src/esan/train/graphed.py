@@ -9,7 +9,8 @@ from esan.nn.stack import stackable
 from esan.policies import Policy, Sampled
 from esan.train.engine import Augment, EagerEngine, Engine
 from esan.train.objective import Objective
-from esan.train.team import Seat, Team
+from esan.train.seat import Seat
+from esan.train.team import Team
 
 #: Most networks that train together.
 _MOST = 16

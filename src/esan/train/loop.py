@@ -116,6 +116,8 @@ def _epoch(runs: list[Run], watchers: Sequence[Watcher]) -> None:
     for run in runs:
         run.train()
     for run in runs:
+        run.engine.issue()
+    for run in runs:
         run.predict()
     lines = [run.read() for run in runs]
     for run, line in zip(runs, lines, strict=True):

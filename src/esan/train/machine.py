@@ -3,7 +3,7 @@
 import platform
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
@@ -11,7 +11,14 @@ import torch
 def versions() -> dict[str, str]:
     """Of esan and what its numbers depend on."""
     names = ("esan", "torch", "torch-geometric", "numpy", "torchmetrics", "scikit-learn")
-    return {"python": platform.python_version()} | {name: version(name) for name in names}
+    return {"python": platform.python_version()} | {name: _version(name) for name in names}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"  # used from its source folder
 
 
 def device_named(device: torch.device | str) -> torch.device:

@@ -13,6 +13,7 @@ from esan.nn import SubgraphGNN
 from esan.train.baselines import with_walks
 from esan.train.blueprint import Blueprint
 from esan.train.cache import cached_bag
+from esan.train.fresh import bag_of
 from esan.train.recipe import Recipe
 
 #: The parts of a random or scaffold split: train, valid, test.
@@ -69,8 +70,13 @@ def prepare(
     splits = split_as(recipe, dataset)
     blueprint, fingerprint = Blueprint.of(recipe, dataset), dataset.fingerprint
     dataset = with_walks(dataset, recipe.walk_features) if recipe.walk_features else dataset
-    bag = cached_bag(dataset, recipe.selected, layers_of(blueprint), cache=cache)
-    return Prepared(dataset, fingerprint, blueprint, bag.to(device), splits)
+    layers = layers_of(blueprint)
+    if torch.device(device).type == "cuda":
+        # A GPU builds a bag in less time than a disk takes to give it.
+        bag = bag_of(dataset.graphs.to(device), recipe.selected, layers)
+    else:
+        bag = cached_bag(dataset, recipe.selected, layers, cache=cache).to(device)
+    return Prepared(dataset, fingerprint, blueprint, bag, splits)
 
 
 def layers_of(blueprint: Blueprint) -> int:

@@ -55,7 +55,7 @@ class SyncedBatchNorm(BatchNorm):
         centred = x - mean
         var = _SumOverAll.apply(share @ centred.square(), self.group)
         with torch.no_grad():
-            self._track(mean, var, total)
+            self.track(mean, var, total)
         y = centred * torch.rsqrt(var + self.eps)
         y = torch.addcmul(self.bias, y, self.weight) if self.affine else y
         return y.relu() if relu else y

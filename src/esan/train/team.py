@@ -1,8 +1,9 @@
-"""`Team` and `Seat`: networks of one kind trained together on a GPU, each as if it were alone."""
+"""`Team`: networks of one kind trained together on a GPU, each as if it were alone."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -10,17 +11,20 @@ from torch import Tensor
 
 from esan.bags import Bag
 from esan.bags.packing import Batches
-from esan.bags.padded import Noted, PaddedBag
+from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder, Shape
-from esan.nn import SubgraphGNN
 from esan.nn.stack import stack
 from esan.policies import Sampled
+from esan.train.captured import Captured
 from esan.train.objective import Objective
 
+if TYPE_CHECKING:
+    from esan.train.seat import Seat
+
 #: Batches laid out at a time: enough to keep the device busy, few enough to cost little memory.
-_CHUNK = 20
+_CHUNK = 10
 #: How many such pieces may wait to be worked on.
-_AHEAD = 3
+_AHEAD = 2
 #: Random batches that the room of a shape is found from, and what is added to it.
 _TRIED, _MARGIN = 1000, 1.02
 
@@ -66,9 +70,9 @@ class Team:
             self.lr = torch.zeros(len(seats), device=self.bag.device)
             self.optimiser = FlatAdam(list(self.model.parameters()), len(seats), self.lr)
             self._sums = torch.zeros(2, len(seats), device=self.bag.device)
-            self._layers = self.model.num_layers + self.model.encoder.lookahead  # type: ignore[union-attr]
-            self._train: _Captured | None = None
-            self._eval: _Captured | None = None
+            self._layers = self.model.num_layers + self.model.encoder.lookahead
+            self._train: Captured | None = None
+            self._eval: Captured | None = None
             for number, (seat, state) in enumerate(zip(seats, states, strict=True)):
                 seat.number = number
                 seat.write(state)
@@ -80,7 +84,8 @@ class Team:
     def ask(self, seat: "Seat", ids: Tensor) -> Tensor:
         """Note that a seat wants an epoch of training; it happens when all want it, or one wants something else."""
         if not self._pending:
-            self._losses = torch.zeros(max(len(self.seats), 1), device=self.bag.device)
+            # Nothing is written here: that would happen on another stream than the losses.
+            self._losses = torch.empty(len(self.seats), device=self.bag.device)
             self._answers.clear()
         self._pending[seat] = ids
         place = self.seats.index(seat)
@@ -113,8 +118,9 @@ class Team:
                 for k in range(len(batches)):
                     step.run(batches, k)
             mean = self._sums[0] / self._sums[1].clamp(min=1)
-            numbers = [seat.number for seat in asked]
-            losses[places] = mean[numbers]
+            # One by one: a list of places would have to be sent to the device, which waits for it.
+            for place, seat in zip(places, asked, strict=True):
+                losses[place].copy_(mean[seat.number])
         self._hand_over()
 
     def predict(self, seat: "Seat", ids: Tensor) -> Tensor:
@@ -154,16 +160,18 @@ class Team:
         self._hand_over()
         return answer
 
-    def _laid_out(self, padder: Padder, step: "_Captured", steps: np.ndarray) -> Iterator[Batches]:
+    def _laid_out(self, padder: Padder, step: Captured, steps: np.ndarray) -> Iterator[Batches]:
         """The batches, some at a time; the next ones are laid out beside the work on those that were given."""
         size = max(1, _CHUNK // self.networks)
+        # A short piece first, so that the work begins soon.
+        begins = [0, *range(max(1, size // 4), len(steps), size)]
         ids = self._moved(steps)
         self._aside.wait_stream(self.stream)
         ready: Batches | None = None
         worked: deque[torch.cuda.Event] = deque()
-        for begin in range(0, len(steps), size):
+        for begin, end in pairwise([*begins, len(steps)]):
             with torch.cuda.stream(self._aside):
-                laid = step.lay_out(padder, ids[begin : begin + size])
+                laid = step.lay_out(padder, ids[begin:end])
             done = self._aside.record_event()
             if ready is not None:
                 yield ready
@@ -181,18 +189,18 @@ class Team:
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
-    def _step_for(self, padder: Padder, steps: np.ndarray) -> "_Captured":
+    def _step_for(self, padder: Padder, steps: np.ndarray) -> Captured:
         shape = self._room(padder, steps)
         if self._train is None or self._train.shape != shape:
             self.model.train()
-            self._train = _Captured(self, padder, shape, self._train_step)
+            self._train = Captured(self, padder, shape, self._train_step)
         return self._train
 
-    def _forward_for(self, padder: Padder, steps: np.ndarray) -> "_Captured":
+    def _forward_for(self, padder: Padder, steps: np.ndarray) -> Captured:
         shape = self._room(padder, steps)
         if self._eval is None or self._eval.shape != shape:
             self.model.eval()
-            self._eval = _Captured(self, padder, shape, self._forward)
+            self._eval = Captured(self, padder, shape, self._forward)
         return self._eval
 
     def _train_step(self, bag: PaddedBag) -> None:
@@ -253,44 +261,6 @@ class Team:
         self._default().wait_stream(self.stream)
 
 
-class _Captured:
-    """A piece of work captured over the memory of one batch, replayed for each."""
-
-    def __init__(self, team: Team, padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> None:
-        self.shape, self._padder, self._networks = shape, padder, team.networks
-        # An empty batch: the runs that warm up leave no trace.
-        ids = torch.full((1, 1, team.batch_size), -1, device=team.bag.device)
-        batches = padder.lay_out(ids, shape, team.networks)
-        noted = Noted(batches.views(batches.ints[0], batches.floats[0]))
-        work(PaddedBag.over(noted, shape, team.bag, team.networks))
-        #: The fields that the work reads; no others are laid out.
-        self._only = frozenset(noted.read)
-        batches = padder.lay_out(ids, shape, team.networks, self._only)
-        self._ints, self._floats = batches.ints[0].clone(), batches.floats[0].clone()
-        fields = batches.views(self._ints, self._floats)
-        #: What the work gave, in memory that every replay writes anew.
-        self.out: Any = None
-
-        def run() -> None:
-            # A new bag each time: what it keeps would otherwise be that of the first batch.
-            self.out = work(PaddedBag.over(fields, shape, team.bag, team.networks, team.side))
-
-        run()
-        team.optimiser.zero_grad()
-        torch.cuda.synchronize(team.bag.device)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, stream=team.stream, capture_error_mode="thread_local"):
-            run()
-
-    def lay_out(self, padder: Padder, ids: Tensor) -> Batches:
-        return padder.lay_out(ids, self.shape, self._networks, self._only)
-
-    def run(self, batches: Batches, k: int) -> None:
-        self._ints.copy_(batches.ints[k])
-        self._floats.copy_(batches.floats[k])
-        self._graph.replay()
-
-
 def batched(ids: Tensor, size: int) -> np.ndarray:
     """Ids as `[batches, size]`, −1 behind the last graph."""
     flat = ids.cpu().numpy()
@@ -301,84 +271,3 @@ def aligned(orders: list[np.ndarray]) -> np.ndarray:
     """The batches of all networks, `[batches, networks, size]`; a network with fewer has empty ones at the end."""
     most = max(len(order) for order in orders)
     return np.stack([np.pad(o, ((0, most - len(o)), (0, 0)), constant_values=-1) for o in orders], 1)
-
-
-class Seat:
-    """The engine of one job in a team; see `esan.train.engine.Engine`."""
-
-    def __init__(self, team: Team, model: SubgraphGNN, lr: float, generator: torch.Generator) -> None:
-        self.team, self.generator, self.number = team, generator, len(team.seats)
-        #: How many predictions were asked for since the last training, and for which graphs.
-        self.calls = 0
-        self.asked: dict[int, Tensor] = {}
-        self._lr = lr
-        self._alone: SubgraphGNN = model
-        self._kept: dict[str, Any] = {"model": model.state_dict(), "optimiser": _fresh(model, lr)}
-        team.seats.append(self)
-
-    def train_epoch(self, ids: Tensor) -> Tensor:
-        return self.team.ask(self, ids)
-
-    def predict(self, ids: Tensor) -> Tensor:
-        return self.team.predict(self, ids)
-
-    def set_lr(self, lr: float) -> None:
-        self._lr = lr
-        if self.team.closed:
-            with torch.cuda.stream(self.team.stream):
-                self.team.lr[self.number] = lr
-
-    def weights(self) -> dict[str, Tensor]:
-        if not self.team.closed or self not in self.team.seats:
-            return self.state_dict()["model"]
-        return {name: tensor[self.number] for name, tensor in self.team.snapshot().items()}
-
-    def state_dict(self) -> dict[str, Any]:
-        self.team.train()
-        if self.team.closed and self in self.team.seats:
-            self._kept = self._read()
-        return self._kept | {"generator": self.generator.get_state()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.generator.set_state(state["generator"])
-        self._lr = float(state["optimiser"]["param_groups"][0]["lr"])
-        self._kept = {"model": state["model"], "optimiser": state["optimiser"]}
-        if self.team.closed:
-            with torch.cuda.stream(self.team.stream):
-                self.write(self._kept)
-
-    def network(self) -> SubgraphGNN:
-        """The network alone, as it was built."""
-        return self._alone
-
-    def write(self, state: dict[str, Any]) -> None:
-        """Put a state into this seat's part of the team's network, into the tensors that are there."""
-        team, number = self.team, self.number
-        with torch.no_grad():
-            for name, tensor in team.model.state_dict().items():
-                tensor[number].copy_(state["model"][name])
-            entries = state["optimiser"]["state"]
-            for place in range(len(team.optimiser.parameters)):
-                entry = entries.get(place)
-                if entry is not None:
-                    team.optimiser.means[place][number].copy_(entry["exp_avg"])
-                    team.optimiser.squares[place][number].copy_(entry["exp_avg_sq"])
-                    team.optimiser.step_count[number] = float(entry["step"])
-            team.lr[number] = self._lr
-
-    def _read(self) -> dict[str, Any]:
-        """This seat's part of the team's network; copies."""
-        team, number = self.team, self.number
-        optimiser = team.optimiser
-        model = {name: tensor[number].clone() for name, tensor in team.model.state_dict().items()}
-        step = optimiser.step_count[number].cpu()
-        entries = {
-            place: {"step": step.clone(), "exp_avg": mean[number].clone(), "exp_avg_sq": square[number].clone()}
-            for place, (mean, square) in enumerate(zip(optimiser.means, optimiser.squares, strict=True))
-        }
-        fresh = self._kept["optimiser"]["param_groups"][0] | {"lr": self._lr}
-        return {"model": model, "optimiser": {"state": entries, "param_groups": [fresh]}}
-
-
-def _fresh(model: SubgraphGNN, lr: float) -> dict[str, Any]:
-    return torch.optim.Adam(model.parameters(), lr=lr).state_dict()

@@ -1,0 +1,58 @@
+"""`esan bench`: how long a training epoch takes here, for GIN, DS-GNN and DSS-GNN with every policy."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Annotated
+
+import torch
+import typer
+from rich.table import Table
+
+from esan.commands.plainly import console, plainly
+from esan.report.timing import Timed, measure
+from esan.train.files import write_text
+from esan.train.machine import device_named, peak_bytes
+
+#: What is measured if nothing is named: the rows of the paper's table of times.
+METHODS = ("gin", *(f"{kind}-gin-{policy}" for kind in ("ds", "dss") for policy in ("ed", "nd", "ego", "ego+")))
+
+
+@plainly
+def run(
+    recipe: Annotated[
+        list[str] | None, typer.Argument(metavar="[RECIPE]...", help="As `esan train --list` shows them.")
+    ] = None,
+    sets: Annotated[list[str] | None, typer.Option("--set", help="zinc or nci1; both if not given.")] = None,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs that are timed, after two that warm up.")] = 5,
+    data: Annotated[Path | None, typer.Option(help="The folder of the data; else $ESAN_DATA.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="The folder of cached bags; else $ESAN_CACHE.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A JSON file for the figures.")] = None,
+) -> None:
+    """Time training epochs as `esan train` runs them: batches, forward, backward, optimiser and loss.
+
+    `python benchmarks/epoch.py` measures the usual way (PyG over the disjoint union of all subgraphs) beside it.
+    """
+    place = device_named(device)
+    names = recipe or [f"{name}/{method}" for name in sets or ("zinc", "nci1") for method in METHODS]
+    table = Table("recipe", "s an epoch", "warm-up, s", "data and bag, s", "peak MiB", title="A training epoch")
+    figures: list[dict[str, object]] = []
+    for name in names:
+        if place.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(place)
+        timed = measure(name, device, epochs, root=data, cache=cache)
+        peak = peak_bytes(place) / 2**20
+        table.add_row(*_cells(timed, peak))
+        figures.append(asdict(timed) | {"peak_mib": round(peak)})
+        if out is not None:
+            write_text(out, json.dumps(figures, indent=1) + "\n")
+    console.print(table)
+    console.print(f"{figures[-1]['hardware']}; esan, torch {timed.versions['torch']}", highlight=False)
+
+
+def _cells(timed: Timed, peak: float) -> list[str]:
+    # The first epochs hold what is done once: compiling and capturing.
+    once = max(0.0, timed.warm_seconds - 2 * median(timed.seconds))
+    return [timed.recipe, f"{median(timed.seconds):.3f}", f"{once:.1f}", f"{timed.setup_seconds:.1f}", f"{peak:,.0f}"]

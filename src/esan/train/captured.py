@@ -1,0 +1,54 @@
+"""`Captured`: work on a batch as one graph of kernels, captured once and replayed for every batch of its shape."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from esan.bags.laid import Noted
+from esan.bags.packing import Batches
+from esan.bags.padded import PaddedBag
+from esan.bags.padding import Padder, Shape
+
+if TYPE_CHECKING:
+    from esan.train.team import Team
+
+
+class Captured:
+    """A piece of work captured over the memory of one batch, replayed for each."""
+
+    def __init__(self, team: "Team", padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> None:
+        self.shape, self._padder, self._networks = shape, padder, team.networks
+        # An empty batch: the runs that warm up leave no trace.
+        ids = torch.full((1, 1, team.batch_size), -1, device=team.bag.device)
+        batches = padder.lay_out(ids, shape, team.networks)
+        noted = Noted(batches.views(batches.ints[0], batches.floats[0]))
+        # On the same streams as later: gradients are gathered where they were first made.
+        work(PaddedBag.over(noted, shape, team.bag, team.networks, team.side))
+        #: The fields that the work reads; no others are laid out.
+        self._only = frozenset(noted.read)
+        batches = padder.lay_out(ids, shape, team.networks, self._only)
+        self._ints, self._floats = batches.ints[0].clone(), batches.floats[0].clone()
+        fields = batches.views(self._ints, self._floats)
+        #: What the work gave, in memory that every replay writes anew.
+        self.out: Any = None
+
+        def run() -> None:
+            # A new bag each time: what it keeps would otherwise be that of the first batch.
+            self.out = work(PaddedBag.over(fields, shape, team.bag, team.networks, team.side))
+
+        run()
+        team.optimiser.zero_grad()
+        torch.cuda.synchronize(team.bag.device)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, stream=team.stream, capture_error_mode="thread_local"):
+            run()
+
+    def lay_out(self, padder: Padder, ids: Tensor) -> Batches:
+        return padder.lay_out(ids, self.shape, self._networks, self._only)
+
+    def run(self, batches: Batches, k: int) -> None:
+        self._ints.copy_(batches.ints[k])
+        self._floats.copy_(batches.floats[k])
+        self._graph.replay()

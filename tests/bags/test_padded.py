@@ -1,0 +1,226 @@
+"""Batches of a fixed shape give what ordinary batches give: the filler at their end leaks into nothing."""
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import esan
+import strategies
+from esan.bags.padded import PaddedBag
+from esan.bags.padding import Padder, Shape
+from esan.nn import SubgraphGNN
+from esan.testing.compare import check_close
+
+EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
+EVERY_ARCHITECTURE = pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
+LITERAL = pytest.mark.parametrize("literal", [True, None], ids=["literal", "compact"])
+#: Long enough that what a subgraph changes does not reach all of it in three layers.
+GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
+#: The graphs of each batch; the last one lacks some, and one graph is never asked for.
+BATCHES = torch.tensor([[7, 1, 4], [0, 5, 2], [6, -1, -1]])
+
+
+class Padded:
+    """The batches of a bag, filled up to one shape, in double precision."""
+
+    def __init__(self, bag: esan.Bag, layers: int, ids: Tensor = BATCHES, shape: Shape | None = None) -> None:
+        self.bag, self.ids, padder = bag, ids, Padder(bag, layers)
+        self.shape = padder.counts.shape(ids.numpy()).grown(1.1) if shape is None else shape
+        self._laid = padder.lay_out(ids[:, None], self.shape)
+
+    def fields(self, k: int) -> dict[str, Tensor]:
+        views = self._laid.views(self._laid.ints[k], self._laid.floats[k])
+        return {name: value.double() if value.is_floating_point() else value for name, value in views.items()}
+
+    def over(self, fields: dict[str, Tensor]) -> PaddedBag:
+        return PaddedBag.over(fields, self.shape, self.bag)
+
+    def __iter__(self) -> Iterator[tuple[PaddedBag, esan.Bag]]:
+        """Each batch, padded and as it is."""
+        for k, ids in enumerate(self.ids):
+            yield self.over(self.fields(k)), self.bag[ids[ids >= 0]]
+
+
+def compare(network: SubgraphGNN, padded: PaddedBag, twin: SubgraphGNN, plain: esan.Bag, what: str) -> None:
+    """Predictions, every gradient and every buffer."""
+    got, expected = network(padded), twin(plain)
+    check_close(got[: len(plain)], expected, f"predictions, {what}")
+    noise = torch.randn_like(expected)
+    network.zero_grad()
+    twin.zero_grad()
+    # What a loss reads: no line of the filler, nor of graphs that are not there.
+    there = padded.graph_weight[:, None]
+    (got * there * torch.cat([noise, torch.ones_like(got[len(plain) :])])).sum().backward()
+    (expected * noise).sum().backward()
+    scale = max(1.0, *(float(p.grad.abs().max()) for p in twin.parameters() if p.grad is not None))
+    for (name, mine), theirs in zip(network.named_parameters(), twin.parameters(), strict=True):
+        assert (mine.grad is None) == (theirs.grad is None), name
+        if mine.grad is not None and theirs.grad is not None:
+            check_close(mine.grad, theirs.grad, f"gradient of {name}, {what}", scale=scale)
+    for (name, buffer), other in zip(network.named_buffers(), twin.buffers(), strict=True):
+        check_close(buffer, other, f"{name}, {what}")
+
+
+def check(network: SubgraphGNN, policy: esan.Policy, literal: bool | None) -> None:
+    layers = network.num_layers + network.encoder.lookahead
+    twin = copy.deepcopy(network)
+    batches = Padded(esan.Bag.of(GRAPHS, policy, layers, literal=literal), layers)
+    for training in (True, False):
+        network.train(training)
+        twin.train(training)
+        for k, (padded, plain) in enumerate(batches):
+            compare(network, padded, twin, plain, f"batch {k}, training={training}")
+
+
+@EVERY_POLICY
+@EVERY_ARCHITECTURE
+@pytest.mark.parametrize("encoder", strategies.LOCAL_ENCODERS)
+@LITERAL
+def test_padded_batches(literal: bool | None, encoder: str, architecture: str, policy: esan.Policy) -> None:
+    # The arcs that no subgraph holds stay in a padded batch, with the factor 0, which GAT does not take.
+    choices: dict[str, Any] = {"adjacency": "original"} if (architecture, encoder) == ("dss", "gat") else {}
+    check(strategies.model(architecture, encoder, policy, **choices), policy, literal)
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"bag_pool": "sum", "adjacency": "sum"},
+        {"adjacency": "original", "jk": "cat", "readout": "sum"},
+        {"set_encoder": "deepsets", "set_layers": 1},
+        {"set_encoder": "invariant-deepsets", "set_channels": 7},
+        {"set_encoder": "max", "norm": "layer_norm"},
+        {"norm": None, "act": "elu"},
+    ],
+    ids=str,
+)
+@LITERAL
+def test_every_choice(literal: bool | None, choices: dict[str, Any]) -> None:
+    for policy in (esan.NodeDeletion(), esan.EgoNets(hops=1, marked=True)):
+        check(strategies.model("dss", "gine", policy, **choices), policy, literal)
+
+
+@pytest.mark.parametrize("choices", [{"readout": "max"}, {"bag_pool": "max"}], ids=str)
+def test_pools_that_need_every_pair(choices: dict[str, Any]) -> None:
+    policy = esan.NodeDeletion()
+    check(strategies.model("dss", "gin", policy, **choices), policy, True)
+
+
+def test_targets_and_features_come_along() -> None:
+    bag = esan.Bag.of(GRAPHS, esan.EdgeDeletion(), 3)
+    for padded, plain in Padded(bag, 3):
+        nodes, arcs = plain.num_nodes, plain.graphs.edge_index.size(1)
+        assert padded.graphs.edge_index[:, :arcs].equal(plain.graphs.edge_index)
+        for got, expected, count in (
+            (padded.x, plain.x, nodes),
+            (padded.edge_attr, plain.edge_attr, arcs),
+            # In single precision, as all that is laid out.
+            (padded.y, None if plain.y is None else plain.y.float().double(), len(plain)),
+            (padded.graph_weight, torch.ones(len(plain)).double(), len(plain)),
+            (padded.node_weight, torch.ones(nodes).double(), nodes),
+        ):
+            assert got is not None
+            assert expected is not None
+            assert got[:count].equal(expected)
+        assert padded.node_weight is not None
+        assert not padded.node_weight[nodes:].any()
+        assert not padded.graph_weight[len(plain) :].any()
+
+
+@pytest.mark.parametrize(
+    ("names", "seen"),
+    [("stage.*weight", "predictions"), ("node_weight", "predictions"), ("graph_weight", "gradient")],
+)
+def test_a_filler_that_weighs_something_would_be_seen(names: str, seen: str) -> None:
+    policy = esan.EdgeDeletion()
+    network, bag = strategies.model("dss", "gin", policy), esan.Bag.of(GRAPHS, policy, 3)
+    batches, plain = Padded(bag, 3), bag[BATCHES[0]]
+    compare(network, batches.over(batches.fields(0)), copy.deepcopy(network), plain, "as it is laid out")
+    fields = batches.fields(0)
+    chosen = [name for name in fields if re.fullmatch(names, name)]
+    assert chosen
+    for name in chosen:
+        assert fields[name][-1] == 0
+        fields[name][-1] = 1
+    with pytest.raises(AssertionError, match=f"Expected {seen}"):
+        compare(network, batches.over(fields), copy.deepcopy(network), plain, "with a filler that counts")
+
+
+@EVERY_POLICY
+@EVERY_ARCHITECTURE
+@LITERAL
+def test_batches_of_several_networks(literal: bool | None, architecture: str, policy: esan.Policy) -> None:
+    """A batch for three networks is three batches behind one another: here for one and the same network."""
+    bag = esan.Bag.of(GRAPHS, policy, 3, literal=literal)
+    alone = Padded(bag, 3)
+    laid = Padder(bag, 3).lay_out(BATCHES[None], alone.shape, networks=3)
+    views = laid.views(laid.ints[0], laid.floats[0])
+    together = {name: value.double() if value.is_floating_point() else value for name, value in views.items()}
+    network = strategies.model(architecture, "gine", policy).eval()
+    parts = torch.cat([network(padded) for padded, _ in alone])
+    check_close(network(PaddedBag.over(together, alone.shape, bag, 3)), parts, "predictions of three batches in one")
+
+
+def test_the_same_batches_for_all_networks() -> None:
+    bag = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
+    padder = Padder(bag, 3)
+    shape = padder.counts.shape(BATCHES.numpy())
+    given = padder.lay_out(BATCHES[:, None], shape, networks=2)
+    repeated = padder.lay_out(BATCHES[:, None].expand(-1, 2, -1), shape, networks=2)
+    assert [*given.fields] == [*repeated.fields]
+    for k in range(len(given)):
+        mine, theirs = (b.views(b.ints[k], b.floats[k]) for b in (given, repeated))
+        assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+
+
+def test_fields_that_nobody_reads_are_not_laid_out() -> None:
+    bag = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
+    padder = Padder(bag, 3)
+    shape = padder.counts.shape(BATCHES.numpy())
+    every, some = (padder.lay_out(BATCHES[:, None], shape, only=only) for only in (None, {"x", "graph_weight"}))
+    assert set(some.fields) == {"x", "graph_weight"}
+    for k in range(len(every)):
+        views = every.views(every.ints[k], every.floats[k])
+        assert all(torch.equal(v, views[n]) for n, v in some.views(some.ints[k], some.floats[k]).items())
+
+
+def test_shapes() -> None:
+    bag = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
+    counts = Padder(bag, 3).counts
+    small, large = counts.shape(np.array([[0, 1]])), counts.shape(np.array([[0, 1], [7, 6]]))
+    assert large.holds(small)
+    assert not small.holds(large)
+    assert small.joined(large) == large
+    # One node, subgraph and row of each kind more than the largest batch has: the filler's.
+    assert (large.graphs, large.nodes, large.subgraphs) == (2, 9 + 6 + 1, 9 + 6 + 1)
+    grown = large.grown(1.5)
+    assert grown.holds(large)
+    assert grown.rows[0] == grown.nodes
+
+
+def test_a_sample_without_the_last_rows_fits_the_shape_of_another() -> None:
+    """The shape says which stages there are, not the sample that a batch is of."""
+    policy = esan.NodeDeletion()
+    whole = esan.Bag.of(GRAPHS, policy, 3)
+    # Of single nodes nothing differs beyond the first level.
+    few = whole[[0, 1, 2]]
+    shape = Padder(whole, 3).counts.shape(BATCHES.numpy())
+    network = strategies.model("dss", "gin", policy)
+    twin = copy.deepcopy(network)
+    for padded, plain in Padded(few, 3, torch.tensor([[2, 0, 1], [1, 2, -1]]), shape):
+        compare(network, padded, twin, plain, "with empty slots")
+
+
+def test_graphs_without_an_edge() -> None:
+    policy = esan.NodeDeletion()
+    bag = esan.Bag.of([strategies.from_edges(n, [], n) for n in (1, 3, 2)], policy, 3)
+    network = strategies.model("dss", "gine", policy)
+    twin = copy.deepcopy(network)
+    for padded, plain in Padded(bag, 3, torch.tensor([[2, 0], [1, -1]])):
+        compare(network, padded, twin, plain, "without edges")

@@ -1,0 +1,106 @@
+"""Interpreted: whole networks, alone and stacked, against plain torch in double precision."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from interpreting import ONLY_INTERPRETED, close, largest_of
+from torch import Tensor
+
+import esan
+import strategies
+from esan.bags.padded import PaddedBag
+from esan.bags.padding import Padder
+from esan.nn import SubgraphGNN
+from esan.nn.stack import stack, stackable, unstacked
+
+pytestmark = ONLY_INTERPRETED
+#: One that has an edge and an isolated node, one in two parts with a self-loop, and one that no change fills in time.
+GRAPHS = [*strategies.odd_graphs()[3:5], strategies.from_edges(7, [(i, i + 1) for i in range(6)], 11)]
+
+
+def network(architecture: str, encoder: str, policy: esan.Policy, **choices: Any) -> SubgraphGNN:
+    return strategies.model(architecture, encoder, policy, width=6, num_layers=2, **choices).float()
+
+
+def same_gradients(ours: dict[str, Tensor | None], theirs: dict[str, Tensor | None]) -> None:
+    largest = largest_of(theirs.values())
+    for name, grad in theirs.items():
+        close(ours[name], grad, f"gradient of {name}", scale=largest)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "encoder", "name", "literal", "choices"),
+    [
+        ("dss", "gine", "EGO+(2)", False, {}),
+        ("dss", "gine", "ED", False, {"bag_pool": "sum", "adjacency": "sum", "set_encoder": "deepsets"}),
+        ("dss", "gine", "ED", True, {}),
+        ("dss", "gin", "ND", False, {"adjacency": "original", "jk": "cat"}),
+        ("ds", "gine", "NM", False, {"set_encoder": "max"}),
+        ("ds", "gin", "EGO+(2)", True, {}),
+        ("dss", "graphconv", "ND", False, {}),
+    ],
+)
+def test_networks(architecture: str, encoder: str, name: str, literal: bool, choices: dict[str, Any]) -> None:
+    policy = strategies.POLICIES[name]
+    ours = network(architecture, encoder, policy, **choices)
+    theirs = copy.deepcopy(ours).double()
+    bag = esan.Bag.of(GRAPHS, policy, 2, literal=literal)
+    got, expected = ours(bag), theirs(bag)
+    close(got.detach(), expected.detach(), "predictions")
+    got.square().sum().backward()
+    expected.square().sum().backward()
+    same_gradients(_gradients(ours), _gradients(theirs))
+    for (part, buffer), other in zip(ours.named_buffers(), theirs.buffers(), strict=True):
+        close(buffer, other, part)
+    with torch.no_grad():
+        close(ours.eval()(bag), theirs.eval()(bag), "predictions in eval mode")
+
+
+def _gradients(model: SubgraphGNN) -> dict[str, Tensor | None]:
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "encoder", "name", "choices"),
+    [
+        ("dss", "gine", "ED", {}),
+        ("ds", "gin", "EGO+(2)", {"readout": "mean"}),
+        ("dss", "graphconv", "NM", {"set_encoder": "invariant-deepsets"}),
+    ],
+)
+def test_stacked_networks(architecture: str, encoder: str, name: str, choices: dict[str, Any]) -> None:
+    """Three networks on batches of their own give, in one pass, what each gives alone; one batch lacks a graph."""
+    policy = strategies.POLICIES[name]
+    alone = [network(architecture, encoder, policy, **choices) for _ in range(3)]
+    assert stackable(alone[0])
+    together = stack(alone)
+    bag = esan.Bag.of(GRAPHS, policy, 2)
+    ids = torch.tensor([[[2, 1], [0, 2], [1, -1]]])
+    padder = Padder(bag, 2)
+    shape = padder.counts.shape(ids[0].numpy()).grown(1.05)
+    laid = padder.lay_out(ids, shape, 3)
+    padded = PaddedBag.over(laid.views(laid.ints[0], laid.floats[0]), shape, bag, 3)
+    given = together(padded).view(3, 3, -1)
+    weight = padded.graph_weight.view(3, 3, 1)
+    (given.square() * weight).sum().backward()
+    for number, single in enumerate(alone):
+        chosen, theirs = ids[0, number], single.double()
+        real = chosen[chosen >= 0]
+        expected = theirs(bag[real])
+        expected.square().sum().backward()
+        close(given[number, : len(real)].detach(), expected.detach(), f"predictions of network {number}")
+        mine = {key: None if p.grad is None else p.grad[number] for key, p in together.named_parameters()}
+        same_gradients(mine, _gradients(theirs))
+        state = unstacked(together, number)
+        for part, buffer in theirs.named_buffers():
+            close(state[part], buffer, f"{part} of network {number}")
+
+
+def test_networks_that_are_mixed_up_would_be_seen() -> None:
+    policy = esan.NodeDeletion()
+    ours, other = (network("ds", "gin", policy) for _ in range(2))
+    bag = esan.Bag.of(GRAPHS, policy, 2)
+    with pytest.raises(AssertionError, match="predictions"):
+        close(ours(bag).detach(), other.double()(bag).detach(), "predictions")

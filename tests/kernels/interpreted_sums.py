@@ -1,0 +1,225 @@
+"""Interpreted: sums of lines and of messages, pools, lookups, totals over tiles, and where padded lines come from."""
+
+import pytest
+import torch
+from interpreting import ONE_OR_THREE, ONLY_INTERPRETED, WEIGHTED, agree, close
+from torch import Tensor
+
+import esan
+import strategies
+from esan.bags.arcs import Arcs
+from esan.bags.padding import Padder
+from esan.bags.stage import Stage
+from esan.bags.sums import Grouping
+from esan.kernels.gpu_layout import locate, refer
+from esan.kernels.gpu_pools import Lift, Lookup, Pool, PoolNodes, spread
+from esan.kernels.gpu_sums import edges_backward, messages_backward, sum_lines
+from esan.kernels.gpu_tiles import total, totals
+
+pytestmark = ONLY_INTERPRETED
+ROWS, WIDTH = 37, 20
+#: Long enough that what a subgraph changes does not reach all of it in three layers.
+GRAPHS = [*strategies.odd_graphs()[1:5], strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
+
+
+def test_totals_over_tiles() -> None:
+    # More tiles than are added up at once, and columns in three pieces.
+    part = torch.randn(2, 530, 21)
+    close(total(part), part.double().sum(1))
+    for piece, expected in zip(totals(part, 10, 7), part.double().sum(1).split([10, 7, 4], 1), strict=True):
+        close(piece, expected.reshape(-1))
+    wide = torch.randn(1, 3, 1050)
+    close(total(wide), wide.double().sum(1))
+
+
+def _terms(groups: int, terms: int, lines: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The group of each term, sorted; where each group begins; and the line of each term."""
+    owner = torch.randint(groups - 1, (terms,)).sort().values  # the last group is empty
+    return owner, Grouping(owner, groups, ordered=True).first, torch.randint(lines, (terms,))
+
+
+def _summed(groups: int, owner: Tensor, values: Tensor) -> Tensor:
+    return torch.zeros(groups, values.size(1), dtype=values.dtype).index_add(0, owner, values)
+
+
+@pytest.mark.parametrize("terms", [70, 400], ids=["short", "long"])
+@WEIGHTED
+def test_sums_of_lines(terms: int, weighted: bool) -> None:
+    x, gate, line_weight = torch.randn(ROWS, WIDTH), torch.randn(ROWS, WIDTH), torch.rand(ROWS)
+    owner, first, which = _terms(30, terms, ROWS)
+    weight = torch.rand(terms) if weighted else None
+    factor = torch.ones(terms, 1).double() if weight is None else weight.double()[:, None]
+    lines = x.double()[which] * factor
+    close(sum_lines(x, which, first, weight=weight), _summed(30, owner, lines))
+    close(
+        sum_lines(x, which, first, weight=weight, line_weight=line_weight),
+        _summed(30, owner, lines * line_weight.double()[which, None]),
+    )
+    close(sum_lines(x, which, first, weight=weight, gate=gate), _summed(30, owner, lines * (gate[which] > 0)))
+
+
+def test_only_what_counts_is_summed() -> None:
+    x, (owner, first, which) = torch.randn(ROWS, WIDTH), _terms(30, 80, ROWS)
+    count = torch.randint(3, (30,))
+    place = torch.arange(80) - first[owner]
+    kept = (place < count[owner])[:, None]
+    close(sum_lines(x, which, first, torch.minimum(count, torch.bincount(owner, minlength=30))), _summed(
+        30, owner, x.double()[which] * kept
+    ))  # fmt: skip
+
+
+def _arcs(rows: int, count: int, lines: int) -> Arcs:
+    target = torch.randint(rows, (count,)).sort().values
+    return Arcs(
+        torch.stack([torch.randint(rows, (count,)), target]), Grouping(torch.randint(lines, (count,)), lines), rows
+    )
+
+
+@WEIGHTED
+def test_sums_of_messages(weighted: bool) -> None:
+    arcs, weight = _arcs(ROWS, 90, 25), torch.rand(90) if weighted else None
+    x, e, own = torch.randn(ROWS, WIDTH), torch.randn(25, WIDTH), torch.rand(1)
+    (source, target), line = arcs.edge_index, arcs.arc
+
+    def kernel(x: Tensor, e: Tensor, own: Tensor) -> Tensor:
+        return sum_lines(x, source, arcs.into.first, weight=weight, own=own, messages=(e, line))
+
+    def plain(x: Tensor, e: Tensor, own: Tensor) -> Tensor:
+        messages = torch.relu(x[source] + e[line])
+        messages = messages if weight is None else messages * weight.double()[:, None]
+        return own * x + _summed(ROWS, target, messages)
+
+    close(kernel(x, e, own), plain(x.double(), e.double(), own.double()))
+    leaves = [t.double().requires_grad_() for t in (x, e, own)]
+    grad = torch.randn(ROWS, WIDTH)
+    of_x, of_e, of_own = torch.autograd.grad(plain(*leaves), leaves, grad.double())
+    out, copies = arcs.out_of, arcs.copies
+    by_source = None if weight is None else weight[out.order]
+    by_copy = None if weight is None else weight[copies.order]
+    got = messages_backward(grad, x, e, own, arcs.out_target, arcs.out_arc, out.first, None, by_source)
+    close(got[0], of_x, "of x")
+    close(got[1], of_own, "of own")
+    assert got[2] is None
+    close(edges_backward(grad, x, e, *arcs.copy_ends, copies.first, None, by_copy), of_e, "of e")
+    # The same through the arcs, which choose the kernels by themselves, and without the factor of a row's own.
+    agree(lambda x, e, own: arcs.sum_messages(x, e, own, weight), plain, x, e, own)
+    agree(lambda x, e: arcs.sum_messages(x, e, None, weight), lambda x, e: plain(x, e, torch.zeros(1)), x, e)
+
+
+@WEIGHTED
+def test_sums_of_rows(weighted: bool) -> None:
+    arcs, weight = _arcs(ROWS, 90, 25), torch.rand(90) if weighted else None
+    source, target = arcs.edge_index
+
+    def plain(x: Tensor, own: Tensor) -> Tensor:
+        lines = x[source] if weight is None else x[source] * weight.double()[:, None]
+        return own * x + _summed(ROWS, target, lines)
+
+    agree(lambda x, own: arcs.sum_rows(x, own, weight), plain, torch.randn(ROWS, WIDTH), torch.rand(1))
+
+
+@ONE_OR_THREE
+def test_sums_of_messages_with_a_table(networks: int) -> None:
+    """Each network has rows, arcs and a table of its own; a type is a line of the table of the arc's network."""
+    rows, arcs = 12, _arcs(12, 30, 16)
+    start = torch.arange(networks)[:, None] * rows
+    ends = (arcs.edge_index[:, None] + start).reshape(2, -1)
+    many = Arcs(
+        ends, Grouping((arcs.arc + torch.arange(networks)[:, None] * 16).reshape(-1), networks * 16), networks * rows
+    )
+    types = torch.randint(5, (networks * 16,))
+
+    def plain(x: Tensor, table: Tensor, own: Tensor) -> Tensor:
+        network = (ends[1] // rows)[:, None]
+        table = table if table.dim() == 3 else table[None]
+        messages = torch.relu(x[ends[0]] + table[network[:, 0], types[many.arc]])
+        return own[torch.arange(len(x)) // rows, None] * x + _summed(len(x), ends[1], messages)
+
+    x, own = torch.randn(networks * rows, WIDTH), torch.rand(networks)
+    agree(lambda x, t, own: many.sum_typed(x, t, types, own), plain, x, torch.randn(networks, 5, WIDTH), own)
+    if networks == 1:
+        agree(lambda x, t, own: many.sum_typed(x, t, types, own), plain, x, torch.randn(5, WIDTH), own)
+
+
+@WEIGHTED
+def test_pools(weighted: bool) -> None:
+    group, weight = Grouping(torch.randint(9, (ROWS,)), 11), torch.rand(ROWS) if weighted else None
+    x = torch.randn(ROWS, WIDTH)
+    agree(lambda x: Pool.apply(x, group, weight), lambda x: group.sum(x, weight), x)
+    factor = torch.ones(ROWS) if weight is None else weight
+    close(spread(x, group.owner, weight), x.double()[group.owner] * factor.double()[:, None])
+
+
+@pytest.mark.parametrize("name", ["ED", "ND", "NM"])
+def test_rows_of_a_stage(name: str) -> None:
+    """The plain code takes double precision, and is the meaning."""
+    bag = esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3)
+    early, late = bag.stage(1), bag.stage(3)
+    assert early.num_rows < late.num_rows
+    agree(lambda h: Lift.apply(h, late._lift_from(h.size(0))), late.lift, torch.randn(early.num_rows, WIDTH))
+    agree(lambda h: PoolNodes.apply(h, late), lambda h: late.pool_nodes(h, "sum"), torch.randn(late.num_rows, WIDTH))
+    for reduce in ("sum", "mean"):
+        _same_pools(late, reduce)
+
+
+def _same_pools(stage: Stage, reduce: str) -> None:
+    h = torch.randn(stage.num_rows, WIDTH)
+    agree(lambda h: stage.pool_bag(h, reduce), lambda h: stage.pool_bag(h, reduce), h)
+    agree(lambda h: stage.pool_nodes(h, reduce), lambda h: stage.pool_nodes(h, reduce), h)
+
+
+@ONE_OR_THREE
+@pytest.mark.parametrize("rows", [5, 150])
+def test_lookups(networks: int, rows: int) -> None:
+    index = torch.randint(7, (networks * rows,))
+    network = torch.arange(networks).repeat_interleave(rows)
+    tables = torch.randn(networks, 7, WIDTH)
+    agree(lambda t: Lookup.apply(t, index), lambda t: t[network, index], tables)
+    if networks == 1:
+        agree(lambda t: Lookup.apply(t, index), lambda t: t[index], tables[0])
+
+
+def test_where_lines_come_from() -> None:
+    count = torch.tensor([3, 0, 4, 2, 1, 5])  # of three graphs a batch, the last one the filler
+    old, begin = torch.tensor([10, 0, 20, 30, 7, 0]), Grouping(torch.arange(6).repeat_interleave(count), 6).first
+    segment = torch.arange(6).repeat_interleave(count)
+    graph, line = locate(segment, old, begin, 3)
+    assert graph.equal(segment % 3)
+    expected = old[segment] + torch.arange(15) - begin[segment]
+    assert line.equal(torch.where(graph == 2, 0, expected))
+
+
+@pytest.mark.parametrize("one_filler", [False, True])
+@pytest.mark.parametrize("slotted", [False, True])
+def test_numbers_of_other_lines(slotted: bool, one_filler: bool) -> None:
+    values, line, graph = torch.randint(90, (40,)), torch.randint(40, (2, 25)), torch.randint(4, (2, 25))
+    slots = 3 if slotted else 1
+    shift, slot = torch.randint(50, (2, slots, 4)), torch.randint(3, (40,)) if slotted else None
+    filler = 77 if one_filler else torch.randint(90, (25,))
+    place = graph if slot is None else slot[line] * 4 + graph
+    expected = values[line] + shift.reshape(2, -1).gather(1, place)
+    assert refer(values, line, graph, shift, slot, filler).equal(torch.where(graph == 3, filler, expected))
+
+
+@pytest.mark.parametrize("name", ["ED", "EGO+(2)"])
+def test_batches_are_laid_out_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    padder = Padder(esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3), 3)
+    ids = torch.tensor([[[3, 1], [4, 2]], [[0, 2], [4, -1]]])
+    shape = padder.counts.shape(ids.numpy().reshape(-1, 2)).grown(1.1)
+    interpreted = padder.lay_out(ids, shape, 2)
+    monkeypatch.delenv("TRITON_INTERPRET")
+    plain = padder.lay_out(ids, shape, 2)
+    for k in range(2):
+        ours, theirs = (b.views(b.ints[k], b.floats[k]) for b in (interpreted, plain))
+        assert ours.keys() == theirs.keys()
+        for field, expected in theirs.items():
+            assert ours[field].equal(expected), field
+
+
+def test_a_wrong_sum_would_be_seen() -> None:
+    group, x = Grouping(torch.randint(9, (ROWS,)), 11), torch.randn(ROWS, WIDTH)
+    other = Grouping((group.owner + 1) % 11, 11)
+    with pytest.raises(AssertionError):
+        agree(lambda x: Pool.apply(x, group, None), lambda x: other.sum(x), x)
+    with pytest.raises(AssertionError, match="gradient"):
+        agree(lambda x: Pool.apply(x, group, None), lambda x: group.sum(x) + x.sum() - x.sum().detach(), x)
