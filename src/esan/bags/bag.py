@@ -297,5 +297,4 @@ class Bag:
 
     @cached_property
     def codes(self) -> dict[object, Tensor]:
-        """What layers have found the categories of `edge_attr` to be, for the next one to take."""
-        return {}
+        return {}  # what layers have found the categories of `edge_attr` to be, for the next one to take

@@ -9,7 +9,9 @@ from esan import kernels
 from esan.bags.arcs import Arcs
 from esan.bags.edge_ends import EdgeEnds
 from esan.bags.gathered import Differences, Lifted
+from esan.bags.routes import arcs_from
 from esan.bags.rows import Rows
+from esan.bags.shares import Shares
 from esan.bags.sums import Grouping
 from esan.graphs import Graphs
 from esan.kernels import cpu
@@ -39,10 +41,8 @@ class Stage:
     def __init__(
         self, graphs: Graphs, selection: Selection, rows: Rows, slot: int, whole: "Stage | None" = None
     ) -> None:
-        self._whole = whole
-        self._graphs, self._selection, self._rows = graphs, selection, rows
-        self.num_rows = rows.row_ends[slot]
-        self._num_arcs = rows.arc_ends[slot]
+        self._graphs, self._selection, self._rows, self._whole = graphs, selection, rows, whole
+        self.num_rows, self._num_arcs = rows.row_ends[slot], rows.arc_ends[slot]
         self._background = rows.background
         self._stored = self.num_rows - self._background
         self._lifted: dict[int, Lifted] = {}
@@ -78,28 +78,11 @@ class Stage:
 
     def weight_in(self, kind: torch.dtype) -> Tensor | None:
         """The weight in some precision."""
-        if kind == torch.float32:
-            return self.norm_weight
-        return None if self.weight is None else self.weight.to(kind)
+        return self.norm_weight if kind == torch.float32 or self.weight is None else self.weight.to(kind)
 
     @cached_property
-    def _bag_size(self) -> Tensor:
-        """How many subgraphs the graph of each node has."""
-        if self._whole is not None:
-            return self._whole._bag_size
-        return self._selection.num_subgraphs[self._graphs.node_graph]
-
-    @cached_property
-    def _bag_share(self) -> Tensor:
-        """One over it, in double precision."""
-        return self._whole._bag_share if self._whole is not None else self._bag_size.double().reciprocal()
-
-    @cached_property
-    def _node_share(self) -> Tensor:
-        """One over how many nodes each subgraph has, in double precision."""
-        if self._whole is not None:
-            return self._whole._node_share
-        return self._graphs.num_nodes[self.subgraph_graph].double().reciprocal()
+    def _shares(self) -> Shares:
+        return Shares(self._graphs, self._selection) if self._whole is None else self._whole._shares
 
     @property
     def _compiled(self) -> bool:
@@ -112,7 +95,7 @@ class Stage:
         if self._background and self._compiled:
             from esan.kernels.cpu_groups import weights
 
-            return weights(self._bag_size, self._rows.node[: self._stored])
+            return weights(self._shares.subgraphs, self._rows.node[: self._stored])
         return None if self.weight is None else self.weight.float()
 
     @cached_property
@@ -128,13 +111,10 @@ class Stage:
     def arcs_from(self, known: int) -> Arcs:
         """The arcs with the first `known` rows to read from (all of them, unless compiled loops read)."""
         if self._compiled:
-            from esan.bags.routes import arcs_from
-
             if known not in self._arcs:
                 self._arcs[known] = arcs_from(self._rows, known, self.by_node, self._num_arcs, self._copies)
             return self._arcs[known]
-        source, target = self._rows.source[: self._num_arcs], self._rows.target[: self._num_arcs]
-        arc = self._rows.arc[: self._num_arcs]
+        source, target, arc = (x[: self._num_arcs] for x in (self._rows.source, self._rows.target, self._rows.arc))
         if self._background and self.num_rows < self._rows.row_ends[-1]:
             # A pair that is not of this stage still equals its background.
             source = torch.where(source < self.num_rows, source, self._graphs.edge_index[0, arc])
@@ -143,9 +123,8 @@ class Stage:
     @cached_property
     def _copies(self) -> Grouping:
         """The arcs by the arc of the graph that they are copies of."""
-        if self._whole is not None:
-            return self._whole._copies.prefix(self._num_arcs)
-        return Grouping(self._rows.arc[: self._num_arcs], self._graphs.edge_index.size(1))
+        arc, whole = self._rows.arc[: self._num_arcs], self._whole
+        return whole._copies.prefix(self._num_arcs) if whole else Grouping(arc, self._graphs.edge_index.size(1))
 
     def lift(self, h: Tensor) -> Tensor:
         """Rows of an earlier stage → rows of this one: a pair that was not stored takes its background's value."""
@@ -175,16 +154,14 @@ class Stage:
     @cached_property
     def by_node(self) -> Grouping:
         """All rows by their node."""
-        if self._whole is not None:
-            return self._whole.by_node.prefix(self.num_rows)
-        return Grouping(self.node, self._graphs.node_graph.numel())
+        whole = self._whole
+        return whole.by_node.prefix(self.num_rows) if whole else Grouping(self.node, self._graphs.node_graph.numel())
 
     @cached_property
     def stored_by_node(self) -> Grouping:
         """The stored pairs by their node, which is their background row."""
-        if self._whole is not None:
-            return self._whole.stored_by_node.prefix(self._stored)
-        return Grouping(self._rows.node[: self._stored], self._background)
+        node, whole = self._rows.node[: self._stored], self._whole
+        return whole.stored_by_node.prefix(self._stored) if whole else Grouping(node, self._background)
 
     @cached_property
     def _by_subgraph(self) -> Grouping:
@@ -251,7 +228,7 @@ class Stage:
         if cpu.fits(h) and self.plain and reduce in ("sum", "mean"):
             from esan.kernels.cpu_groups import Lift, Rise
 
-            share = self._bag_share.to(h.dtype) if reduce == "mean" else None
+            share = self._shares.of_subgraph.to(h.dtype) if reduce == "mean" else None
             return Lift.apply(h, Rise(self.by_node, self.weight_in(h.dtype), share))
         h = self.lift(h)
         return h, self.pool_bag(h, reduce)
@@ -288,8 +265,7 @@ class Stage:
         elif self._background and self.plain and cpu.fits(h):
             from esan.kernels.cpu_groups import PoolNodes, Subgraphs
 
-            # The nodes' own rows are the first of `by_node`.
-            share = None if reduce == "sum" else self._node_share.to(h.dtype)
+            share = None if reduce == "sum" else self._shares.of_node.to(h.dtype)
             of = Subgraphs(self._by_subgraph, self.by_node, self._by_graph, self.subgraphs_by_graph, share)
             return PoolNodes.apply(h, of)
         elif self._background:

@@ -61,24 +61,25 @@ class Norm:
             beta: its summand, None for 0.
             bias: what the lines lack: a norm takes it out again, but the running mean has it.
         """
-        from esan.kernels import norm_loops
+        from esan.kernels import merge_loops
 
         (count, d), out = part.mean.shape, part.mean.new_empty(4, part.mean.size(1))
         share = norm.begin_tracking()
         running = (None, None) if share is None else (norm.running_mean, norm.running_var)
         numbers = torch.tensor([norm.eps, 0.0 if share is None else share, 0.0], dtype=torch.double)
         run(
-            norm_loops.merge, part.mean, 1, count, d, part.total, part.mean, part.square,
+            merge_loops.merge, part.mean, 1, count, d, part.total, part.mean, part.square,
             *(None if t is None else t.to(out.dtype).contiguous() for t in (gamma, beta, bias)), *running, numbers, out,
         )  # fmt: skip
-        return Norm(*out.unbind(), numbers)
+        mean, scale, shift, inverse = out.unbind()
+        return Norm(mean, scale, shift, inverse, numbers)
 
     def through(self, plain: Tensor, times: Tensor) -> tuple[Tensor, ...]:
         """What reaches each line through the mean and the variance, and the gradients of gamma and beta."""
-        from esan.kernels import norm_loops
+        from esan.kernels import merge_loops
 
         (count, d), out = plain.shape, plain.new_empty(4, plain.size(1))
-        run(norm_loops.through, plain, 1, count, d, plain, times, self.scale, self.inverse, self.numbers, out)
+        run(merge_loops.through, plain, 1, count, d, plain, times, self.scale, self.inverse, self.numbers, out)
         return out.unbind()
 
 

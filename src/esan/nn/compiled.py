@@ -24,7 +24,7 @@ def fits(layer: "DSLayer | DSSLayer", h: Tensor, stage: Stage) -> bool:
     return cpu.fits(h) and stage.plain and _is(layer.norm, BatchNorm) and _is_relu(layer.act)
 
 
-def reads_earlier(layer: "DSLayer | DSSLayer", bag: Bag) -> bool:
+def reads_earlier(layer: Any, bag: Bag) -> bool:
     """Whether a layer is likely to read the rows of an earlier stage without a copy; the answer is the same if not."""
     return cpu.available() and bag.device.type == "cpu" and bag.stage(0).plain and isinstance(layer.inside, GIN | GINE)
 

@@ -107,9 +107,7 @@ class OneHotLines(LineEncoder):
         column = _columns(_given(value, self.name), (self.out_channels,), self.name)[:, 0]
         return F.one_hot(column, self.out_channels).to(like.dtype)
 
-    def coded(
-        self, value: Tensor | None, like: Tensor, codes: dict[Any, Tensor] | None = None
-    ) -> CodedLines | None:
+    def coded(self, value: Tensor | None, like: Tensor, codes: dict[Any, Tensor] | None = None) -> CodedLines | None:
         if self.out_channels > FEW_LINES:
             return None
         code = _codes(_given(value, self.name), (self.out_channels,), self.name, codes)
