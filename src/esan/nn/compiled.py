@@ -26,7 +26,7 @@ def fits(layer: "DSLayer | DSSLayer", h: Tensor, stage: Stage) -> bool:
 
 def reads_earlier(layer: Any, bag: Bag) -> bool:
     """Whether a layer is likely to read the rows of an earlier stage without a copy; the answer is the same if not."""
-    return cpu.available() and bag.device.type == "cpu" and bag.stage(0).plain and isinstance(layer.inside, GIN | GINE)
+    return cpu.available() and type(bag) is Bag and bag.device.type == "cpu" and isinstance(layer.inside, GIN | GINE)
 
 
 def _is(part: nn.Module, kind: type[nn.Module]) -> bool:
