@@ -23,12 +23,15 @@ class Arcs:
         copies: which arcs here are copies of one arc of the graph; their owner is the line of their edge features.
         num_rows: how many rows there are to send from and to.
         weight: a factor a message, or None for 1.
+        by_node: the rows to send to by their node, where some of them are not there yet to send from and still equal
+            the row of their node; None where all are there.
     """
 
     edge_index: Tensor
     copies: Grouping
     num_rows: int
     weight: Tensor | None = None
+    by_node: Grouping | None = None
     #: The types that were asked for, of each arc as they are, and in the order of `out_of`.
     _types: tuple[Tensor, Tensor, Tensor] | None = None
 

@@ -294,3 +294,7 @@ class Bag:
     def shared(self) -> SharedArcs:
         """The adjacency of the whole bag."""
         return SharedArcs(self.graphs, self.selection, self.literal)
+
+    @cached_property
+    def codes(self) -> dict[object, Tensor]:
+        return {}  # what layers have found the categories of `edge_attr` to be, for the next one to take

@@ -9,7 +9,9 @@ from esan import kernels
 from esan.bags.arcs import Arcs
 from esan.bags.edge_ends import EdgeEnds
 from esan.bags.gathered import Differences, Lifted
+from esan.bags.routes import arcs_from
 from esan.bags.rows import Rows
+from esan.bags.shares import Shares
 from esan.bags.sums import Grouping
 from esan.graphs import Graphs
 from esan.kernels import cpu
@@ -39,17 +41,18 @@ class Stage:
     def __init__(
         self, graphs: Graphs, selection: Selection, rows: Rows, slot: int, whole: "Stage | None" = None
     ) -> None:
-        self._whole = whole
-        self._graphs, self._selection, self._rows = graphs, selection, rows
-        self.num_rows = rows.row_ends[slot]
-        self._num_arcs = rows.arc_ends[slot]
+        self._graphs, self._selection, self._rows, self._whole = graphs, selection, rows, whole
+        self.num_rows, self._num_arcs = rows.row_ends[slot], rows.arc_ends[slot]
         self._background = rows.background
         self._stored = self.num_rows - self._background
         self._lifted: dict[int, Lifted] = {}
+        self._arcs: dict[int, Arcs] = {}
 
     @cached_property
     def node(self) -> Tensor:
         """The node of each row."""
+        if self._whole is not None:
+            return self._whole.node[: self.num_rows]
         stored = self._rows.node[: self._stored]
         return torch.cat([torch.arange(self._background, device=stored.device), stored])
 
@@ -73,9 +76,26 @@ class Stage:
         alike = self._selection.num_subgraphs[self._graphs.node_graph] - stored
         return torch.cat([alike, torch.ones_like(self._subgraph)])
 
+    def weight_in(self, kind: torch.dtype) -> Tensor | None:
+        """The weight in some precision."""
+        return self.norm_weight if kind == torch.float32 or self.weight is None else self.weight.to(kind)
+
+    @cached_property
+    def _shares(self) -> Shares:
+        return Shares(self._graphs, self._selection) if self._whole is None else self._whole._shares
+
+    @property
+    def _compiled(self) -> bool:
+        """Whether compiled loops prepare what layers ask for."""
+        return self._rows.source.device.type == "cpu" and cpu.available() and self.plain
+
     @cached_property
     def norm_weight(self) -> Tensor | None:
         """The weight in single precision, as fused norms take it."""
+        if self._background and self._compiled:
+            from esan.kernels.cpu_groups import weights
+
+            return weights(self._shares.subgraphs, self._rows.node[: self._stored])
         return None if self.weight is None else self.weight.float()
 
     @cached_property
@@ -86,8 +106,15 @@ class Stage:
 
     @cached_property
     def arcs(self) -> Arcs:
-        source, target = self._rows.source[: self._num_arcs], self._rows.target[: self._num_arcs]
-        arc = self._rows.arc[: self._num_arcs]
+        return self.arcs_from(self.num_rows)
+
+    def arcs_from(self, known: int) -> Arcs:
+        """The arcs with the first `known` rows to read from (all of them, unless compiled loops read)."""
+        if self._compiled:
+            if known not in self._arcs:
+                self._arcs[known] = arcs_from(self._rows, known, self.by_node, self._num_arcs, self._copies)
+            return self._arcs[known]
+        source, target, arc = (x[: self._num_arcs] for x in (self._rows.source, self._rows.target, self._rows.arc))
         if self._background and self.num_rows < self._rows.row_ends[-1]:
             # A pair that is not of this stage still equals its background.
             source = torch.where(source < self.num_rows, source, self._graphs.edge_index[0, arc])
@@ -96,9 +123,8 @@ class Stage:
     @cached_property
     def _copies(self) -> Grouping:
         """The arcs by the arc of the graph that they are copies of."""
-        if self._whole is not None:
-            return self._whole._copies.prefix(self._num_arcs)
-        return Grouping(self._rows.arc[: self._num_arcs], self._graphs.edge_index.size(1))
+        arc, whole = self._rows.arc[: self._num_arcs], self._whole
+        return whole._copies.prefix(self._num_arcs) if whole else Grouping(arc, self._graphs.edge_index.size(1))
 
     def lift(self, h: Tensor) -> Tensor:
         """Rows of an earlier stage → rows of this one: a pair that was not stored takes its background's value."""
@@ -128,16 +154,14 @@ class Stage:
     @cached_property
     def by_node(self) -> Grouping:
         """All rows by their node."""
-        if self._whole is not None:
-            return self._whole.by_node.prefix(self.num_rows)
-        return Grouping(self.node, self._graphs.node_graph.numel())
+        whole = self._whole
+        return whole.by_node.prefix(self.num_rows) if whole else Grouping(self.node, self._graphs.node_graph.numel())
 
     @cached_property
     def stored_by_node(self) -> Grouping:
         """The stored pairs by their node, which is their background row."""
-        if self._whole is not None:
-            return self._whole.stored_by_node.prefix(self._stored)
-        return Grouping(self._rows.node[: self._stored], self._background)
+        node, whole = self._rows.node[: self._stored], self._whole
+        return whole.stored_by_node.prefix(self._stored) if whole else Grouping(node, self._background)
 
     @cached_property
     def _by_subgraph(self) -> Grouping:
@@ -149,6 +173,8 @@ class Stage:
     @cached_property
     def _by_graph(self) -> Grouping:
         """The nodes by their graph."""
+        if self._whole is not None:
+            return self._whole._by_graph
         return Grouping(self._graphs.node_graph, len(self._graphs), ordered=True)
 
     # -- the same in the order that a GPU sums in ----------------------------------------------------------------
@@ -171,6 +197,8 @@ class Stage:
     @cached_property
     def subgraphs_by_graph(self) -> Grouping:
         """The subgraphs by their graph."""
+        if self._whole is not None:
+            return self._whole.subgraphs_by_graph
         return Grouping(self.subgraph_graph, len(self._graphs), ordered=True)
 
     @property
@@ -200,9 +228,8 @@ class Stage:
         if cpu.fits(h) and self.plain and reduce in ("sum", "mean"):
             from esan.kernels.cpu_groups import Lift, Rise
 
-            m = self._selection.num_subgraphs[self._graphs.node_graph] if reduce == "mean" else None
-            weight = None if self.weight is None else self.weight.to(h.dtype)
-            return Lift.apply(h, Rise(self.by_node, weight, None if m is None else m.to(h.dtype).reciprocal()))
+            share = self._shares.of_subgraph.to(h.dtype) if reduce == "mean" else None
+            return Lift.apply(h, Rise(self.by_node, self.weight_in(h.dtype), share))
         h = self.lift(h)
         return h, self.pool_bag(h, reduce)
 
@@ -238,8 +265,9 @@ class Stage:
         elif self._background and self.plain and cpu.fits(h):
             from esan.kernels.cpu_groups import PoolNodes, Subgraphs
 
-            of = Subgraphs(self._by_subgraph, self.stored_by_node, self._by_graph, self.subgraphs_by_graph)
-            total = PoolNodes.apply(h, of)
+            share = None if reduce == "sum" else self._shares.of_node.to(h.dtype)
+            of = Subgraphs(self._by_subgraph, self.by_node, self._by_graph, self.subgraphs_by_graph, share)
+            return PoolNodes.apply(h, of)
         elif self._background:
             # What the subgraph would have if nothing differed, and what differs.
             h = self._background_first(h)

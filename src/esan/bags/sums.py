@@ -54,9 +54,11 @@ class Grouping:
 
     def __init__(self, owner: Tensor, size: int, ordered: bool = False, count: Tensor | None = None) -> None:
         self.owner, self.size, self._ordered, self.count = owner, size, ordered, count
+        #: The groups of all lines, whose order has those of this grouping first in each group.
+        self.whole = self
 
     @staticmethod
-    def known(owner: Tensor, size: int, order: Tensor, first: Tensor, count: Tensor) -> "Grouping":
+    def known(owner: Tensor, size: int, order: Tensor, first: Tensor, count: Tensor | None = None) -> "Grouping":
         """A grouping whose order is known already."""
         grouping = Grouping(owner, size, count=count)
         grouping.__dict__.update(order=order, first=first)
@@ -98,6 +100,7 @@ class Grouping:
         part = Grouping(self.owner[:lines], self.size, self._ordered)
         if not self._ordered and not self._counted:
             part.__dict__["order"] = self.order[self.order < lines]
+        part.whole = self.whole
         return part
 
     def sum(self, lines: Tensor, weight: Tensor | None = None) -> Tensor:

@@ -2,12 +2,12 @@
 
 import ctypes
 import os
+from array import array
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,13 +55,13 @@ def run(loops: tuple[Any, Any], like: Tensor, count: int, *arguments: Tensor | i
         return
     values = [0, count]
     values += [_address(x) if isinstance(x, Tensor) else 0 if x is None else x for x in arguments]
-    block = np.array(values, dtype=np.int64)
-    loop, threads = loops[like.dtype == torch.float64], torch.get_num_threads()
+    block = array("q", values)
+    at, loop, threads = block.buffer_info()[0], loops[like.dtype == torch.float64], torch.get_num_threads()
     team = _team() if min(threads, count) > 1 else None
     if team is None:
-        loop.ctypes(block.ctypes.data)
+        loop.ctypes(at)
     else:
-        team(loop.address, block.ctypes.data, threads, 0)
+        team(loop.address, at, threads, 0)
 
 
 def _address(table: Tensor) -> int:

@@ -20,6 +20,40 @@ def in_order(owner: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(order), torch.from_numpy(first)
 
 
+def weights(subgraphs: Tensor, node: Tensor) -> Tensor:
+    """How many pairs each row stands for, in single precision; `subgraphs` are a node's, `node` a stored row's."""
+    from esan.kernels import groups_loops
+
+    return torch.from_numpy(groups_loops.weights(subgraphs.numpy(), node.numpy()))
+
+
+@dataclass(frozen=True, eq=False)
+class Routes:
+    """Arcs between rows: their ends, where those into each row begin, and their order by source."""
+
+    ends: Tensor
+    into: Tensor
+    order: Tensor
+    first: Tensor
+
+
+def routes(source: Tensor, target: Tensor, node: Tensor, background: int, known: int, rows: int) -> Routes:
+    """Arcs, sorted by target, of which the sources behind the first `known` rows are the rows of their nodes.
+
+    Args:
+        source: the row that each comes from.
+        target: the row that each ends at.
+        node: of the rows behind the background.
+        background: how many rows are nodes.
+        known: how many rows there are to read from.
+        rows: how many there are to send to.
+    """
+    from esan.kernels import groups_loops
+
+    given = source.numpy(), target.numpy(), node.numpy()
+    return Routes(*map(torch.from_numpy, groups_loops.routes(*given, background, known, rows)))
+
+
 def sums(lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None) -> Tensor:
     """Sum i is that of the lines `which[first[i]], ..., which[first[i + 1] - 1]`, each times its weight."""
     from esan.kernels import groups_loops
@@ -61,7 +95,7 @@ class Lift(torch.autograd.Function):
         pool = given.new_empty(group.size, d)
         run(
             groups_loops.lift, given, pieces(group.size, _GROUPS), known, n, d, group.size, _GROUPS, given, lifted,
-            pool, group.order, group.first, rise.weight, rise.factor,
+            pool, group.whole.order, group.whole.first, rise.weight, rise.factor, group.whole.owner.numel(),
         )  # fmt: skip
         ctx.rise, ctx.known = rise, known
         return h if lifted is None else lifted, pool
@@ -75,7 +109,8 @@ class Lift(torch.autograd.Function):
         into = grad.new_empty(ctx.known, d)
         run(
             groups_loops.lift_back, grad, pieces(group.size, _GROUPS), ctx.known, n, d, group.size, _GROUPS, into,
-            grad, grad_pool, group.order, group.first, rise.weight, rise.factor,
+            grad, grad_pool, group.whole.order, group.whole.first, rise.weight, rise.factor,
+            group.whole.owner.numel(),
         )  # fmt: skip
         return into, None
 
@@ -86,36 +121,47 @@ class Subgraphs:
 
     Attributes:
         stored: the stored pairs by their subgraph.
-        base: the stored pairs by their node, which is their background row.
+        by_node: all rows by their node; the first rows are the nodes' own.
         nodes: the nodes by their graph.
         graph: the subgraphs by their graph.
+        share: a factor a subgraph, in the precision of the rows; None for 1.
     """
 
     stored: Any
-    base: Any
+    by_node: Any
     nodes: Any
     graph: Any
+    share: Tensor | None
 
 
 class PoolNodes(torch.autograd.Function):
-    """The sum over the nodes of each subgraph: its graph's background, and what its stored pairs differ from that."""
+    """The sum over the nodes of each subgraph, times its factor: its graph's background, and what its pairs differ."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, of: Subgraphs) -> Tensor:
-        ctx.of = of
-        order, first, background = of.stored.order, of.stored.first, of.base.size
-        alike = sums(h[:background], of.nodes.order, of.nodes.first, None)
-        total = alike.index_select(0, of.graph.owner)
-        total += sums(h, order + background, first, None)
-        return total.sub_(sums(h, of.base.owner[order], first, None))
+        from esan.kernels import groups_loops
+
+        ctx.of, h, (n, d), nodes, stored = of, h.contiguous(), h.shape, of.by_node.size, of.stored.whole
+        alike = sums(h[:nodes], of.nodes.order, of.nodes.first, None)
+        total = h.new_empty(of.stored.size, d)
+        run(
+            groups_loops.pool, h, pieces(of.stored.size, _GROUPS), n, d, nodes, of.stored.size, of.nodes.size, _GROUPS,
+            h, alike, total, stored.order, stored.first, of.by_node.owner, of.graph.owner, of.share,
+            stored.owner.numel(),
+        )  # fmt: skip
+        return total
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        from esan.kernels import groups_loops
+
         of, grad = ctx.of, grad.contiguous()
-        background = of.base.size
-        into = grad.new_empty(background + of.stored.owner.numel(), grad.size(1))
-        torch.index_select(grad, 0, of.stored.owner, out=into[background:])
-        of_graph = sums(grad, of.graph.order, of.graph.first, None)
-        torch.index_select(of_graph, 0, of.nodes.owner, out=into[:background])
-        into[:background] -= sums(grad, of.stored.owner[of.base.order], of.base.first, None)
+        rows, (subgraphs, d) = of.by_node, grad.shape
+        of_graph = sums(grad, of.graph.order, of.graph.first, of.share)
+        n, into = rows.owner.numel(), grad.new_empty(rows.owner.numel(), d)
+        run(
+            groups_loops.pool_back, grad, pieces(rows.size, _GROUPS), n, d, rows.size, subgraphs, of.nodes.size,
+            _GROUPS, into, of_graph, grad, rows.whole.order, rows.whole.first, of.stored.owner, of.nodes.owner,
+            of.share, rows.whole.owner.numel(),
+        )  # fmt: skip
         return into, None

@@ -20,13 +20,14 @@ class Branch:
     """What a branch is made of besides its tensors.
 
     Attributes:
-        arcs: an `Arcs`.
+        arcs: an `Arcs`; of its rows, x may have the first only.
         code: the edge line of each arc of the graph; None where each has a line of its own.
         factor: a factor a message; None for 1.
         weight: how many pairs each row stands for, in the precision of the rows; None for 1.
         norms: the `BatchNorm` inside the MLP and the one behind it.
         relu: whether ReLU comes last.
         groups: which rows each added line belongs to; None where none is added.
+        node: the node of each row; None where x has all rows.
     """
 
     arcs: Any
@@ -36,6 +37,7 @@ class Branch:
     norms: tuple[Any, Any]
     relu: bool
     groups: Any = None
+    node: Tensor | None = None
 
 
 def fits(x: Tensor, matrices: tuple[Tensor, Tensor]) -> bool:
@@ -73,10 +75,10 @@ class Layer(torch.autograd.Function):
     ) -> Tensor:
         from esan.kernels import layer_loops
 
-        x, w1, w2, (n, d) = x.contiguous(), w1.contiguous(), w2.contiguous(), x.shape
+        x, w1, w2, (known, d) = x.contiguous(), w1.contiguous(), w2.contiguous(), x.shape
         e, added = (None if t is None else t.contiguous() for t in (e, added))
         (o1, o2), arcs, code, weight = (w1.size(0), w2.size(0)), branch.arcs, branch.code, branch.weight
-        size = _piece(max(d, o1, o2))
+        n, size = arcs.num_rows, _piece(max(d, o1, o2))
         count, product = pieces(n, size), blas(x.dtype)
 
         a, z, c = x.new_empty(n, d), x.new_empty(n, o1), x.new_empty(n, o2)
@@ -85,7 +87,7 @@ class Layer(torch.autograd.Function):
         run(
             layer_loops.first, x, count, n, d, o1, lines, num_arcs, size, x, e, a, source, arcs.arc, arcs.into.first,
             branch.factor, own, code, 0 if code is None else code.numel(), w1, z, weight, part.total, part.mean,
-            part.square, product,
+            part.square, product, known, branch.node,
         )  # fmt: skip
         norm1 = Norm.of(part, branch.norms[0], gamma1, beta1, b1)
         part = Parts.empty(x, count, o2)
@@ -107,7 +109,7 @@ class Layer(torch.autograd.Function):
         x, e, own, w1, w2, a, z, c, y = ctx.saved_tensors
         branch, norm1, norm2, size, grad = ctx.branch, ctx.norm1, ctx.norm2, ctx.size, grad.contiguous()
         y = c if y is None else y
-        (n, d), (o1, o2), weight, product = x.shape, (w1.size(0), w2.size(0)), branch.weight, blas(x.dtype)
+        (n, d), (o1, o2), weight, product = a.shape, (w1.size(0), w2.size(0)), branch.weight, blas(x.dtype)
         parts = min(pieces(n, size), _PARTS)
 
         plain, times, grad_added = grad_sums(c, y, grad, norm2.mean, branch.relu, branch.groups)
@@ -127,8 +129,9 @@ class Layer(torch.autograd.Function):
         )  # fmt: skip
         grad_w1 = part_w.sum(0)
         grad_x, grad_e, grad_own = messages_backward(
-            grad_a, x, e, own, branch.code, branch.arcs, branch.factor, ctx.needs_input_grad[1], ctx.needs_input_grad[2]
-        )
+            grad_a, x, e, own, branch.code, branch.arcs, branch.factor, ctx.needs_input_grad[1],
+            ctx.needs_input_grad[2], x.size(0),
+        )  # fmt: skip
         grads = (
             grad_x, grad_e, grad_own,
             grad_w1, grad_w1.new_zeros(o1), grad_gamma1, grad_beta1,

@@ -72,19 +72,27 @@ def messages_backward(
     weight: Tensor | None,
     needs_e: bool,
     needs_own: bool,
+    known: int | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The gradients of x, e and own, from that of the sums; x may be None where neither e nor own needs it."""
+    """The gradients of x, e and own, from that of the sums; x may be None where neither e nor own needs it.
+
+    Where x has only the first `known` rows, the arcs know the nodes of all.
+    """
     from esan.kernels import messages_loops
 
-    (n, d), num_arcs, size = grad.shape, arcs.edge_index.size(1), 0 if e is None else e.size(0)
+    (rows, d), num_arcs, size = grad.shape, arcs.edge_index.size(1), 0 if e is None else e.size(0)
+    n = rows if known is None else known
+    later = None if n == rows else arcs.by_node.whole
     count = pieces(n, _ROWS)
     few = e is not None and (size <= _FEW or code is not None)
-    grad_x, part_e = torch.empty_like(grad), grad.new_empty(count, size, d) if few else None
+    grad_x, part_e = grad.new_empty(n, d), grad.new_empty(count, size, d) if few else None
     part_own = grad.new_empty(count, dtype=torch.double) if needs_own else None
     (source, target), order, first = arcs.edge_index.contiguous(), arcs.out_of.order, arcs.out_of.first
     run(
         messages_loops.to_rows, grad, count, n, d, size, num_arcs, _ROWS, x, e, grad, target, arcs.arc, order, first,
-        weight, own, grad_x, part_e, part_own, code, 0 if code is None else code.numel(),
+        weight, own, grad_x, part_e, part_own, code, 0 if code is None else code.numel(), rows,
+        0 if later is None else later.size, None if later is None else later.order,
+        None if later is None else later.first, 0 if later is None else later.owner.numel(),
     )  # fmt: skip
     grad_e = None
     if part_e is not None:

@@ -34,13 +34,21 @@ class Parts:
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    """The norm of given lines: (x - mean) scale + shift."""
+    """The norm of given lines: (x - mean) scale + shift.
+
+    Attributes:
+        mean: of the lines.
+        scale: gamma over the deviation.
+        shift: beta.
+        inverse: one over the deviation.
+        numbers: eps, momentum, and how many pairs there are.
+    """
 
     mean: Tensor
     scale: Tensor
     shift: Tensor
     inverse: Tensor
-    total: float
+    numbers: Tensor
 
     @staticmethod
     def of(part: Parts, norm: Any, gamma: Tensor | None, beta: Tensor | None, bias: Tensor | None = None) -> "Norm":
@@ -53,23 +61,26 @@ class Norm:
             beta: its summand, None for 0.
             bias: what the lines lack: a norm takes it out again, but the running mean has it.
         """
-        from esan.kernels import norm_loops
+        from esan.kernels import merge_loops
 
-        kind = part.mean.dtype
-        total, *found = norm_loops.merge(part.total.numpy(), part.mean.numpy(), part.square.numpy(), norm.eps)
-        mean, var, inverse = map(torch.from_numpy, found)
-        norm.track(mean if bias is None else mean + bias.detach(), var, total)
-        inverse = inverse.to(kind)
-        scale = inverse if gamma is None else gamma.detach() * inverse
-        shift = torch.zeros_like(inverse) if beta is None else beta.detach().contiguous()
-        return Norm(mean.to(kind), scale, shift, inverse, total)
+        (count, d), out = part.mean.shape, part.mean.new_empty(4, part.mean.size(1))
+        share = norm.begin_tracking()
+        running = (None, None) if share is None else (norm.running_mean, norm.running_var)
+        numbers = torch.tensor([norm.eps, 0.0 if share is None else share, 0.0], dtype=torch.double)
+        run(
+            merge_loops.merge, part.mean, 1, count, d, part.total, part.mean, part.square,
+            *(None if t is None else t.to(out.dtype).contiguous() for t in (gamma, beta, bias)), *running, numbers, out,
+        )  # fmt: skip
+        mean, scale, shift, inverse = out.unbind()
+        return Norm(mean, scale, shift, inverse, numbers)
 
-    def through(self, plain: Tensor, times: Tensor) -> Tensor:
-        """What reaches each line through the mean and the variance, and the gradients of gamma and beta, `[4, d]`."""
-        from esan.kernels import norm_loops
+    def through(self, plain: Tensor, times: Tensor) -> tuple[Tensor, ...]:
+        """What reaches each line through the mean and the variance, and the gradients of gamma and beta."""
+        from esan.kernels import merge_loops
 
-        scale, inverse = self.scale.numpy(), self.inverse.numpy()
-        return torch.from_numpy(norm_loops.through(plain.numpy(), times.numpy(), scale, inverse, self.total))
+        (count, d), out = plain.shape, plain.new_empty(4, plain.size(1))
+        run(merge_loops.through, plain, 1, count, d, plain, times, self.scale, self.inverse, self.numbers, out)
+        return out.unbind()
 
 
 def normalise(x: Tensor, weight: Tensor | None, norm: Any, relu: bool) -> Tensor:
@@ -161,6 +172,6 @@ def grad_sums(
     of_group = x.new_empty(groups.size, d)
     run(
         norm_loops.group_sums, x, count, n, d, _GROUPS, relu, groups.size, x, y, grad, mean, plain, times,
-        groups.order, groups.first, of_group,
+        groups.whole.order, groups.whole.first, of_group, groups.whole.owner.numel(),
     )  # fmt: skip
     return plain, times, of_group

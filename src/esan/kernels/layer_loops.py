@@ -15,11 +15,11 @@ _PLAIN, _TURNED = ord("N"), ord("T")
 def _first(block, real):
     """a = the sum of messages, z = a W^T, and the moments of z, a piece of rows at a time."""
     n, d, o, lines, arcs, size, count = block[2], block[3], block[4], block[5], block[6], block[7], block[1]
-    x, e, a = table(block[8], n, d, real), table(block[9], lines, d, real), table(block[10], n, d, real)
+    x, e, a = table(block[8], block[25], d, real), table(block[9], lines, d, real), table(block[10], n, d, real)
     source, line = vector(block[11], arcs, np.int64), vector(block[12], arcs, np.int64)
     first, factor = vector(block[13], n, np.int64), vector(block[14], arcs, real)
     own = vector(block[15], 1, real)[0] if block[15] else real(0)
-    code = vector(block[16], block[17], np.int64)
+    code, node = vector(block[16], block[17], np.int64), vector(block[26], n, np.int64)
     bonds, coded, weighted = block[9] != 0, block[16] != 0, block[14] != 0
     z, weight = table(block[19], n, o, real), vector(block[20], n, real)
     total = vector(block[21], count, np.float64)
@@ -28,7 +28,7 @@ def _first(block, real):
     piece = next_piece(block)
     while piece < count:
         begin, end = piece * size, min(n, (piece + 1) * size)
-        sum_some(begin, end, x, e, a, source, line, code, first, factor, own, bonds, coded, weighted)
+        sum_some(begin, end, x, e, a, source, line, code, first, factor, node, own, bonds, coded, weighted)
         at_a, at_z = block[10] + begin * d * width, block[19] + begin * o * width
         gemm(block[24], _TURNED, _PLAIN, o, end - begin, d, block[18], d, at_a, d, real(0), at_z, o)
         total[piece] = moments_of_some(begin, end, z, weight, block[20] != 0, mean[piece], square[piece])
@@ -141,12 +141,12 @@ def _back_first(block, real):
 
 @cfunc("void(voidptr)", cache=True)
 def _first_single(data):
-    _first(carray(data, (25,), np.int64), np.float32)
+    _first(carray(data, (27,), np.int64), np.float32)
 
 
 @cfunc("void(voidptr)", cache=True)
 def _first_double(data):
-    _first(carray(data, (25,), np.int64), np.float64)
+    _first(carray(data, (27,), np.int64), np.float64)
 
 
 @cfunc("void(voidptr)", cache=True)

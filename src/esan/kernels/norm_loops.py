@@ -118,7 +118,7 @@ def _group_sums(block, real):
     x, y, grad = table(block[7], n, d, real), table(block[8], n, d, real), table(block[9], n, d, real)
     mean = vector(block[10], d, real)
     plain, times = table(block[11], count, d, real), table(block[12], count, d, real)
-    order, first = vector(block[13], n, np.int64), vector(block[14], groups, np.int64)
+    order, first = vector(block[13], block[16], np.int64), vector(block[14], groups, np.int64)
     into = table(block[15], groups, d, real)
     zero = real(0)
     piece = next_piece(block)
@@ -131,8 +131,10 @@ def _group_sums(block, real):
             of_group = into[v]
             for j in range(d):
                 of_group[j] = zero
-            for q in range(first[v], first[v + 1] if v + 1 < groups else n):
+            for q in range(first[v], first[v + 1] if v + 1 < groups else block[16]):
                 i = order[q]
+                if i >= n:
+                    break
                 line, out, back = x[i], y[i], grad[i]
                 for j in range(d):
                     g = zero if relu and out[j] <= zero else back[j]
@@ -194,12 +196,12 @@ def _sums_double(data):
 
 @cfunc("void(voidptr)", cache=True)
 def _group_sums_single(data):
-    _group_sums(carray(data, (16,), np.int64), np.float32)
+    _group_sums(carray(data, (17,), np.int64), np.float32)
 
 
 @cfunc("void(voidptr)", cache=True)
 def _group_sums_double(data):
-    _group_sums(carray(data, (16,), np.int64), np.float64)
+    _group_sums(carray(data, (17,), np.int64), np.float64)
 
 
 @cfunc("void(voidptr)", cache=True)
@@ -217,43 +219,3 @@ apply = (_apply_single, _apply_double)
 sums = (_sums_single, _sums_double)
 group_sums = (_group_sums_single, _group_sums_double)
 back = (_back_single, _back_double)
-
-
-@njit(cache=True, nogil=True)
-def merge(total, mean, square, eps):
-    """Weight, mean and variance of all lines from those of the pieces, in double precision, and 1 / deviation."""
-    count, d = mean.shape
-    pairs, middle, var, inverse = 0.0, np.zeros(d), np.zeros(d), np.empty(d)
-    for piece in range(count):
-        pairs += total[piece]
-        for j in range(d):
-            middle[j] += total[piece] * mean[piece, j]
-    for j in range(d):
-        middle[j] /= pairs
-    for piece in range(count):
-        for j in range(d):
-            rest = mean[piece, j] - middle[j]
-            var[j] += square[piece, j] + total[piece] * rest * rest
-    for j in range(d):
-        var[j] /= pairs
-        inverse[j] = 1.0 / np.sqrt(var[j] + eps)
-    return pairs, middle, var, inverse
-
-
-@njit(cache=True, nogil=True)
-def through(plain, times, scale, inverse, total):
-    """What reaches each line through mean and variance, and the gradients of gamma and beta, from sums of pieces."""
-    count, d = plain.shape
-    out = np.empty((4, d), plain.dtype)
-    for j in range(d):
-        of_beta, of_gamma = 0.0, 0.0
-        for piece in range(count):
-            of_beta += plain[piece, j]
-            of_gamma += times[piece, j]
-        of_gamma *= inverse[j]
-        # d mean / d x_i = w_i and d var / d x_i = 2 w_i (x_i - mean), with weights that sum to 1.
-        out[0, j] = -scale[j] * of_beta / total
-        out[1, j] = -scale[j] * inverse[j] * of_gamma / total
-        out[2, j] = of_gamma
-        out[3, j] = of_beta
-    return out

@@ -1,5 +1,6 @@
 """Layers through the compiled loops for a CPU, where they can: norm and ReLU in one, GIN's and GINE's MLP as well."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +24,11 @@ def fits(layer: "DSLayer | DSSLayer", h: Tensor, stage: Stage) -> bool:
     return cpu.fits(h) and stage.plain and _is(layer.norm, BatchNorm) and _is_relu(layer.act)
 
 
+def reads_earlier(layer: Any, bag: Bag) -> bool:
+    """Whether a layer is likely to read the rows of an earlier stage without a copy; the answer is the same if not."""
+    return cpu.available() and type(bag) is Bag and bag.device.type == "cpu" and isinstance(layer.inside, GIN | GINE)
+
+
 def _is(part: nn.Module, kind: type[nn.Module]) -> bool:
     """Whether a part is what it was built as: a subclass or a hook of the user's may do something else."""
     return type(part) is kind and not (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks)
@@ -33,27 +39,50 @@ def _is_relu(act: Any) -> bool:
 
 
 def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-    """`DSLayer.forward`, the rows lifted already."""
+    """`DSLayer.forward`; compiled convolutions read rows that begin to differ here from where they still are."""
     if _takes(layer.inside, layer.norm, h):
-        return _branch(layer.inside, layer.norm, h, stage.arcs, bag, stage.weight, relu=True)
+        return _branch(layer.inside, layer.norm, h, _Rows.of(stage, h), bag, relu=True)
+    h = stage.lift(h)
     return layer.norm(layer.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight, relu=True)
 
 
 def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSSLayer.forward` where the bag is pooled by sum or mean."""
-    h, pooled = stage.lift_and_pool(h, layer.bag_pool)
+    earlier = _stage_with(bag, h.size(0)) if _takes(layer.inside, layer.norm, h) else None
+    # What is pooled over the bag is the same before rows are lifted, when they are fewer.
+    h, pooled = (earlier or stage).lift_and_pool(h, layer.bag_pool)
     arcs = bag.shared.between_nodes(layer.adjacency)
     if _takes(layer.shared, layer.shared_norm, pooled):
-        shared = _branch(layer.shared, layer.shared_norm, pooled, arcs, bag, None)
+        shared = _branch(layer.shared, layer.shared_norm, pooled, _Rows(arcs, None, None), bag)
     else:
         shared = layer.shared_norm(layer.shared(pooled, arcs, bag.graphs.edge_attr, None))
-    if _takes(layer.inside, layer.norm, h):
-        return _branch(
-            layer.inside, layer.norm, h, stage.arcs, bag, stage.weight, relu=True, added=shared, groups=stage.by_node
-        )
+    if earlier is not None:
+        rows = _Rows.of(stage, h)
+        return _branch(layer.inside, layer.norm, h, rows, bag, relu=True, added=shared, groups=stage.by_node)
     inside = layer.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight)
     assert isinstance(layer.norm, BatchNorm)
     return layer.norm.add_and_relu(inside, stage.weight, shared, stage.by_node)
+
+
+def _stage_with(bag: Bag, rows: int) -> Stage | None:
+    """The stage that so many rows are of."""
+    stages = map(bag.stage, range(len(bag.rows.row_ends)))
+    return next((stage for stage in stages if stage.num_rows == rows), None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows that a branch gives: the arcs into them, how many pairs each stands for, and their nodes if needed."""
+
+    arcs: Arcs
+    weight: Tensor | None
+    node: Tensor | None
+
+    @staticmethod
+    def of(stage: Stage, h: Tensor) -> "_Rows":
+        """The rows of a stage, which h has all of, or the first."""
+        known = h.size(0)
+        return _Rows(stage.arcs_from(known), stage.weight_in(h.dtype), None if known == stage.num_rows else stage.node)
 
 
 def _takes(conv: Conv, norm: nn.Module, h: Tensor) -> bool:
@@ -74,9 +103,8 @@ def _branch(
     conv: Any,
     norm: Any,
     h: Tensor,
-    arcs: Arcs,
+    rows: _Rows,
     bag: Bag,
-    weight: Tensor | None,
     relu: bool = False,
     added: Tensor | None = None,
     groups: Grouping | None = None,
@@ -85,10 +113,10 @@ def _branch(
 
     table, code = None, None
     if isinstance(conv, GINE):
-        lines = conv.edges.for_messages(bag.graphs.edge_attr, h)
+        lines = conv.edges.for_messages(bag.graphs.edge_attr, h, bag.codes)
         table, code = (lines.table, lines.code.contiguous()) if isinstance(lines, CodedLines) else (lines, None)
-    mlp, share = conv.mlp, None if weight is None else weight.to(h.dtype)
-    branch = Branch(arcs, code, arcs.factor(h), share, (mlp.norm, norm), relu, groups)
+    mlp = conv.mlp
+    branch = Branch(rows.arcs, code, rows.arcs.factor(h), rows.weight, (mlp.norm, norm), relu, groups, rows.node)
     return Layer.apply(
         h, table, 1 + conv.eps, mlp.first.weight, mlp.first.bias, mlp.norm.weight, mlp.norm.bias, mlp.second.weight,
         mlp.second.bias, norm.weight, norm.bias, added, branch,

@@ -1,5 +1,7 @@
 """The paper's base graph encoders (GIN, GINE, GraphConv, GCN), as layers that send messages along arcs."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -211,7 +213,15 @@ class EdgeFeatures(nn.Module):
     def forward(self, edge_attr: Tensor | None, like: Tensor) -> Tensor:
         return self.project(self.lines(edge_attr, 0, like))
 
-    def for_messages(self, edge_attr: Tensor | None, like: Tensor) -> Tensor | CodedLines:
-        """The same, coded where there are few lines and the sums of messages gain by it."""
-        coded = self.lines.coded(edge_attr, like) if cpu.fits(like) else None
+    def for_messages(
+        self, edge_attr: Tensor | None, like: Tensor, codes: dict[Any, Tensor] | None = None
+    ) -> Tensor | CodedLines:
+        """The same, coded where there are few lines and the sums of messages gain by it.
+
+        Args:
+            edge_attr: of the arcs of the graphs.
+            like: rows.
+            codes: what other layers found the codes of the same `edge_attr` to be; added to.
+        """
+        coded = self.lines.coded(edge_attr, like, codes) if cpu.fits(like) else None
         return self(edge_attr, like) if coded is None else CodedLines(self.project(coded.table), coded.code)

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
+from esan.nn import compiled
 from esan.nn.layer import DSLayer, DSSLayer
 
 
@@ -42,8 +43,11 @@ class Encoder(nn.Module):
         return None
 
     def first_stage(self, bag: Bag) -> Stage:
-        """The stage of the input: that of the first layer, so that no row has to be copied into it."""
-        return bag.stage(1 + self.lookahead)
+        """The stage of the input: that of the first layer, so that no row has to be copied into it.
+
+        A compiled layer reads rows from where they are, so that it takes the fewest.
+        """
+        return bag.stage(0 if compiled.reads_earlier(self.layers[0], bag) else 1 + self.lookahead)
 
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
         """What each layer gave, first to last."""

@@ -1,6 +1,7 @@
 """Input encoders: from the features that graphs come with to the numbers that a first layer takes."""
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -49,8 +50,19 @@ class LineEncoder(nn.Module):
         """`like` has the dtype and device of the result; it matters only where there is nothing to encode."""
         raise NotImplementedError
 
-    def coded(self, value: Tensor | None, like: Tensor) -> CodedLines | None:  # noqa: ARG002
-        """The same with each line that can occur encoded once; None where these are too many."""
+    def coded(
+        self,
+        value: Tensor | None,  # noqa: ARG002
+        like: Tensor,  # noqa: ARG002
+        codes: dict[Any, Tensor] | None = None,  # noqa: ARG002
+    ) -> CodedLines | None:
+        """The same with each line that can occur encoded once; None where these are too many.
+
+        Args:
+            value: the lines.
+            like: as in `forward`.
+            codes: what others found the codes of the same lines to be, which is not looked for again; added to.
+        """
         return None
 
 
@@ -95,11 +107,11 @@ class OneHotLines(LineEncoder):
         column = _columns(_given(value, self.name), (self.out_channels,), self.name)[:, 0]
         return F.one_hot(column, self.out_channels).to(like.dtype)
 
-    def coded(self, value: Tensor | None, like: Tensor) -> CodedLines | None:
+    def coded(self, value: Tensor | None, like: Tensor, codes: dict[Any, Tensor] | None = None) -> CodedLines | None:
         if self.out_channels > FEW_LINES:
             return None
-        column = _columns(_given(value, self.name), (self.out_channels,), self.name)[:, 0]
-        return CodedLines(torch.eye(self.out_channels, dtype=like.dtype, device=like.device), column)
+        code = _codes(_given(value, self.name), (self.out_channels,), self.name, codes)
+        return CodedLines(torch.eye(self.out_channels, dtype=like.dtype, device=like.device), code)
 
 
 class Embeddings(LineEncoder):
@@ -117,17 +129,20 @@ class Embeddings(LineEncoder):
             total = total + self._looked_up(place, columns)
         return total
 
-    def coded(self, value: Tensor | None, like: Tensor) -> CodedLines | None:  # noqa: ARG002
+    def coded(
+        self,
+        value: Tensor | None,
+        like: Tensor,  # noqa: ARG002
+        codes: dict[Any, Tensor] | None = None,
+    ) -> CodedLines | None:
         lines: list[Tensor] = [table.weight for table in self.tables]  # type: ignore[misc]
         if math.prod(self.sizes) > FEW_LINES or lines[0].dim() > 2:
             return None
-        columns = _columns(_given(value, self.name), self.sizes, self.name)
-        total, code = lines[0], columns[:, 0]
-        for place, size in enumerate(self.sizes[1:], start=1):
+        total = lines[0]
+        for table in lines[1:]:
             # All sums of a line so far and one of this table; the number of each counts the tables as digits.
-            total = (total[:, None] + lines[place]).flatten(0, 1)
-            code = code * size + columns[:, place]
-        return CodedLines(total, code.contiguous())
+            total = (total[:, None] + table).flatten(0, 1)
+        return CodedLines(total, _codes(_given(value, self.name), self.sizes, self.name, codes))
 
     def _looked_up(self, place: int, columns: Tensor) -> Tensor:
         table: nn.Embedding = self.tables[place]  # type: ignore[assignment]
@@ -164,6 +179,20 @@ def _columns(value: Tensor, sizes: tuple[int, ...], name: str) -> Tensor:
                 "Build the model with more categories."
             )
     return columns
+
+
+def _codes(value: Tensor, sizes: tuple[int, ...], name: str, codes: dict[Any, Tensor] | None) -> Tensor:
+    """Category numbers, of several columns as the digits of one number."""
+    codes = {} if codes is None else codes
+    # The version tells lines that somebody has written to since.
+    key = sizes, None if value.is_inference() else value._version
+    if key not in codes:
+        columns = _columns(value, sizes, name)
+        code = columns[:, 0]
+        for place, size in enumerate(sizes[1:], start=1):
+            code = code * size + columns[:, place]
+        codes[key] = code.contiguous()
+    return codes[key]
 
 
 class NodeFeatures(nn.Module):

@@ -31,11 +31,11 @@ class DSLayer(nn.Module):
         return self.inside.why_literal
 
     def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+        if compiled.fits(self, h, stage):
+            return compiled.ds_layer(self, h, bag, stage)
         h = stage.lift(h)
         if fused.fits(self, h):
             return fused.ds_layer(self, h, bag, stage)
-        if compiled.fits(self, h, stage):
-            return compiled.ds_layer(self, h, bag, stage)
         return self.act(self.norm(self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight))
 
 

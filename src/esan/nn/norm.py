@@ -126,18 +126,26 @@ class BatchNorm(nn.BatchNorm1d):
 
     def compiled(self, *lines: Tensor) -> bool:
         """Whether compiled loops take the place of the code here: where the rows themselves give mean and variance."""
-        usual = self.training or self.running_mean is None
-        if self.affine and (self.weight.dim() > 1 or not cpu.fits(self.weight[None])):
+        if not self.training and self.running_mean is not None:
             return False
-        return usual and lines[0].size(0) > 2 and cpu.fits(*lines)
+        kind, own = lines[0].dtype, (self.weight, self.bias, self.running_mean, self.running_var)
+        if any(t is not None and (t.dim() > 1 or t.dtype != kind or not t.is_contiguous()) for t in own):
+            return False
+        return lines[0].size(0) > 2 and cpu.fits(*lines)
+
+    def begin_tracking(self) -> float | None:
+        """Count a batch; the part that it has in the running statistics, None where there are none to follow it."""
+        if not self.training or self.running_mean is None:
+            return None
+        assert self.num_batches_tracked is not None
+        self.num_batches_tracked.add_(1)
+        return self.momentum if self.momentum is not None else 1.0 / float(self.num_batches_tracked)
 
     def track(self, mean: Tensor, var: Tensor, total: Tensor | float) -> None:
         """Let the running statistics follow a batch of `total` pairs with that mean and variance."""
-        if not self.training or self.running_mean is None or self.running_var is None:
+        share = self.begin_tracking()
+        if share is None or self.running_mean is None or self.running_var is None:
             return
-        assert self.num_batches_tracked is not None
-        self.num_batches_tracked.add_(1)
-        share = self.momentum if self.momentum is not None else 1.0 / float(self.num_batches_tracked)
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
         self.running_var.lerp_((var * (total / (total - 1))).to(self.running_var.dtype), share)
 

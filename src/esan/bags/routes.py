@@ -1,0 +1,24 @@
+"""The arcs of a stage that read the rows of an earlier one, found in one compiled pass: no row is copied to be read."""
+
+from esan.bags.arcs import Arcs
+from esan.bags.rows import Rows
+from esan.bags.sums import Grouping
+from esan.kernels.cpu_groups import routes
+
+
+def arcs_from(rows: Rows, known: int, by_node: Grouping, num_arcs: int, copies: Grouping) -> Arcs:
+    """The first arcs of a bag's rows; a source behind the first `known` rows is the background row of its node.
+
+    Args:
+        rows: the rows of the bag, on a CPU.
+        known: how many rows there are to read from.
+        by_node: the rows to send to, as many as `known` or more, by their node.
+        num_arcs: how many arcs end at them.
+        copies: these arcs by the arc of the graph.
+    """
+    source, target = rows.source[:num_arcs], rows.target[:num_arcs]
+    found = routes(source, target, rows.node, rows.background, known, by_node.owner.numel())
+    arcs = Arcs(found.ends, copies, by_node.owner.numel(), by_node=by_node)
+    arcs.__dict__["out_of"] = Grouping.known(found.ends[0], known, found.order, found.first)
+    arcs.into.__dict__["first"] = found.into
+    return arcs
