@@ -12,7 +12,7 @@ import torch
 from shared_sets import ROOT, needs
 
 from esan import data
-from esan.data.catalogue import CATALOGUE
+from esan.data.catalogue import ALIASES, CATALOGUE, known_name
 from esan.data.verify import verified
 from esan.graphs import ATOMS, BONDS, Categories, OneHot
 
@@ -131,6 +131,16 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"got 'cora'\). Known: csl, exp, .*ogbg-moltox21"):
         data.load("cora")
     assert data.names() == tuple(CATALOGUE)
+    with pytest.raises(ValueError, match=r"got 'mutagg'\). Near: mutag. Known: csl"):
+        data.load("mutagg")
+
+
+def test_sets_are_known_by_their_other_names() -> None:
+    names = ("ZINC12k", "IMDB-BINARY", "IMDB_MULTI", "REDDIT-BINARY", "molhiv", "moltox21", "ogbg_molhiv", "PTC_MR")
+    known = ["zinc", "imdb-b", "imdb-m", "rdt-b", "ogbg-molhiv", "ogbg-moltox21", "ogbg-molhiv", "ptc-mr"]
+    assert [known_name(name) for name in names] == known
+    assert known_name("cora") is None
+    assert set(ALIASES.values()) <= set(CATALOGUE)
 
 
 def test_the_root_comes_from_the_option_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,9 @@ def test_missing_labels_are_missing() -> None:
         ([1, 1], None, r"at least two classes \(got only 1\)"),
         ([0, 1, 0], None, r"Expected a label a graph, 2 in all \(got 3\)"),
         ([[0, 3], [1, 2]], None, "2 columns of other integers"),
-        ([0.5, 1.0], "classification", "got fractions or missing values"),
+        ([0.5, 1.0], "classification", "got fractions"),
+        ([1.0, float("nan")], "classification", r"Expected a class of every graph \(got none for graph 1\)"),
+        (["ring", "tree"] * 12, None, r"\(got \['ring', 'tree', 'ring', 'tree', 'ring', 'tree', \.\.\.\]\). Encode"),
         ([2.0, 1.0], "labels", r"Expected labels of 0 or 1.*got \[2.0\] for graph 0"),
         ([[1.0, float("nan")]] * 2, "labels", r"known of some graph \(got none in column 1\)"),
         ([0, 5], Task("classification", 3), r"classes from 0 to 2 \(got 0 to 5\)"),
@@ -202,6 +204,44 @@ def test_a_tu_folder_is_a_dataset(tmp_path: Path) -> None:
     assert (dataset.classes, dataset.y.tolist()) == ((3, 5), [1, 0])
     assert (dataset.in_channels, dataset.edge_channels) == (Categories(2), Categories(2))
     assert repr(dataset).startswith("Dataset('mine', 2 graphs, classification of 2, x=Categories(2)")
+
+
+def test_attributes_of_graphs_are_the_targets_of_a_regression(tmp_path: Path) -> None:
+    folder = tmp_path / "MINE"
+    folder.mkdir()
+    for part, text in {
+        "A": "1, 2\n2, 1\n3, 4\n4, 3\n",
+        "graph_indicator": "1\n1\n2\n2\n",
+        "graph_labels": "5\n3\n",
+        "graph_attributes": "0.5\n2.25\n",
+    }.items():
+        (folder / f"MINE_{part}.txt").write_text(text)
+    assert data.own(folder).task == Task("classification", 2), "labels, unless something else is said"
+    assert data.own(folder, task="regression").y.tolist() == [[0.5], [2.25]]
+    assert data.own(folder, task=Task("regression", 1)).y.tolist() == [[0.5], [2.25]]
+    (folder / "MINE_graph_attributes.txt").write_text("0.5, 1\n2.25, 2\n")
+    assert data.own(folder, task="regression").task == Task("regression", 2)
+    assert data.own(folder, task=Task("regression", 1)).y.tolist() == [[5], [3]], "those of as many columns as asked"
+
+
+def test_a_dataset_is_called_as_its_file_or_folder(tmp_path: Path) -> None:
+    file = tmp_path / "rings.g6"
+    file.write_text("\n".join(to_graph6(cycle(n)) for n in (5, 6)) + "\n")
+    assert data.own(file, labels=[0, 1]).name == "rings"
+    assert data.own(file, labels=[0, 1], name="mine").name == "mine"
+    assert data.own([_graph(y=0), _graph(y=1)]).name == "own"
+
+
+def test_a_gap_in_a_file_of_classes_is_told(tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("0\nnan\n1\n")
+    with pytest.warns(UserWarning, match=r"Column 1 of .*labels\.txt has 0 and 1 but nothing at line 2"):
+        assert data.own([_graph()] * 3, labels=labels).task == Task("labels", 1)
+
+
+def test_features_that_graphs_lack_are_told_in_words_for_graphs() -> None:
+    with pytest.raises(ValueError, match=r"got none in a list of graphs\). Set x on the graphs as in_channels says"):
+        data.own([_graph(y=0), _graph(y=1)], in_channels=3)
 
 
 def test_a_path_that_leads_nowhere_is_told(tmp_path: Path) -> None:

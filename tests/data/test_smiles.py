@@ -1,6 +1,7 @@
 """Tables of SMILES: molecules as OGB makes them, targets by column, and every unreadable row told by its line."""
 
 import gzip
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -70,11 +71,35 @@ def test_missing_cells_are_missing_labels(table: Path) -> None:
     assert dataset.task == Task("labels", 2)
     assert dataset.y.isnan().tolist() == [[False, True], [True, False], [False, False]]
     table.write_text("smiles,a\nC,1.5\nCC,\n")
-    with pytest.raises(ValueError, match=r"Expected finite targets \(got \[nan\] for graph 1\)"):
+    with pytest.raises(ValueError, match=r"got \[nan\] at line 3 of .*molecules\.csv, column a\). Fill it"):
         data.own(table)
     table.write_text("smiles,a\nC,1.5\nCC,inf\n")
     with pytest.raises(ValueError, match=r"column 'a' \(got 'inf' at line 3"):
         data.own(table)
+
+
+def test_one_name_is_one_column(table: Path) -> None:
+    assert data.own(table, targets="active").y.tolist() == data.own(table, targets=["active"]).y.tolist()
+    assert data.own(table, targets="active").name == "molecules"
+
+
+def test_a_gap_among_classes_is_told_once_and_can_be_left_out(table: Path) -> None:
+    table.write_text("smiles,a\nC,1\nCC,\nCCC,0\n")
+    with pytest.warns(UserWarning, match=r"Column a of .* nothing at line 3: taken for labels") as warned:
+        assert data.own(table).task == Task("labels", 1)
+    assert [warning.filename for warning in warned] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert data.own(table, task="labels").task == Task("labels", 1), "what is said is not told"
+    with pytest.raises(ValueError, match=r"Expected a class of every graph \(got none at line 3 of .*, column a\)"):
+        data.own(table, task="classification")
+    with pytest.warns(UserWarning, match=r"Left out 1 of 3 rows .* a target is missing: line 3 \('CC'\)"):
+        dataset = data.own(table, skip_missing=True)
+    assert (dataset.task, dataset.smiles) == (Task("classification", 2), ("C", "CCC"))
+    assert dataset.skipped == (Skipped(3, "CC", "a target is missing"),)
+    table.write_text("smiles,a\nC,\n")
+    with pytest.warns(UserWarning, match="Left out"), pytest.raises(ValueError, match="a row with all its targets"):
+        data.own(table, skip_missing=True)
 
 
 def test_unreadable_rows_are_told_by_line(table: Path, capfd: pytest.CaptureFixture[str]) -> None:

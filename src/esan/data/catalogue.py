@@ -1,5 +1,6 @@
 """The catalogue: the sets of the paper by name, with the counts that a loaded set is held against."""
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,25 @@ CATALOGUE: dict[str, Entry] = {
     "ogbg-moltox21": Entry(ogb_set("ogbg-moltox21"), Task("labels", 12), 7_831, 145_459, 151_095, ATOMS, BONDS),
 }
 
+#: What else sets are called: by PyG, by OGB, and in tables of papers.
+ALIASES = {
+    "zinc12k": "zinc",
+    "zinc-12k": "zinc",
+    "imdb-binary": "imdb-b",
+    "imdb-multi": "imdb-m",
+    "reddit-binary": "rdt-b",
+    "reddit-b": "rdt-b",
+    "molhiv": "ogbg-molhiv",
+    "moltox21": "ogbg-moltox21",
+}
+
+
+def known_name(name: str) -> str | None:
+    """The name in `names()` of a set, however it is written; None if there is no such set."""
+    key = str(name).lower().replace("_", "-")
+    key = ALIASES.get(key, key)
+    return key if key in CATALOGUE else None
+
 
 def load(
     name: str, root: str | Path | None = None, *, cache: str | Path | None = None, download: bool = True
@@ -67,15 +87,18 @@ def load(
     """The set of that name, its counts compared with the published ones.
 
     Args:
-        name: one of `names()`, in any case; `-` and `_` are the same.
+        name: one of `names()`, in any case; `-` and `_` are the same, and ZINC12k, IMDB-BINARY or molhiv are known too.
         root: the folder that holds ZINC, TU, EXP, CEXP, CSL and OGB, else $ESAN_DATA, else the cache. Only read.
         cache: where downloads go, else $ESAN_CACHE, else .cache/esan in the user's home.
         download: whether to fetch what is in neither folder.
     """
-    key = str(name).lower().replace("_", "-")
-    if key not in CATALOGUE:
+    key = known_name(name)
+    if key is None:
+        near = difflib.get_close_matches(str(name).lower().replace("_", "-"), [*CATALOGUE, *ALIASES], 3)
+        hint = f"Near: {', '.join(near)}. " if near else ""
         raise ValueError(
-            f"Expected the name of a set (got {name!r}). Known: {', '.join(CATALOGUE)}; your own data: esan.data.own."
+            f"Expected the name of a set (got {name!r}). {hint}Known: {', '.join(CATALOGUE)}; your own data: "
+            "esan.data.own."
         )
     entry = CATALOGUE[key]
     found = entry.find(Places(data_root(root, cache), cache_folder(cache), download))

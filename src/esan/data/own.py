@@ -1,5 +1,7 @@
 """A user's own graphs as a `Dataset`: from memory or from files, with their task and features understood."""
 
+import reprlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +15,7 @@ from esan.data.dataset import Dataset, Skipped, Split, Task
 from esan.data.features import Asked, as_asked, inferred
 from esan.data.splits import check_split
 from esan.data.tables import read_labels, read_molecules
-from esan.data.targets import understood
+from esan.data.targets import Cells, Targets, understood
 from esan.data.tu import TUFiles, read_tu
 from esan.data.verify import check_lines
 from esan.graphs import ATOMS, BONDS, Channels, Graphs, Source, load_graphs, read
@@ -31,6 +33,7 @@ class _Given:
     smiles: tuple[str, ...] | None = None
     skipped: tuple[Skipped, ...] = ()
     source: str = ""
+    cells: Cells | None = None
 
 
 def own(
@@ -42,9 +45,10 @@ def own(
     edge_channels: Asked = "infer",
     given: Split | None = None,
     smiles: str | None = None,
-    targets: Sequence[str] | None = None,
+    targets: Sequence[str] | str | None = None,
     skip_unreadable: bool = False,
-    name: str = "own",
+    skip_missing: bool = False,
+    name: str | None = None,
 ) -> Dataset:
     """Your graphs, with what is to be predicted and what their features hold read off them.
 
@@ -62,19 +66,27 @@ def own(
         edge_channels: what `edge_attr` holds, if that is to be said; None leaves it out.
         given: a split that comes with the data.
         smiles: the column of SMILES in a table; by default the one called so.
-        targets: the columns of targets in a table; by default all others.
+        targets: the column or columns of targets in a table; by default all others.
         skip_unreadable: whether rows whose SMILES cannot be read are left out with a warning, and listed in `skipped`,
             instead of an error that lists them.
-        name: what the dataset is called.
+        skip_missing: whether rows of a table that lack a target are left out with a warning, and listed in `skipped`.
+        name: what the dataset is called; by default as its file or folder, or "own".
     """
-    found = _found(source, smiles, targets, skip_unreadable)
-    graphs = found.graphs if labels is None else _labelled(found.graphs, labels)
+    if name is None:
+        name = _stem(Path(source)) if isinstance(source, str | Path) else "own"
+    asked = {"smiles": smiles, "targets": targets, "skip_unreadable": skip_unreadable, "skip_missing": skip_missing}
+    found = _found(source, asked, task)
+    graphs, cells = found.graphs, found.cells
+    if labels is not None:
+        graphs, cells = _labelled(found.graphs, labels)
     if graphs.y is not None and graphs.y_level != "graph":
         raise ValueError(
             f"Expected a target a graph (got one a{'n' if graphs.y_level == 'edge' else ''} {graphs.y_level}). "
             "Pass labels=..., a line a graph."
         )
-    told = understood(graphs.y, task)
+    told = understood(graphs.y, task, cells)
+    if task is None and cells is not None:
+        _tell_missing(told, cells)
     x = _channels(graphs.x, found.x if in_channels == "infer" else in_channels, "x")
     edges = _channels(graphs.edge_attr, found.edges if edge_channels == "infer" else edge_channels, "edge_attr")
     dataset = Dataset(
@@ -89,19 +101,22 @@ def own(
         skipped=found.skipped,
         source=found.source,
     )
-    check_lines(dataset.graphs.x, x, "x", name)
-    check_lines(dataset.graphs.edge_attr, edges, "edge_attr", name)
+    where = found.source if isinstance(source, str | Path) else f"a {found.source} of graphs"
+    for value, channels, part in ((dataset.graphs.x, x, "x"), (dataset.graphs.edge_attr, edges, "edge_attr")):
+        argument = "in_channels" if part == "x" else "edge_channels"
+        advice = f"Set {part} on the graphs as {argument} says: for predictions, as the network was trained."
+        check_lines(value, channels, part, where, advice)
     if given is not None:
         check_split(dataset, given)
     return dataset
 
 
-def _found(source: Any, smiles: str | None, targets: Sequence[str] | None, skip: bool) -> _Given:
+def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Given:
     is_table = isinstance(source, str | Path) and _is_table(Path(source))
-    if not is_table and (smiles is not None or targets is not None or skip):
+    if not is_table and (given := [key for key, value in asked.items() if value not in (None, False)]):
+        what = repr(str(source)) if isinstance(source, str | Path) else f"a {type(source).__name__}"
         raise ValueError(
-            f"Expected a table of SMILES, a .csv or .tsv, for smiles, targets and skip_unreadable (got "
-            f"{str(source)[:60]!r}). Leave them out."
+            f"Expected a table of SMILES, a .csv or .tsv, for {', '.join(given)} (got {what}). Leave them out."
         )
     if not isinstance(source, str | Path):
         _refuse_text(source)
@@ -110,12 +125,36 @@ def _found(source: Any, smiles: str | None, targets: Sequence[str] | None, skip:
     if not path.exists():
         raise FileNotFoundError(f"Expected a file or folder of graphs (got {str(path)!r}, which is not there).")
     if is_table:
-        table = read_molecules(path, smiles, targets, skip)
+        table = read_molecules(path, **asked)
         graphs = replace(table.laid.graphs(str(path)), y=table.y)
-        return _Given(graphs, ATOMS, BONDS, table.smiles, table.skipped, str(path))
+        return _Given(graphs, ATOMS, BONDS, table.smiles, table.skipped, str(path), table.cells)
     if path.is_dir():
-        return _Given(read_tu(TUFiles.of(path), attributes=True, edge_labels=True).graphs(str(path)), source=str(path))
+        kind = task.kind if isinstance(task, Task) else task
+        width = task.out_channels if isinstance(task, Task) else 0
+        numbers = width if kind == "regression" else None
+        laid = read_tu(TUFiles.of(path), attributes=True, edge_labels=True, numbers=numbers)
+        return _Given(laid.graphs(str(path)), source=str(path))
     return _Given(read(load_graphs(path)), source=str(path))
+
+
+def _stem(path: Path) -> str:
+    """The name of a folder, or of a file without its endings."""
+    path = path.resolve()
+    return path.name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
+
+
+def _tell_missing(told: Targets, cells: Cells) -> None:
+    """One blank cell makes another task of a column of classes: that is not done in silence."""
+    missing = None if told.y is None or told.task.kind != "labels" else torch.isnan(told.y[:, 0])
+    if missing is None or told.task.out_channels > 1 or not cells.whole[0] or not bool(missing.any()):
+        return
+    lines = [str(cells.lines[graph]) for graph in missing.nonzero()[:, 0].tolist()]
+    listed = ", ".join(lines[:10]) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")
+    warnings.warn(
+        f"Column {cells.columns[0]} of {cells.file} has 0 and 1 but nothing at line {listed}: taken for labels that "
+        'may be missing, told in ROC-AUC. Fill it or pass skip_missing=True for classes; task="labels" if it is meant.',
+        stacklevel=3,
+    )
 
 
 def _is_table(path: Path) -> bool:
@@ -134,24 +173,25 @@ def _refuse_text(source: Any) -> None:
                     )
 
 
-def _labelled(graphs: Graphs, labels: Labels) -> Graphs:
+def _labelled(graphs: Graphs, labels: Labels) -> tuple[Graphs, Cells | None]:
+    cells = None
     if isinstance(labels, str | Path):
         if not Path(labels).is_file():
             raise FileNotFoundError(f"Expected a file of labels (got {str(labels)!r}, which is not there).")
-        y = read_labels(Path(labels))
+        y, cells = read_labels(Path(labels))
     else:
         try:
             y = torch.as_tensor(labels)
         except (TypeError, ValueError, RuntimeError):
             raise TypeError(
-                f"Expected labels that are numbers (got {str(labels)[:60]}). Encode classes as 0, 1, 2, ..."
+                f"Expected labels that are numbers (got {reprlib.repr(labels)}). Encode classes as 0, 1, 2, ..."
             ) from None
     if y.dim() == 0 or y.size(0) != len(graphs):
         raise ValueError(
             f"Expected a label a graph, {len(graphs)} in all (got {y.size(0) if y.dim() else 'one number'}). "
             "Give every graph its own, in the same order."
         )
-    return replace(graphs, y=y, y_level="graph")
+    return replace(graphs, y=y, y_level="graph"), cells
 
 
 def _channels(value: Tensor | None, asked: Asked, name: str) -> Channels:

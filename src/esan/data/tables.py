@@ -16,6 +16,7 @@ from torch import Tensor
 from esan.data.dataset import Skipped
 from esan.data.laid import Laid
 from esan.data.smiles import laid_molecules, molecules
+from esan.data.targets import Cells
 
 _WHOLE = re.compile(r"[+-]?\d+")
 _MISSING = ("", "nan", "na", "none", "null")
@@ -27,24 +28,33 @@ class MoleculeTable:
 
     laid: Laid
     y: Tensor | None
+    cells: Cells
     smiles: tuple[str, ...]
     skipped: tuple[Skipped, ...]
 
 
 def read_molecules(
-    path: Path, smiles: str | None, targets: Sequence[str] | None, skip_unreadable: bool
+    path: Path,
+    smiles: str | None,
+    targets: Sequence[str] | str | None,
+    skip_unreadable: bool,
+    skip_missing: bool = False,
 ) -> MoleculeTable:
     """The molecules of a CSV (or .tsv; packed with gzip or not) with a line of column names.
 
     Args:
         path: of the file.
         smiles: the column of SMILES; by default the one that is called so.
-        targets: the columns of targets; by default all others.
+        targets: the column or columns of targets; by default all others.
         skip_unreadable: whether rows that RDKit does not read are left out, with a warning, instead of an error.
+        skip_missing: whether rows that lack a target are left out, with a warning.
     """
     header, rows = _rows(path)
     at = _smiles_column(header, smiles, path)
-    wanted = [name for name in header if name != header[at]] if targets is None else list(targets)
+    if targets is None:
+        wanted = [name for name in header if name != header[at]]
+    else:
+        wanted = [targets] if isinstance(targets, str) else list(targets)
     places = [_place(header, name, path) for name in wanted]
     found = molecules([row.cells[at].strip() for row in rows])
     bad = [row for row, molecule in zip(rows, found, strict=True) if molecule is None]
@@ -54,16 +64,29 @@ def read_molecules(
     kept = [(row, molecule) for row, molecule in zip(rows, found, strict=True) if molecule is not None]
     if not kept:
         raise ValueError(f"Expected at least one molecule that RDKit reads (got none in {path}). Is {header[at]!r} it?")
-    columns = [_numbers([(row.line, row.cells[place]) for row, _ in kept], header[place], path) for place in places]
+    if skip_missing:
+        lacking = [row for row, _ in kept if any(_is_missing(row.cells[place]) for place in places)]
+        gaps = tuple(Skipped(row.line, row.cells[at], "a target is missing") for row in lacking)
+        if gaps:
+            _warn_left_out(gaps, len(rows), path)
+        lines = {row.line for row in lacking}
+        kept, skipped = [pair for pair in kept if pair[0].line not in lines], (*skipped, *gaps)
+        if not kept:
+            raise ValueError(
+                f"Expected a row with all its targets (got none in {path}). Choose targets that are there."
+            )
+    lines_of = [[(row.line, row.cells[place]) for row, _ in kept] for place in places]
+    columns = [_numbers(some, header[place], path) for some, place in zip(lines_of, places, strict=True)]
     return MoleculeTable(
         laid=laid_molecules([molecule for _, molecule in kept]),
         y=_joined(columns),
+        cells=Cells(path, [row.line for row, _ in kept], [header[p] for p in places], [_whole(c) for c in lines_of]),
         smiles=tuple(row.cells[at].strip() for row, _ in kept),
         skipped=skipped,
     )
 
 
-def read_labels(path: Path) -> Tensor:
+def read_labels(path: Path) -> tuple[Tensor, Cells]:
     """A file with a line of numbers a graph, with commas or blanks between them; no line of names."""
     lines = [(place, line) for place, line in enumerate(_text(path).splitlines(), start=1) if line.strip()]
     cells = [(place, re.split(r"[,\s]+", line.strip())) for place, line in lines]
@@ -75,10 +98,11 @@ def read_labels(path: Path) -> Tensor:
             raise ValueError(
                 f"Expected {width} labels a line (got {len(row)} at line {place} of {path}). Complete that line."
             )
-    columns = [_numbers([(place, row[i]) for place, row in cells], f"{i + 1}", path) for i in range(width)]
-    joined = _joined(columns)
+    lines_of = [[(place, row[i]) for place, row in cells] for i in range(width)]
+    joined = _joined([_numbers(some, f"{i + 1}", path) for i, some in enumerate(lines_of)])
     assert joined is not None  # there is at least one column
-    return joined
+    whole = [_whole(some) for some in lines_of]
+    return joined, Cells(path, [place for place, _ in cells], [str(i + 1) for i in range(width)], whole)
 
 
 @dataclass
@@ -139,7 +163,7 @@ def _numbers(cells: list[tuple[int, str]], name: str, path: Path) -> Tensor:
     for line, cell in cells:
         text = cell.strip()
         try:
-            values.append(float("nan") if text.lower() in _MISSING else float(text))
+            values.append(float("nan") if _is_missing(text) else float(text))
         except ValueError:
             raise ValueError(
                 f"Expected numbers in column {name!r} (got {text[:40]!r} at line {line} of {path}). Encode classes as "
@@ -154,6 +178,15 @@ def _numbers(cells: list[tuple[int, str]], name: str, path: Path) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in _MISSING
+
+
+def _whole(cells: list[tuple[int, str]]) -> bool:
+    """Whether all cells that are filled hold whole numbers."""
+    return all(_is_missing(cell) or _WHOLE.fullmatch(cell.strip()) for _, cell in cells)
+
+
 def _joined(columns: list[Tensor]) -> Tensor | None:
     """Integers only where all columns are."""
     if not columns:
@@ -164,11 +197,19 @@ def _joined(columns: list[Tensor]) -> Tensor | None:
 
 
 def _tell(skipped: tuple[Skipped, ...], rows: int, path: Path, skip: bool) -> None:
-    listed = ", ".join(f"line {bad.line} ({bad.text[:30]!r})" for bad in skipped[:10])
-    more = f" and {len(skipped) - 10} more" if len(skipped) > 10 else ""
     if not skip:
         raise ValueError(
             f"Expected SMILES that RDKit reads (got {len(skipped)} of {rows} rows in {path} that it does not: "
-            f"{listed}{more}). Correct them, or pass skip_unreadable=True to leave them out."
+            f"{_listed(skipped)}). Correct them, or pass skip_unreadable=True to leave them out."
         )
-    warnings.warn(f"Left out {len(skipped)} of {rows} rows of {path}: {listed}{more}.", stacklevel=5)
+    warnings.warn(f"Left out {len(skipped)} of {rows} rows of {path}: {_listed(skipped)}.", stacklevel=5)
+
+
+def _warn_left_out(gaps: tuple[Skipped, ...], rows: int, path: Path) -> None:
+    words = f"Left out {len(gaps)} of {rows} rows of {path}, of which a target is missing: {_listed(gaps)}."
+    warnings.warn(words, stacklevel=5)
+
+
+def _listed(skipped: tuple[Skipped, ...]) -> str:
+    more = f" and {len(skipped) - 10} more" if len(skipped) > 10 else ""
+    return ", ".join(f"line {bad.line} ({bad.text[:30]!r})" for bad in skipped[:10]) + more

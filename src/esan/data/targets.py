@@ -1,6 +1,8 @@
 """Of what kind a task is, read off its targets, and the targets in the form that trainings take."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -17,7 +19,42 @@ class Targets:
     classes: tuple[int, ...] | None = None
 
 
-def understood(y: Tensor | None, task: Task | str | None) -> Targets:
+@dataclass(frozen=True)
+class Cells:
+    """Where targets stand in a file, for errors; nowhere, if they come from memory.
+
+    Attributes:
+        file: their file.
+        lines: the line of each graph.
+        columns: the name of each column.
+        whole: whether all that is written in a column are whole numbers.
+    """
+
+    file: Path | None = None
+    lines: Sequence[int] = ()
+    columns: Sequence[str] = ()
+    whole: Sequence[bool] = ()
+
+    def at(self, bad: Tensor) -> str:
+        """The first place of a mask `[G, T]`, in words."""
+        graph, column = bad.nonzero()[0].tolist()
+        if self.file is None:
+            return f"for graph {graph}"
+        return f"at line {self.lines[graph]} of {self.file}, column {self.columns[column]}"
+
+    def named(self, column: int) -> str:
+        """A column by its name, or else its number."""
+        return self.columns[column] if self.columns else str(column)
+
+    @property
+    def remedy(self) -> str:
+        """What to do where a target is missing."""
+        if self.file is None:
+            return "Correct or leave out that graph"
+        return "Fill it, or leave such rows of a table out: skip_missing=True"
+
+
+def understood(y: Tensor | None, task: Task | str | None, cells: Cells | None = None) -> Targets:
     """The targets and their task.
 
     Without a word on the task: one column of integers → classification; 0/1, with NaN for what is missing, in several
@@ -26,7 +63,9 @@ def understood(y: Tensor | None, task: Task | str | None) -> Targets:
     Args:
         y: a line a graph; None for graphs whose targets are to be predicted, which needs a whole `task`.
         task: a `Task`, or its kind alone.
+        cells: where they stand in a file.
     """
+    cells = cells or Cells()
     if isinstance(task, str) and task not in METRICS:
         raise ValueError(f"Expected a task of {', '.join(METRICS)} (got {task!r}). Pass one of these, or a Task.")
     if y is None:
@@ -42,11 +81,11 @@ def understood(y: Tensor | None, task: Task | str | None) -> Targets:
     if columns.size(1) == 0:
         raise ValueError("Expected at least one target a graph (got none). Pass a column of targets.")
     if columns.is_floating_point() and bool(torch.isinf(columns).any()):
-        raise _not_finite(columns, torch.isinf(columns))
+        raise _not_finite(columns, torch.isinf(columns), cells)
     kind = task.kind if isinstance(task, Task) else task if task is not None else _kind(columns)
     if kind == "classification":
-        return _numbered(columns, task) if isinstance(task, Task) else _classification(columns)
-    found = _regression(columns) if kind == "regression" else _labels(columns)
+        return _numbered(columns, task, cells) if isinstance(task, Task) else _classification(columns, cells)
+    found = _regression(columns, cells) if kind == "regression" else _labels(columns, cells)
     if isinstance(task, Task) and found.task.out_channels != task.out_channels:
         raise ValueError(
             f"Expected {task.out_channels} targets a graph (got {found.task.out_channels}). Choose as many columns."
@@ -68,17 +107,20 @@ def _kind(columns: Tensor) -> str:
     return "classification"
 
 
-def _class_numbers(columns: Tensor) -> Tensor:
+def _class_numbers(columns: Tensor, cells: Cells) -> Tensor:
+    missing = torch.isnan(columns)
+    if columns.size(1) == 1 and bool(missing.any()):
+        raise ValueError(f"Expected a class of every graph (got none {cells.at(missing)}). {cells.remedy}.")
     whole = not columns.is_floating_point() or bool((columns == columns.round()).all())
     if columns.size(1) != 1 or not whole:
-        got = f"{columns.size(1)} columns" if columns.size(1) != 1 else "fractions or missing values"
+        got = f"{columns.size(1)} columns" if columns.size(1) != 1 else "fractions"
         raise ValueError(f"Expected one whole class number a graph (got {got}). Choose one column and fill it.")
     return columns[:, 0].long()
 
 
-def _numbered(columns: Tensor, task: Task) -> Targets:
+def _numbered(columns: Tensor, task: Task, cells: Cells) -> Targets:
     """Of a whole task: classes keep their numbers, even where some have no members here."""
-    y = _class_numbers(columns)
+    y = _class_numbers(columns, cells)
     if int(y.min()) < 0 or int(y.max()) >= task.out_channels:
         raise ValueError(
             f"Expected classes from 0 to {task.out_channels - 1} (got {int(y.min())} to {int(y.max())}). "
@@ -87,8 +129,8 @@ def _numbered(columns: Tensor, task: Task) -> Targets:
     return Targets(y, task)
 
 
-def _classification(columns: Tensor) -> Targets:
-    found, y, members = _class_numbers(columns).unique(return_inverse=True, return_counts=True)
+def _classification(columns: Tensor, cells: Cells) -> Targets:
+    found, y, members = _class_numbers(columns, cells).unique(return_inverse=True, return_counts=True)
     if found.numel() < 2:
         raise ValueError(
             f"Expected at least two classes (got only {int(found[0])}). There is nothing to learn; add other graphs."
@@ -102,34 +144,34 @@ def _classification(columns: Tensor) -> Targets:
     return Targets(y, Task("classification", len(labels)), None if labels == tuple(range(len(labels))) else labels)
 
 
-def _regression(columns: Tensor) -> Targets:
+def _regression(columns: Tensor, cells: Cells) -> Targets:
     y = columns.to(torch.float32)
     if not bool(torch.isfinite(y).all()):
-        raise _not_finite(columns, ~torch.isfinite(y))
+        raise _not_finite(columns, ~torch.isfinite(y), cells)
     return Targets(y, Task("regression", y.size(1)))
 
 
-def _labels(columns: Tensor) -> Targets:
+def _labels(columns: Tensor, cells: Cells) -> Targets:
     y = columns.to(torch.float32)
     fine = (y == 0) | (y == 1) | torch.isnan(y)
     if not bool(fine.all()):
         line = int((~fine).any(1).nonzero()[0])
         raise ValueError(
-            f"Expected labels of 0 or 1, or NaN where one is missing (got {columns[line].tolist()} for graph {line}). "
+            f"Expected labels of 0 or 1, or NaN where one is missing (got {columns[line].tolist()} {cells.at(~fine)}). "
             "Correct them, or name another task."
         )
     empty = torch.isnan(y).all(0)
     if bool(empty.any()):
+        column = cells.named(int(empty.nonzero()[0]))
         raise ValueError(
-            f"Expected every label to be known of some graph (got none in column {int(empty.nonzero()[0])}). "
-            "Leave that column out."
+            f"Expected every label to be known of some graph (got none in column {column}). Leave that column out."
         )
     return Targets(y, Task("labels", y.size(1)))
 
 
-def _not_finite(columns: Tensor, bad: Tensor) -> ValueError:
+def _not_finite(columns: Tensor, bad: Tensor, cells: Cells) -> ValueError:
     line = int(bad.any(1).nonzero()[0])
     return ValueError(
-        f"Expected finite targets (got {columns[line].tolist()} for graph {line}). Correct or leave out that graph; "
+        f"Expected finite targets (got {columns[line].tolist()} {cells.at(bad)}). {cells.remedy}; "
         "only labels of 0 and 1 may be missing (NaN)."
     )

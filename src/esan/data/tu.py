@@ -71,8 +71,8 @@ class TUFiles:
             ) from None
 
 
-def read_tu(files: TUFiles, *, attributes: bool, edge_labels: bool) -> Laid:
-    """The graphs, with node labels as `x` (integers from 0) and graph labels as `y`.
+def read_tu(files: TUFiles, *, attributes: bool, edge_labels: bool, numbers: int | None = None) -> Laid:
+    """The graphs, with node labels as `x` (integers from 0) and graph labels, else graph attributes, as `y`.
 
     A repeated column and a self-loop are dropped, as PyG does.
 
@@ -80,6 +80,8 @@ def read_tu(files: TUFiles, *, attributes: bool, edge_labels: bool) -> Laid:
         files: of the set.
         attributes: whether real-valued attributes of nodes stand in `x`, in front of the labels shown as 0/1.
         edge_labels: whether `edge_attr` holds the labels of edges, if there are any.
+        numbers: of a regression, how many targets a graph has, 0 if that is not known: graph attributes of so many
+            columns are then the targets even where there are graph labels; None for other tasks.
     """
     arcs, graph = _needed(files, "A"), _needed(files, "graph_indicator")[:, 0]
     if arcs.shape[1] != 2:
@@ -117,7 +119,7 @@ def read_tu(files: TUFiles, *, attributes: bool, edge_labels: bool) -> Laid:
         edge_index=np.stack([source[kept], target[kept]]) - start[of_arc],
         x=_node_features(files, n) if attributes else _labels(files, "node_labels", n),
         edge_attr=None if label is None else label[kept],
-        y=_targets(files, nodes.size),
+        y=_targets(files, nodes.size, numbers),
     )
 
 
@@ -155,8 +157,10 @@ def _node_features(files: TUFiles, nodes: int) -> np.ndarray | None:
     return np.concatenate([attributes, *shown], 1).astype(np.float32)
 
 
-def _targets(files: TUFiles, graphs: int) -> np.ndarray | None:
+def _targets(files: TUFiles, graphs: int, numbers: int | None) -> np.ndarray | None:
     part = "graph_labels" if files.text("graph_labels") is not None else "graph_attributes"
+    if numbers is not None and (attributes := files.table("graph_attributes", np.float64)) is not None:
+        part = "graph_attributes" if numbers in (0, attributes.shape[1]) else part
     # Class numbers are written as 1 or 1.0; real targets have fractions.
     found = files.table(part, np.float64)
     if found is None:

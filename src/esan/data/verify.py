@@ -28,26 +28,28 @@ def verified(dataset: Dataset, **expected: int) -> Dataset:
     return dataset
 
 
-def check_lines(value: Tensor | None, channels: Channels, name: str, where: str) -> None:
-    """An error where `value` is not of the kind that `channels` says; `name` and `where` are for its words."""
+def check_lines(value: Tensor | None, channels: Channels, name: str, where: str, advice: str = "") -> None:
+    """An error where `value` is not of the kind that `channels` says; the other arguments are for its words."""
     if not channels:
         return
     if value is None:
-        raise ValueError(f"Expected {name} of {channels!r} (got none in {where}). Is a file of the set missing?")
-    lines = value.reshape(value.size(0), -1)
+        raise ValueError(
+            f"Expected {name} of {channels!r} (got none in {where}). {advice or 'Is a file of the set missing?'}"
+        )
+    lines, right = value.reshape(value.size(0), -1), "Is it the right set?"
     sizes = (
         channels.sizes if isinstance(channels, Categories) else (channels.size,) if isinstance(channels, OneHot) else ()
     )
     width = channels if isinstance(channels, int) else len(sizes)
     if lines.size(1) != width:
-        raise ValueError(f"Expected {name} with {width} columns (got {lines.size(1)} in {where}). Is it the right set?")
+        raise ValueError(f"Expected {name} with {width} columns (got {lines.size(1)} in {where}). {advice or right}")
     if not sizes or not lines.numel():
         return
     low, high = lines.amin(0), lines.amax(0)
     if bool((low < 0).any()) or bool((high >= torch.tensor(sizes)).any()):
         raise ValueError(
             f"Expected {name} of {channels!r}, from 0 to below {sizes} (got {low.tolist()} to {high.tolist()} in "
-            f"{where}). Is it the right set?"
+            f"{where}). {advice or right}"
         )
 
 
