@@ -34,6 +34,17 @@ def test_the_code_on_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
         exec(compile("\n" * line + code, str(page), "exec"), names)
 
 
+def test_no_two_pages_give_one_name_to_their_runs() -> None:
+    """Who runs the blocks of several pages in one folder must not meet the records of another page."""
+    named_on: dict[str, set[str]] = {}
+    for page in PAGES:
+        for _, code in blocks(page):
+            for name in re.findall(r'name="([^"/]+/[^"]+)"', code):
+                named_on.setdefault(name, set()).add(page.name)
+    assert named_on, "there are such blocks"
+    assert {name: pages for name, pages in named_on.items() if len(pages) > 1} == {}
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     missing = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / link).exists()]

@@ -154,7 +154,7 @@ def test_times_are_measured_once_a_row(tmp_path: Path, monkeypatch: pytest.Monke
     assert reproduce("timing", tmp_path, tmp_path / "runs", rows=["gin", "zinc/dss-gin-ed"]) == {}
     assert asked[9:] == ["nci1/gin"]
     assert "9 of 26 rows run" in (tmp_path / "timing" / "README.md").read_text()
-    with pytest.raises(ValueError, match=r"Expected a row of the table timing \(got qm9\)"):
+    with pytest.raises(ValueError, match=r"Expected a row of the table timing \(got 'qm9'\)"):
         reproduce("timing", tmp_path, tmp_path / "runs", rows=["qm9"])
 
 
@@ -186,4 +186,8 @@ def test_the_command_names_an_unknown_table_and_writes_tables_without_running(
     assert sorted(path.parent.name for path in Path("paper/results").glob("*/README.md")) == sorted(
         ["zinc", "csl", "exp", "tu", "ogb", "sampling", "timing"]
     )
+    for table in ("tu", "timing"):
+        strange = CliRunner().invoke(app, ["reproduce", table, "--row", "foo", "--dry"])
+        assert strange.exit_code == 2
+        assert f"Expected a row of the table {table} (got 'foo')" in strange.output
     assert CliRunner().invoke(app, ["reproduce", "zinc", "--executor", "slurm"]).exit_code == 2

@@ -103,10 +103,14 @@ def test_a_damaged_record_is_put_aside_and_the_job_ends_again(place: Path, tmp_p
 
 def test_two_recipes_of_one_name_are_refused(place: Path, tmp_path: Path) -> None:
     first, second = recipe(place), recipe(place, lr=0.1)
-    with pytest.raises(ValueError, match=r"Expected one recipe of the name small/ds \(got two that differ\)"):
+    with pytest.raises(
+        ValueError, match=r"Expected one recipe of the name small/ds \(got two that differ: one with lr 0.01, not 0.1\)"
+    ):
         run_campaign([Job(first), Job(second)], tmp_path)
     run_campaign([Job(first)], tmp_path)
-    with pytest.raises(ValueError, match=r"Expected the record of this recipe at .*record\.json"):
+    with pytest.raises(
+        ValueError, match=r"Expected the record of this recipe at .*record\.json \(got one with lr 0.01, not 0.1\)"
+    ):
         run_campaign([Job(second)], tmp_path)
     # A longer protocol, or a grid, does not make another training of it.
     assert finished(Job(replace(first, seeds=10, grid=({"lr": (0.1, 0.01)},))), tmp_path) is not None

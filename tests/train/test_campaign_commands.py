@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 from small_campaign import fingerprints, recipe, write_set
+from typer import Exit
 from typer.testing import CliRunner
 
 from esan.cli import app
+from esan.commands.executing import tell
+from esan.train.executors import Failure
 from esan.train.recipe import Recipe
 
 
@@ -24,6 +27,11 @@ def test_a_campaign_of_recipes_from_files(place: Path) -> None:
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     assert "4 records under runs, 0 of them from before." in done.output
+    told = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("small/")]
+    assert [line[:3] for line in told] == [[f"small/{m}~epochs=1", "valid", "accuracy"] for m in ("ds", "gin")]
+    assert all("±" in line and line[-1] == "2" for line in told)
+    assert "mean ± std: valid at the epoch of best mean validation over 2 runs" in done.output
+    assert "esan report runs" in done.output
     assert len(fingerprints(Path("runs"))) == 4
     again = CliRunner().invoke(app, command)
     assert "4 records under runs, 4 of them from before." in again.output
@@ -36,7 +44,7 @@ def test_runs_that_fail_are_named_with_their_reason_and_the_exit_code_says_so(pl
     assert done.exit_code == 1
     assert "small/nowhere~epochs=1/0-0, " in done.output
     assert "and 1 more" in done.output
-    assert "4 runs have no record. The same command tries them again." in done.output
+    assert "4 runs have no record. Correct the input, as told above" in done.output
     assert len(fingerprints(Path("runs"))) == 4
 
 
@@ -48,6 +56,23 @@ def test_a_search_shows_configurations_and_writes_the_best(place: Path) -> None:
     assert f"Best on validation: {best.name}" in done.output
     assert best.grid == ()
     assert best.name in ("small/ds~epochs=1", "small/ds~epochs=1,lr=0.001")
+
+
+def test_only_what_may_go_well_another_time_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = Failure("Expected a folder (got none).", "Traceback")
+    died = Failure("Expected a process that lives to its end (got 3 that died).")
+    for failures, words in [
+        ({"a": died}, "1 runs have no record. The same command tries them again."),
+        ({"a": died, "b": Failure("OutOfMemoryError: 1 GiB", "Traceback")}, "The same command tries them again."),
+        ({"a": refused, "b": died}, "Correct the input of 1 of them"),
+    ]:
+        with pytest.raises(Exit):
+            tell(failures)
+        assert words in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_the_help_of_a_search_shows_what_a_grid_is_called() -> None:
+    assert "[[grid]]" in CliRunner().invoke(app, ["search", "--help"]).output
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 from small_campaign import recipe, write_set
 
+from esan.train.campaign import run_campaign
 from esan.train.grid import by_validation, search
+from esan.train.job import Job
 from esan.train.recipe import Recipe
 from esan.train.records import Epoch, Point, Record
+from esan.train.watch import Bars
 
 
 def record(name: str, seed: int, valid: list[float], test: list[float], metric: str, select: str) -> Record:
@@ -50,6 +53,22 @@ def test_among_equals_the_first_of_the_grid_is_chosen_and_what_has_no_value_come
     blank = Record(**{**vars(blank), "best": blank.best._replace(valid=None)})
     equal = [record(name, 0, [0.7], [t], "accuracy", "best-valid") for name, t in (("a", 0.1), ("b", 0.9))]
     assert [one.recipe.name for one in by_validation([blank, *equal])] == ["a", "b", "blank"]
+
+
+def test_a_search_does_not_show_the_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[bool] = []
+
+    class Seen(Bars):
+        def __init__(self, test: bool = True) -> None:
+            super().__init__(test=test)
+            shown.append(self.test)
+
+    monkeypatch.setenv("ESAN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("esan.train.campaign.Bars", Seen)
+    tuned = recipe(write_set(tmp_path), grid=({"lr": (0.01,)},), seeds=1, epochs=1)
+    search(tuned, tmp_path / "runs", folds=[0], bars=True)
+    run_campaign([Job(tuned)], tmp_path / "others", bars=True)
+    assert shown == [False, True]
 
 
 def test_a_search_trains_every_configuration_and_can_be_started_again(

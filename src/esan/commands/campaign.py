@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from esan.commands.executing import EXECUTORS, executor_named, tell
+from esan.commands.executing import EXECUTORS, executor_named, tell, told_numbers
 from esan.commands.plainly import console, plainly
 from esan.commands.train import _numbers as numbers
 from esan.train.campaign import run_campaign
@@ -54,5 +54,10 @@ def run(
         bars=isinstance(runner, Serial),
         progress=lambda done, total: console.print(Text(f"{done} of {total} runs")),
     )
+    if outcome.records:
+        for part in told_numbers(outcome.records):
+            console.print(part)
     console.print(Text(f"{len(outcome.records)} records under {runs}, {outcome.found} of them from before."))
+    if outcome.records:
+        console.print(Text(f"Curves and the paper's numbers: esan report {runs}"))
     tell(outcome.failures)

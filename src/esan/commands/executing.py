@@ -1,14 +1,18 @@
 """What commands that run many jobs have in common: the executor by its name, and how the outcome is told."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from esan.commands.plainly import console
 from esan.train.executors import Executor, Failure, Processes, Serial
 from esan.train.ray_executor import RayCluster
+from esan.train.records import Record
+from esan.train.selection import summary
 
 EXECUTORS = ("serial", "processes", "ray")
 
@@ -42,5 +46,34 @@ def tell(failures: Mapping[str, Failure]) -> None:
     for reason, names in reasons.items():
         few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         errors.print(Text(f"{few}: {reason}"), style="red", soft_wrap=True)
-    console.print(Text(f"{len(failures)} runs have no record. The same command tries them again."), style="bold")
+    wrong = sum(_of_input(failure) for failure in failures.values())
+    again = "The same command tries them again."
+    if wrong:
+        some = "" if wrong == len(failures) else f" of {wrong} of them"
+        again = f"Correct the input{some}, as told above; then the same command runs what is missing."
+    console.print(Text(f"{len(failures)} runs have no record. {again}"), style="bold")
     raise typer.Exit(1)
+
+
+def _of_input(failure: Failure) -> bool:
+    """Whether this package refused the input, which it will refuse again; a process that died leaves no trace."""
+    return bool(failure.trace) and failure.reason.startswith("Expected")
+
+
+def told_numbers(records: Sequence[Record]) -> list[Table | Text]:
+    """What the records of each recipe come to, as a table, and below it what its numbers are."""
+    by_recipe: dict[str, list[Record]] = {}
+    for record in records:
+        by_recipe.setdefault(record.recipe.name, []).append(record)
+    table = Table("recipe", "metric", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for head in ("mean ± std", "runs"):
+        table.add_column(head, justify="right")
+    rules: dict[str, list[str]] = {}
+    for name, some in by_recipe.items():
+        found = summary(some)
+        value = "not measured" if found.value is None else f"{found.value.mean:.4f} ± {found.value.std:.4f}"
+        table.add_row(Text(name), f"{found.part} {found.metric}", value, str(found.runs))
+        rules.setdefault(found.rule, []).append(name)
+    if len(rules) == 1:
+        return [table, *(Text(f"mean ± std: {rule}") for rule in rules)]
+    return [table, *(Text(f"{', '.join(names)}: {rule}") for rule, names in rules.items())]

@@ -10,7 +10,7 @@ from rich.text import Text
 from esan.commands.executing import EXECUTORS, executor_named, tell
 from esan.commands.plainly import console, plainly
 from esan.report.paper import TABLES, table_named
-from esan.report.reproducing import problems_of, reproduce, write_page, write_table
+from esan.report.reproducing import check_rows, problems_of, reproduce, write_page, write_table
 from esan.train.executors import Failure, Serial
 
 
@@ -46,6 +46,7 @@ def run(
     tables = list(TABLES) if table == "all" else [table]
     for name in tables:
         table_named(name)
+        check_rows(name, row or ())
     runner = executor_named(executor, workers, device, address)
     failures: dict[str, Failure] = {}
     for name in tables:

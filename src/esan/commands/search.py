@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -18,7 +19,9 @@ from esan.train.recipes import find_recipe
 
 @plainly
 def run(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A name, or a TOML file with a [[grid]].")],
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE", help=f"A name, or a TOML file with a {escape('[[grid]]')}.")
+    ],
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; repeat for more.")
     ] = None,

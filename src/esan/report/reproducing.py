@@ -8,7 +8,7 @@ from esan.report.docs import results_page, table_text
 from esan.report.paper import TABLES, table_named
 from esan.report.results import chosen_rows, keep, result_file, results_of
 from esan.report.timing import keep_timed, measure, times_of, timing_recipes
-from esan.train.campaign import finished, run_campaign, same_training
+from esan.train.campaign import differences, finished, run_campaign, same_training
 from esan.train.executors import Executor, Failure
 from esan.train.files import write_text
 from esan.train.job import Job, protocol
@@ -99,10 +99,26 @@ def is_kept(job: Job, folder: Path) -> bool:
         return False
     if not same_training(record.recipe, job.recipe):
         raise ValueError(
-            f"Expected the result of this recipe at {path} (got one of {record.recipe.name} with other settings). "
+            f"Expected the result of this recipe at {path} (got one with {differences(job.recipe, record.recipe)}). "
             "Remove it, or choose another folder for the results."
         )
     return True
+
+
+def check_rows(table: str, rows: Sequence[str]) -> None:
+    """An error that names the first row that the table does not have, if there is one."""
+    if table_named(table) is TABLES["timing"]:
+        _timing_rows(rows)
+    else:
+        chosen_rows(table, rows)
+
+
+def _timing_rows(rows: Sequence[str]) -> list[str]:
+    known = list(timing_recipes())
+    for row in rows:
+        if not any(row in (name, *name.split("/", 1)) for name in known):
+            raise ValueError(f"Expected a row of the table timing (got {row!r}). There are {', '.join(known)}.")
+    return [name for name in known if not rows or any(row in (name, *name.split("/", 1)) for row in rows)]
 
 
 def write_table(table: str, results: Path) -> Path:
@@ -124,10 +140,7 @@ def problems_of(results: Path) -> list[str]:
 
 def _time(results: Path, rows: Sequence[str], say: Say, **settings: Any) -> dict[str, Failure]:
     """Measure the rows of the table of times that are not there yet, one after another."""
-    known = list(timing_recipes())
-    wanted = [name for name in known if not rows or any(row in (name, *name.split("/", 1)) for row in rows)]
-    if not wanted:
-        raise ValueError(f"Expected a row of the table timing (got {', '.join(rows)}). There are {', '.join(known)}.")
+    wanted = _timing_rows(rows)
     missing = [name for name in wanted if name not in times_of(results / "timing")]
     say(f"timing: {len(wanted) - len(missing)} of {len(wanted)} rows are there")
     device, root, cache = settings.get("device", "cpu"), settings.get("root"), settings.get("cache")

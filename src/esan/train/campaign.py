@@ -31,6 +31,7 @@ class Work:
         cache: the folder of cached bags.
         dataset: the data of all jobs, in place of what their recipes name.
         bars: whether to show how each training goes on.
+        show_test: whether that shows the test metric too.
     """
 
     runs: str
@@ -39,6 +40,7 @@ class Work:
     cache: str | None = None
     dataset: Dataset | None = None
     bars: bool = False
+    show_test: bool = True
 
     def __call__(self, jobs: Sequence[Job]) -> None:
         with ExitStack() as held:
@@ -54,7 +56,7 @@ class Work:
                     root=self.root,
                     cache=self.cache,
                     device=self.device,
-                    watchers=[Bars()] if self.bars else [],
+                    watchers=[Bars(test=self.show_test)] if self.bars else [],
                 )
 
 
@@ -88,6 +90,7 @@ def run_campaign(
     cache: str | Path | None = None,
     dataset: Dataset | None = None,
     bars: bool = False,
+    show_test: bool = True,
     progress: Progress | None = None,
 ) -> Outcome:
     """Run every job that has no record yet. Killed at any moment and called again, it goes on with what is missing.
@@ -106,6 +109,7 @@ def run_campaign(
         cache: the folder of cached bags.
         dataset: the data of all jobs, in place of what their recipes name; sent along to other processes.
         bars: whether to show how each training goes on.
+        show_test: whether that shows the test metric too.
         progress: told of every group that ends.
     """
     jobs = distinct(jobs)
@@ -115,7 +119,7 @@ def run_campaign(
         together = len(jobs) if device.startswith("cuda") else 1
     pieces = groups(missing, together) if missing else []
     root, cache = (None if folder is None else str(folder) for folder in (root, cache))
-    work = Work(str(runs), device, root, cache, dataset, bars)
+    work = Work(str(runs), device, root, cache, dataset, bars, show_test)
     failures: dict[str, Failure] = {}
     done = len(before)
     if progress is not None:
@@ -140,7 +144,8 @@ def distinct(jobs: Sequence[Job]) -> list[Job]:
         if same_training(other.recipe, job.recipe):
             continue
         raise ValueError(
-            f"Expected one recipe of the name {job.recipe.name} (got two that differ). Give one of them another name."
+            f"Expected one recipe of the name {job.recipe.name} (got two that differ: one with "
+            f"{differences(job.recipe, other.recipe)}). Give one of them another name."
         )
     return list(by_name.values())
 
@@ -166,8 +171,9 @@ def finished(job: Job, runs: str | Path) -> Record | None:
         return None
     if not same_training(record.recipe, job.recipe):
         raise ValueError(
-            f"Expected the record of this recipe at {path} (got that of another {record.recipe.name}). "
-            "Choose another folder for the runs, or give the recipe another name."
+            f"Expected the record of this recipe at {path} (got one with "
+            f"{differences(job.recipe, record.recipe)}). "
+            "Give the recipe a name of its own, or choose another folder for the runs."
         )
     return record
 
@@ -175,6 +181,13 @@ def finished(job: Job, runs: str | Path) -> Record | None:
 def same_training(one: Recipe, other: Recipe) -> bool:
     """Whether two recipes train the same; how many seeds a protocol has, and grids, say nothing about one training."""
     return replace(one, grid=(), seeds=1) == replace(other, grid=(), seeds=1)
+
+
+def differences(wanted: Recipe, found: Recipe) -> str:
+    """In what a recipe trains otherwise than it should, in words: "lr 0.01, not 0.001"; the first four."""
+    mine, its = wanted.to_dict(), found.to_dict()
+    differ = [f"{k} {its[k]!r}, not {v!r}" for k, v in mine.items() if k not in ("grid", "seeds") and its[k] != v]
+    return "; ".join(differ[:4]) + (f" and {len(differ) - 4} more" if len(differ) > 4 else "")
 
 
 @contextmanager

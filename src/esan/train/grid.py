@@ -74,7 +74,8 @@ def search(
         )
     configurations = recipe.configurations()
     jobs = [job for one in configurations for job in chosen_jobs(one, folds, seeds)]
-    outcome = run_campaign(jobs, runs, executor, **settings)
+    # Who watches a search must not be tempted to choose by the test set.
+    outcome = run_campaign(jobs, runs, executor, show_test=False, **settings)
     whole = [
         one for one in configurations if not any(job.name in outcome.failures for job in jobs if job.recipe == one)
     ]

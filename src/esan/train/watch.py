@@ -29,10 +29,16 @@ class Watcher(Protocol):
 
 
 class Bars:
-    """A bar a run, with loss, metrics and time left; more than `most` runs share one."""
+    """A bar a run, with loss, metrics and time left; more than `most` runs share one.
 
-    def __init__(self, console: Console | None = None, most: int = 12) -> None:
-        self.most = most
+    Args:
+        console: where they are drawn; None for the error output.
+        most: how many bars there are at most.
+        test: whether the test metric is shown.
+    """
+
+    def __init__(self, console: Console | None = None, most: int = 12, test: bool = True) -> None:
+        self.most, self.test = most, test
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
@@ -57,7 +63,11 @@ class Bars:
         self.progress.start()
 
     def epoch(self, run: "Run", line: Epoch) -> None:
-        self.progress.update(self.tasks[id(run)], advance=1, numbers=told(run.task.metric, line))
+        self.progress.update(
+            self.tasks[id(run)],
+            advance=1,
+            numbers=told(run.task.metric, line if self.test else line._replace(test=None)),
+        )
 
     def finished(self, run: "Run", record: Record) -> None:
         # What an early stop saved does not count as left.
