@@ -1,6 +1,7 @@
 """`esan bench` times epochs of the recipes it is given."""
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -19,6 +20,18 @@ def test_an_epoch_is_timed(tmp_path: Path) -> None:
     assert figures["graphs"] == 120
     assert len(figures["seconds"]) == 1
     assert figures["seconds"][0] > 0
+    assert f"{figures['warm_seconds']:.1f}" in done.output, "the table says what the file says"
+    assert f"esan {figures['versions']['esan']}, torch" in done.output
+
+
+def test_a_setting_is_not_taken_for_a_set() -> None:
+    assert CliRunner().invoke(app, ["bench", "--set", "lr=0.1"]).exit_code == 2
+
+
+def test_the_version_is_told() -> None:
+    done = CliRunner().invoke(app, ["--version"])
+    assert done.exit_code == 0
+    assert done.output == f"esan {version('esan')}\n"
 
 
 def test_an_unknown_recipe_is_refused() -> None:

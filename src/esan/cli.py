@@ -1,5 +1,8 @@
 """The command line: `esan COMMAND`. A command is a file in `esan.commands`; here it gets its name."""
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
 from esan.commands import advise, bench, campaign, predict, report, reproduce, search, train, wl
@@ -23,6 +26,16 @@ app.command("reproduce")(reproduce.run)
 app.command("bench")(bench.run)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"esan {version('esan')}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    show: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is, and stop.")
+    ] = False,
+) -> None:
     """Subgraph graph neural networks: bags, models, and the tests that say what they can tell apart."""
