@@ -133,6 +133,8 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     assert data.names() == tuple(CATALOGUE)
     with pytest.raises(ValueError, match=r"got 'mutagg'\). Near: mutag. Known: csl"):
         data.load("mutagg")
+    with pytest.raises(ValueError, match=r"got 'zink'\). Near: zinc. Known"):
+        data.load("zink")
 
 
 def test_sets_are_known_by_their_other_names() -> None:

@@ -95,6 +95,7 @@ def load(
     key = known_name(name)
     if key is None:
         near = difflib.get_close_matches(str(name).lower().replace("_", "-"), [*CATALOGUE, *ALIASES], 3)
+        near = list(dict.fromkeys(ALIASES.get(other, other) for other in near))
         hint = f"Near: {', '.join(near)}. " if near else ""
         raise ValueError(
             f"Expected the name of a set (got {name!r}). {hint}Known: {', '.join(CATALOGUE)}; your own data: "
