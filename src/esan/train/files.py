@@ -1,7 +1,7 @@
 """Files that are whole or not there: written beside their place, then put into it in one step."""
 
 import os
-import tempfile
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -26,10 +26,12 @@ def remove_scraps(folder: Path) -> None:
 
 
 def _write(path: Path, fill: Callable[[IO[bytes]], Any]) -> None:
-    scratch: str | None = None
+    scratch: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+        # Not mkstemp: what it makes is for its owner alone, whatever the umask says.
+        handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         with os.fdopen(handle, "wb") as file:
             fill(file)
             file.flush()
@@ -37,7 +39,7 @@ def _write(path: Path, fill: Callable[[IO[bytes]], Any]) -> None:
         os.replace(scratch, path)
     except BaseException as error:
         if scratch is not None:
-            Path(scratch).unlink(missing_ok=True)
+            scratch.unlink(missing_ok=True)
         # torch tells a full disk as a RuntimeError of its own.
         if isinstance(error, OSError | RuntimeError):
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]

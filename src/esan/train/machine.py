@@ -26,10 +26,10 @@ def device_named(device: torch.device | str) -> torch.device:
     try:
         # Only a tensor there tells whether it works.
         return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError):
+        here = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
         raise ValueError(
-            f"Expected a device that torch can use, such as cpu or cuda (got {str(device)!r}: "
-            f"{str(error).splitlines()[0]}). Choose another one."
+            f"Expected a device of this machine: {', '.join(here)} (got {str(device)!r}). Choose one of these."
         ) from None
 
 
