@@ -1,6 +1,7 @@
-"""How commands speak: one console, and an error in one line instead of a traceback."""
+"""How commands speak: one console, and errors and warnings in one line, without a traceback."""
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -20,13 +21,20 @@ def plainly(command: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(command)
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show
+                return command(*args, **kwargs)
         except (ValueError, TypeError, OSError) as error:
             # Text, not markup: an error may quote square brackets.
             Console(stderr=True).print(Text(_words(error)), style="red", soft_wrap=True)
             raise typer.Exit(2) from None
 
     return told
+
+
+def _show(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning in one line, without the place in the source that it comes from."""
+    Console(stderr=True).print(Text(str(message)), style="yellow", soft_wrap=True)
 
 
 def _words(error: Exception) -> str:
