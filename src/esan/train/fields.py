@@ -1,10 +1,12 @@
 """The fields of a recipe: what each may hold, how values are read from text, and the errors where one is wrong."""
 
+import csv
 import difflib
+import io
 import math
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 #: What the fields that choose among names may hold.
@@ -19,7 +21,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "norm": ("batch_norm", "layer_norm", "none"),
     "schedule": ("step", "plateau", "constant"),
     "task": ("", "classification", "regression", "labels"),
-    "split": ("given", "folds", "scaffold", "random"),
+    "split": ("auto", "given", "folds", "scaffold", "random"),
     "select": ("mean-valid", "best-valid", "best-loss", "last"),
 }
 #: The least that the fields which are whole numbers may be.
@@ -42,6 +44,18 @@ def short(value: Any) -> str:
     return re.sub(r"[^\w+^%.@()-]", "", text)
 
 
+def joined(columns: Iterable[str]) -> str:
+    """The names of columns as one text, with commas between; a name that has a comma is quoted, as in a CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(columns)
+    return text.getvalue()
+
+
+def columns_of(text: str) -> list[str]:
+    """The names of columns that such a text holds; blanks around them do not count."""
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+
+
 def refuse_unknown(names: Collection[str], defaults: Mapping[str, Any]) -> None:
     """An error for names that are no fields, which lists those that are."""
     strange = sorted(set(names) - set(defaults))
@@ -54,6 +68,8 @@ def refuse_unknown(names: Collection[str], defaults: Mapping[str, Any]) -> None:
 def checked(name: str, value: Any, default: Any) -> Any:
     """The value in the type of its field, or an error that names the field."""
     wanted = str if name == "data" else type(default)
+    if name == "targets" and isinstance(value, list | tuple) and all(isinstance(column, str) for column in value):
+        value = joined(value)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if type(value) is not wanted:

@@ -8,13 +8,14 @@ from typing import Any
 import torch
 
 from esan import data
-from esan.data import Dataset, Split
+from esan.data import Dataset
+from esan.data.own import Labels
 from esan.graphs import Source
 from esan.policies import Policy, Sampled, policy_named
 from esan.train.fitted import Fitted
 from esan.train.job import Job
 from esan.train.loop import run_jobs
-from esan.train.prepare import data_of
+from esan.train.prepare import find_data, reading
 from esan.train.recipe import Recipe
 from esan.train.watch import Bars
 
@@ -39,6 +40,7 @@ def fit(
     device: torch.device | str = "cpu",
     folder: str | Path | None = None,
     progress: bool = True,
+    labels: Labels | None = None,
     **settings: Any,
 ) -> Fitted:
     """A subgraph network trained on your graphs.
@@ -50,26 +52,30 @@ def fit(
 
     Args:
         source: graphs as `esan.data.own` takes them (PyG data, networkx, a path), a dataset, or the name of a set.
-        policy: how subgraphs are selected, by name or as an object; `Sampled` ones too.
+        policy: how subgraphs are selected, by name or as an object, `Sampled` ones too; ego-nets of two hops with
+            the root marked if nothing is said.
         seed: draws weights, order and samples; the same seed on the same machine gives the same network.
         device: where to train.
-        folder: where checkpoints, curve and record go, so that an interrupted call continues; None for nowhere.
+        folder: where checkpoints, curve, record and bags (`cache`) go, so that an interrupted call continues; None for
+            nowhere.
         progress: whether to show a bar.
-        settings: any field of `Recipe`: `epochs=50`, `model="ds"`, `lr=0.01`; `task`, and of a table `smiles` and
-            `targets`, say how the source is read.
+        labels: the targets, a line a graph, or a text file of them; by default those that the graphs have.
+        settings: any field of `Recipe`: `epochs=50`, `model="ds"`, `lr=0.01`; `task`, and of a table `smiles`,
+            `targets`, `skip_unreadable` and `skip_missing`, say how the source is read.
     """
-    asked = {name: settings[name] for name in ("task", "smiles", "targets") if settings.get(name)}
-    dataset = _dataset(source, asked)
-    if dataset.given is None:
-        dataset = replace(dataset, given=_hold_out(dataset, seed))
     chosen, fraction = _policy(policy)
-    values: dict[str, Any] = DEFAULTS | {
+    values: dict[str, Any] = DEFAULTS | {"policy": chosen, "fraction": fraction, "split_seed": seed} | settings
+    if isinstance(labels, str | Path):
+        values["labels"] = str(labels)
+    # Before data is read: a word that is wrong costs no waiting.
+    recipe = Recipe.from_dict({"data": "own", "name": "fit"} | values)
+    dataset = _dataset(source, reading(recipe) | ({} if labels is None else {"labels": labels}))
+    told: dict[str, Any] = {
+        "data": dataset.name,
         "conv": "gin" if dataset.edge_channels is None else "gine",
-        "policy": chosen,
-        "fraction": fraction,
         "scale_targets": dataset.task.kind == "regression",
     }
-    recipe = Recipe.from_dict({"data": dataset.name, "name": "fit"} | values | settings)
+    recipe = replace(recipe, **{name: value for name, value in told.items() if name not in settings})
     with TemporaryDirectory(prefix="esan-") as scratch:
         runs = Path(scratch if folder is None else folder)
         job = Job(recipe, seed=seed)
@@ -81,10 +87,14 @@ def fit(
 
 def _dataset(source: Source | Dataset | str | Path, asked: dict[str, Any]) -> Dataset:
     if isinstance(source, Dataset):
+        strange = sorted(name for name in asked if (name, asked[name]) != ("task", source.task.kind))
+        if strange:
+            raise ValueError(
+                f"Expected nothing on how to read a Dataset, which is read already (got {', '.join(strange)}). "
+                "Say it to esan.data.own or esan.data.load."
+            )
         return source
-    if isinstance(source, str | Path):
-        return data_of(Recipe.from_dict({"data": str(source), "name": "fit"} | asked))
-    return data.own(source, task=asked.get("task"))
+    return find_data(str(source), **asked) if isinstance(source, str | Path) else data.own(source, **asked)
 
 
 def _policy(policy: Policy | str) -> tuple[str, float]:
@@ -101,19 +111,3 @@ def _policy(policy: Policy | str) -> tuple[str, float]:
             "bags with Bag.of and train with Loader."
         )
     return repr(inner), fraction
-
-
-def _hold_out(dataset: Dataset, seed: int) -> Split:
-    """A tenth of the graphs for validation: of each class at least one, if it has two; of labels, by any yes at all."""
-    y = dataset.y
-    groups = {"classification": lambda: y, "labels": lambda: (y == 1).any(1).long(), "regression": lambda: None}
-    found = groups[dataset.task.kind]()
-    group = torch.zeros(len(dataset), dtype=torch.long) if found is None else found
-    order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(seed))
-    valid = []
-    for number in group.unique().tolist():
-        members = order[group[order] == number]
-        valid.append(members[: max(round(members.numel() / 10), min(1, members.numel() - 1))])
-    held = torch.zeros(len(dataset), dtype=torch.bool)
-    held[torch.cat(valid)] = True
-    return Split((~held).nonzero()[:, 0], held.nonzero()[:, 0])

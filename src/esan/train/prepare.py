@@ -9,10 +9,12 @@ import torch
 from esan import data
 from esan.bags import Bag
 from esan.data import Dataset, Split
+from esan.data.catalogue import known_name
 from esan.nn import SubgraphGNN
 from esan.train.baselines import with_walks
 from esan.train.blueprint import Blueprint
 from esan.train.cache import cached_bag
+from esan.train.fields import columns_of
 from esan.train.fresh import bag_of
 from esan.train.recipe import Recipe
 
@@ -88,30 +90,69 @@ def layers_of(blueprint: Blueprint) -> int:
 
 def data_of(recipe: Recipe, root: str | Path | None = None, cache: str | Path | None = None) -> Dataset:
     """The data that a recipe names."""
-    targets = [name.strip() for name in recipe.targets.split(",")] if recipe.targets else None
-    asked = {"task": recipe.task, "smiles": recipe.smiles, "targets": targets}
-    return find_data(recipe.data, root, cache, **{name: value for name, value in asked.items() if value})
+    return find_data(recipe.data, root, cache, **reading(recipe))
+
+
+def reading(recipe: Recipe) -> dict[str, Any]:
+    """How a recipe has its data read, for `esan.data.own`."""
+    asked = {name: getattr(recipe, name) for name in ("task", "smiles", "labels", "skip_unreadable", "skip_missing")}
+    asked["targets"] = columns_of(recipe.targets)
+    return {name: value for name, value in asked.items() if value}
 
 
 def find_data(name: str, root: str | Path | None = None, cache: str | Path | None = None, **asked: Any) -> Dataset:
     """A set of the catalogue, or a user's own by its path; `asked` is for `esan.data.own`."""
-    if name.lower().replace("_", "-") in data.names():
+    if is_name(name):
+        if asked:
+            raise ValueError(
+                f"Expected nothing on how to read {name}, a set that esan knows (got {', '.join(sorted(asked))}). "
+                "Leave it out, or give the path of your own data."
+            )
         return data.load(name, root, cache=cache)
     if not Path(name).exists():
         raise ValueError(
             f"Expected the name of a set, or a file or folder of graphs (got {name!r}, which is neither). "
+            f"Paths are looked up in {Path.cwd()} and, of a recipe, beside its file. "
             f"Known sets: {', '.join(data.names())}."
         )
     return data.own(name, name=Path(name).stem, **asked)
 
 
+def is_name(text: str) -> bool:
+    """Whether a set of the catalogue is called so."""
+    return known_name(text) is not None
+
+
 def split_as(recipe: Recipe, dataset: Dataset) -> list[Split]:
     """The splits of the recipe's protocol, one a fold."""
+    if recipe.split == "auto":
+        return [dataset.given or hold_out(dataset, recipe.split_seed)]
+    if recipe.split == "given" and dataset.given is None:
+        raise ValueError(
+            f"Expected a dataset that comes with a split (got {dataset.name}, which has none). "
+            'Set split = "auto", "folds", "scaffold" or "random".'
+        )
     if recipe.split == "folds":
         return data.stratified_folds(dataset, recipe.folds, recipe.split_seed)
     if recipe.split == "random":
         return [data.random(dataset, FRACTIONS, recipe.split_seed)]
     return [data.scaffold(dataset, FRACTIONS) if recipe.split == "scaffold" else data.given(dataset)]
+
+
+def hold_out(dataset: Dataset, seed: int) -> Split:
+    """A tenth of the graphs for validation: of each class at least one, if it has two; of labels, by any yes at all."""
+    y = dataset.y
+    groups = {"classification": lambda: y, "labels": lambda: (y == 1).any(1).long(), "regression": lambda: None}
+    found = groups[dataset.task.kind]()
+    group = torch.zeros(len(dataset), dtype=torch.long) if found is None else found
+    order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(seed))
+    valid = []
+    for number in group.unique().tolist():
+        members = order[group[order] == number]
+        valid.append(members[: max(round(members.numel() / 10), min(1, members.numel() - 1))])
+    held = torch.zeros(len(dataset), dtype=torch.bool)
+    held[torch.cat(valid)] = True
+    return Split((~held).nonzero()[:, 0], held.nonzero()[:, 0])
 
 
 def _check_targets(dataset: Dataset, split: Split) -> None:

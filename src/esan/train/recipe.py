@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from esan.data.catalogue import known_name
 from esan.policies import Policy, Sampled, Whole, policy_named
 from esan.train.fields import checked, checked_grid, parsed, refuse_unknown, short
 from esan.train.files import write_text
@@ -56,10 +57,14 @@ class Recipe:
         scale_targets: of regression, whether the network sees targets of mean 0 and deviation 1.
         task: of own data, "classification", "regression" or "labels"; empty to have it read off the targets.
         smiles: of a table, the column of SMILES; empty for the one that is called so.
-        targets: of a table, the columns of targets, with commas between; empty for all others.
-        split: "given" with the data, "folds" (stratified), "scaffold" or "random".
+        targets: of a table, the columns of targets, with commas between, or a list of them; empty for all others.
+        labels: of graphs without targets, a text file of them, a line a graph; empty for those that the graphs have.
+        skip_unreadable: of a table, whether rows that cannot be read are left out with a warning.
+        skip_missing: of a table, whether rows without one of their targets are left out with a warning.
+        split: "auto" (the one that comes with the data; without one, a tenth of the graphs validates, stratified by
+            class, and none tests), "given" (with the data), "folds" (stratified), "scaffold" or "random".
         folds: of "folds", how many.
-        split_seed: draws the folds or the random split.
+        split_seed: draws the folds, the random split, or the tenth of "auto".
         select: which epoch counts: "mean-valid", the one of best mean validation over all folds; "best-valid", each
             run's best; "best-loss", each run's least validation loss; "last", where training stopped.
         seeds: how many seeds the whole protocol has. Not compared, as the grid: it does not change what a run gives.
@@ -102,7 +107,10 @@ class Recipe:
     task: str = ""
     smiles: str = ""
     targets: str = ""
-    split: str = "given"
+    labels: str = ""
+    skip_unreadable: bool = False
+    skip_missing: bool = False
+    split: str = "auto"
     folds: int = 10
     split_seed: int = 0
     select: str = "best-valid"
@@ -185,7 +193,10 @@ class Recipe:
 
     @staticmethod
     def load(path: str | Path) -> "Recipe":
-        """Read a TOML file; a recipe without a name gets that of the file."""
+        """Read a TOML file; a recipe without a name gets that of the file.
+
+        Paths in it are relative to the current folder or, where there is nothing, to the folder of the file.
+        """
         path = Path(path)
         if not path.is_file():
             raise FileNotFoundError(f"Expected a recipe at {path} (got no file there). Check the path.")
@@ -194,7 +205,8 @@ class Recipe:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"Expected TOML in {path} (got a file that is not: {error}). Correct that line.") from None
         try:
-            return Recipe.from_dict({"name": path.stem} | values)
+            beside = {key: _found(values[key], path.parent) for key in ("data", "labels") if key in values}
+            return Recipe.from_dict({"name": path.stem} | values | beside)
         except (ValueError, TypeError) as error:
             raise type(error)(f"{error} The recipe is {path}.") from None
 
@@ -206,7 +218,15 @@ class Recipe:
             if not equals:
                 raise ValueError(f"Expected a setting FIELD=VALUE (got {setting!r}). Write e.g. lr=0.01.")
             changes[name.strip()] = parsed(text.strip())
-        return self.variant(**changes)
+        # Sorted: the order in which one types them makes no other run.
+        return self.variant(**dict(sorted(changes.items())))
+
+
+def _found(text: Any, folder: Path) -> Any:
+    """A path as it is if it leads somewhere, else from the folder, if it does from there."""
+    if not isinstance(text, str) or not text or Path(text).exists() or not (folder / text).exists():
+        return text
+    return text if known_name(text) is not None else str(folder / text)
 
 
 FIELDS: dict[str, Any] = {known.name: known.default for known in fields(Recipe)}

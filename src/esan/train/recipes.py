@@ -1,6 +1,7 @@
 """Recipes by name: every row of the paper's tables, and what else its names can spell."""
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -35,9 +36,9 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "rni": _TU | {"layers": 6, "width": 32, "lr": 0.001},
     "csl": _TU | {"folds": 5, "layers": 4, "width": 32, "lr": 0.001, "batch_size": 16},
     "ogb": {"epochs": 100, "layers": 5, "width": 300, "dropout": 0.5, "jk": "last", "set_channels": 32}
-    | {"select": "best-valid", "seeds": 10, "train_eps": True},
+    | {"split": "given", "select": "best-valid", "seeds": 10, "train_eps": True},
     "zinc": {"batch_size": 128, "schedule": "plateau", "epochs": 400, "select": "last", "seeds": 10, "train_eps": True}
-    | {"set_channels": 96, "set_layers": 1},
+    | {"split": "given", "set_channels": 96, "set_layers": 1},
 }
 #: What each family tunes, whatever the network.
 GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -100,7 +101,10 @@ def find_recipe(text: str) -> Recipe:
     if text.endswith(".toml"):
         return Recipe.load(text)
     if Path(text).is_file():
-        raise ValueError(f"Expected the name of a recipe or a file that ends in .toml (got {text!r}). Rename the file.")
+        raise ValueError(
+            f"Expected the name of a recipe or a TOML file (got {text!r}, which is a file of another kind). To train "
+            f"on it, write data = {json.dumps(text)} into a file that ends in .toml, or call esan.fit({text!r})."
+        )
     return named(text)
 
 
