@@ -2,6 +2,7 @@
 
 import io
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,15 +64,12 @@ def load_checkpoint(path: Path, wanted: Belongs | None = None) -> tuple[Belongs,
         state = torch.load(contents, map_location="cpu", weights_only=True)
         header = json.loads(state.pop("header"))
         if header["format"] != _FORMAT:
-            raise ValueError(f"its format is {header['format']!r}")
+            raise ValueError(header["format"])
         blueprint = Blueprint.from_dict(header["blueprint"])
         found = Belongs(blueprint, header["fold"], header["seed"], header["data"])
-    except Exception as error:  # of a damaged file, torch raises anything at all
-        why = (str(error) or type(error).__name__).splitlines()[0]
-        raise ValueError(
-            f"Expected a whole checkpoint of esan at {path} (got one that is not: {why}). "
-            "Remove it to train from the start."
-        ) from None
+    except Exception:  # of a damaged file, torch raises anything at all
+        what = "Check the path, or train again." if wanted is None else "Remove it to train from the start."
+        raise ValueError(f"Expected a whole checkpoint of esan at {path} (got {_kind(contents)}). {what}") from None
     differences = [] if wanted is None else wanted.differences(found)
     if differences:
         raise ValueError(
@@ -79,3 +77,17 @@ def load_checkpoint(path: Path, wanted: Belongs | None = None) -> tuple[Belongs,
             "Choose another folder for the runs, or remove it to train from the start."
         )
     return found, state
+
+
+def _kind(contents: io.BytesIO) -> str:
+    """What a file is that is no checkpoint, in words of one's own: those of torch are pages, some of them in colour."""
+    size = len(contents.getbuffer())
+    if not size:
+        return "an empty file"
+    if not contents.getvalue().startswith(b"PK"):
+        return "a file of another kind"
+    try:
+        damaged = zipfile.ZipFile(contents).testzip() is not None
+    except zipfile.BadZipFile:
+        damaged = True
+    return f"one that is damaged or cut off, {size:,} bytes" if damaged else "a file that something else wrote"

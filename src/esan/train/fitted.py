@@ -7,25 +7,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from esan import data
 from esan.data import Dataset, Task
-from esan.graphs import Source, load_graphs, read
+from esan.graphs import Source
 from esan.nn import SubgraphGNN
 from esan.train.baselines import with_walks
-from esan.train.blueprint import Blueprint
 from esan.train.checkpoints import Belongs, load_checkpoint, save_checkpoint
 from esan.train.engine import EagerEngine
 from esan.train.fresh import bag_of
 from esan.train.machine import device_named
 from esan.train.metrics import METRICS
 from esan.train.objective import Objective
+from esan.train.place import WEIGHTS, refuse_foreign, run_folder
 from esan.train.predictions import Predictions
 from esan.train.prepare import layers_of
+from esan.train.reading import read_graphs, targets_for, with_targets
 from esan.train.records import Record
 from esan.train.votes import voted
-
-#: The files of a run that hold weights, by what they are called on the command line.
-WEIGHTS = {"best": "best.pt", "last": "checkpoint.pt"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +56,7 @@ class Fitted:
         """Predictions for graphs; targets that they come with are not looked at.
 
         Args:
-            source: graphs as `esan.data.own` takes them: PyG data, networkx, a path; or a dataset.
+            source: graphs as `esan.data.own` takes them: PyG data, networkx, a path; a dataset; or the name of a set.
             smiles: the column of SMILES in a table; None for that of the training data.
             skip_unreadable: whether rows of a table that cannot be read are left out with a warning.
         """
@@ -69,14 +66,15 @@ class Fitted:
     def score(self, source: Source | Dataset | str | Path, **asked: Any) -> float:
         """The metric of the task on graphs with targets: accuracy, ROC-AUC (parts of 1), or mean absolute error.
 
+        ROC-AUC is not a number where no label has both answers.
+
         Args:
-            source: as for `predict`, with targets.
+            source: as for `predict`, with targets; of the classes, some may be missing.
             asked: what else `esan.data.own` takes, e.g. `labels=...` or `targets=[...]`.
         """
-        blueprint = self.belongs.blueprint
-        dataset = source if isinstance(source, Dataset) else _with_targets(source, blueprint, asked)
-        y = dataset.y if self.task.kind != "classification" else _renumbered(dataset, blueprint.classes)
-        outcome = voted(self.votes(replace(dataset, graphs=replace(dataset.graphs, y=None))), self.task.kind)
+        dataset = with_targets(source, self.belongs.blueprint, asked)
+        y = targets_for(dataset, self.belongs.blueprint)
+        outcome = voted(self.votes(read_graphs(dataset, self.belongs.blueprint)), self.task.kind)
         return METRICS[self.task.metric](outcome.prediction, y)
 
     def votes(self, dataset: Dataset) -> Tensor:
@@ -122,69 +120,21 @@ class Fitted:
         path = Path(path)
         if weights not in WEIGHTS:
             raise ValueError(f"Expected weights to be one of {', '.join(WEIGHTS)} (got {weights!r}).")
-        folder = _run_folder(path) if path.is_dir() else None
-        belongs, state = load_checkpoint(path if folder is None else folder / WEIGHTS[weights])
-        record = folder / "record.json" if folder is not None else None
-        return Fitted.of(belongs, state, Record.load(record) if record is not None and record.is_file() else None)
+        folder = run_folder(path) if path.is_dir() else None
+        if folder is None:
+            return Fitted.of(*load_checkpoint(path))
+        if weights == "best" and not (folder / WEIGHTS["best"]).is_file():
+            raise FileNotFoundError(
+                f"Expected best.pt in {folder} (got checkpoint.pt alone: its training is not over). Train on with the "
+                'same command, or take the weights as they are with weights="last" (--weights last).'
+            )
+        belongs, state = load_checkpoint(folder / WEIGHTS[weights])
+        record = Record.load(folder / "record.json") if (folder / "record.json").is_file() else None
+        refuse_foreign(belongs, folder, record, WEIGHTS[weights])
+        return Fitted.of(belongs, state, record)
 
     def __repr__(self) -> str:
         recipe = self.belongs.blueprint.recipe
-        best = "" if self.record is None else f", best valid {self.task.metric} {self.record.best.valid}"
+        valid = None if self.record is None else self.record.best.valid
+        best = "" if valid is None else f", best valid {self.task.metric} {valid:.4g}"
         return f"Fitted({recipe.model}-{recipe.conv}, policy={recipe.policy!r}, {self.task.kind}{best})"
-
-
-def read_graphs(
-    source: Source | Dataset | str | Path,
-    blueprint: Blueprint,
-    smiles: str | None = None,
-    skip_unreadable: bool = False,
-) -> Dataset:
-    """Graphs with the features that a network was built for, without targets; arguments as those of `predict`."""
-    # Edge features that the network does not use may be there or not.
-    told: dict[str, Any] = {"in_channels": blueprint.in_channels, "edge_channels": blueprint.edge_channels}
-    if isinstance(source, Dataset):
-        return data.own(replace(source.graphs, y=None), task=blueprint.task, name=source.name, **told)
-    if not isinstance(source, str | Path):
-        return data.own(replace(read(source), y=None), task=blueprint.task, **told)
-    path = Path(source)
-    if path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
-        told |= {"smiles": smiles or blueprint.recipe.smiles or None, "skip_unreadable": skip_unreadable}
-        return data.own(path, task=blueprint.task, targets=[], name=path.stem, **told)
-    if path.is_dir():
-        # As numbers, whatever they are: the labels of a folder are not looked at.
-        found = data.own(path, task=Task("regression", 1), name=path.stem, **told)
-        return replace(found, task=blueprint.task, graphs=replace(found.graphs, y=None))
-    return read_graphs(load_graphs(path), blueprint)
-
-
-def _with_targets(source: Source | str | Path, blueprint: Blueprint, asked: dict[str, Any]) -> Dataset:
-    told: dict[str, Any] = {"in_channels": blueprint.in_channels, "edge_channels": blueprint.edge_channels}
-    return data.own(source, task=blueprint.task.kind, **told | asked)
-
-
-def _renumbered(dataset: Dataset, classes: tuple[int, ...] | None) -> Tensor:
-    """The classes of a dataset in the numbers that the network has for them."""
-    if dataset.classes == classes:
-        return dataset.y
-    called = torch.tensor(dataset.classes or range(dataset.task.out_channels))[dataset.y]
-    known = {label: number for number, label in enumerate(classes or ())} if classes else None
-    labels = called.tolist()
-    if known is not None and (strange := sorted(set(labels) - set(known))):
-        raise ValueError(
-            f"Expected the classes {', '.join(map(str, known))} (got {strange[0]}). Leave those graphs out: "
-            "the network was not trained on that class."
-        )
-    return called if known is None else torch.tensor([known[label] for label in labels])
-
-
-def _run_folder(path: Path) -> Path:
-    """The folder of one run: this one, or the only one below it."""
-    if any((path / name).is_file() for name in WEIGHTS.values()):
-        return path
-    found = sorted({file.parent for name in WEIGHTS.values() for file in path.rglob(name)})
-    if len(found) != 1:
-        some = f": {', '.join(str(f.relative_to(path)) for f in found[:5])}" if found else ""
-        raise ValueError(
-            f"Expected the folder of one run at {path} (got {len(found)}{some}). Name one, <recipe>/<fold>-<seed>."
-        )
-    return found[0]

@@ -46,6 +46,10 @@ class Predictions:
     def __len__(self) -> int:
         return self.value.size(0)
 
+    def __repr__(self) -> str:
+        what = f" of {', '.join(map(str, self.classes))}" if 0 < len(self.classes) <= 10 else ""
+        return f"Predictions({len(self):,} graphs, {self.kind}{what})"
+
     def columns(self) -> dict[str, list[float] | list[int]]:
         """The columns of a table, by name."""
         told: dict[str, list[float] | list[int]] = {}

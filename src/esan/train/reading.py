@@ -1,0 +1,108 @@
+"""Graphs for a trained network: with the features that it was built for, and targets in its own numbers."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from esan import data
+from esan.data import Dataset, Task
+from esan.data.tables import _rows
+from esan.graphs import Source, load_graphs, read
+from esan.train.blueprint import Blueprint
+from esan.train.fields import columns_of
+from esan.train.prepare import is_name
+
+
+def read_graphs(
+    source: Source | Dataset | str | Path,
+    blueprint: Blueprint,
+    smiles: str | None = None,
+    skip_unreadable: bool = False,
+) -> Dataset:
+    """Graphs with the features that a network was built for, without targets; arguments as of `Fitted.predict`."""
+    # Edge features that the network does not use may be there or not.
+    told = _features(blueprint)
+    if isinstance(source, str) and is_name(source) and not Path(source).exists():
+        source = data.load(source)
+    if isinstance(source, Dataset):
+        bare = data.own(replace(source.graphs, y=None), task=blueprint.task, name=source.name, **told)
+        return replace(bare, smiles=source.smiles, skipped=source.skipped, source=source.source)
+    if not isinstance(source, str | Path):
+        return data.own(replace(read(source), y=None), task=blueprint.task, **told)
+    path = Path(source)
+    if is_table(path):
+        told |= {"smiles": smiles or blueprint.recipe.smiles or None, "skip_unreadable": skip_unreadable}
+        return data.own(path, task=blueprint.task, targets=[], name=path.stem, **told)
+    if path.is_dir():
+        # As numbers, whatever they are: the labels of a folder are not looked at.
+        found = data.own(path, task=Task("regression", 1), name=path.stem, **told)
+        return replace(found, task=blueprint.task, graphs=replace(found.graphs, y=None))
+    return read_graphs(load_graphs(path), blueprint)
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table of molecules, by its name."""
+    return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
+
+
+def lines_of(path: Path) -> list[int]:
+    """The line of the file that each row of a table stands at."""
+    return [row.line for row in _rows(path)[1]]
+
+
+def with_targets(source: Source | Dataset | str | Path, blueprint: Blueprint, asked: dict[str, Any]) -> Dataset:
+    """Graphs with targets; a set may have one class only, so classes are read as the numbers that they are."""
+    if isinstance(source, str) and is_name(source) and not Path(source).exists():
+        source = data.load(source)
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(asked.get("targets"), str):
+        asked = asked | {"targets": columns_of(asked["targets"])}
+    if isinstance(source, str | Path) and is_table(Path(source)):
+        # What was said of the training data holds here too, unless something else is said.
+        known = {"smiles": blueprint.recipe.smiles, "targets": columns_of(blueprint.recipe.targets)}
+        asked = {name: value for name, value in known.items() if value} | asked
+    kind = "regression" if blueprint.task.kind == "classification" else blueprint.task.kind
+    return data.own(source, **{"task": kind} | _features(blueprint) | asked)
+
+
+def targets_for(dataset: Dataset, blueprint: Blueprint) -> Tensor:
+    """The targets of a dataset as a network has them: classes in its numbers; those that it never saw are refused."""
+    task = blueprint.task
+    if task.kind == "classification":
+        return _class_numbers(called(dataset), blueprint)
+    if dataset.task.kind != task.kind or dataset.y.size(1) != task.out_channels:
+        raise ValueError(
+            f"Expected targets for {task.kind} of {task.out_channels} (got {dataset.task.kind} of "
+            f"{dataset.task.out_channels}). Choose those that the network was trained on."
+        )
+    return dataset.y
+
+
+def called(dataset: Dataset) -> Tensor:
+    """The targets as the user has them: classes by their own labels."""
+    if dataset.task.kind != "classification" or dataset.classes is None:
+        return dataset.y
+    return torch.tensor(dataset.classes)[dataset.y]
+
+
+def _class_numbers(y: Tensor, blueprint: Blueprint) -> Tensor:
+    flat = y.reshape(y.size(0), -1)
+    if flat.size(1) != 1 or not bool((flat == flat.round()).all()):
+        got = f"{flat.size(1)} columns" if flat.size(1) != 1 else "fractions or missing values"
+        raise ValueError(f"Expected one whole class number a graph (got {got}). Choose one column and fill it.")
+    known = {label: number for number, label in enumerate(blueprint.classes or range(blueprint.task.out_channels))}
+    labels = [int(label) for label in flat[:, 0].tolist()]
+    if strange := sorted(set(labels) - set(known)):
+        raise ValueError(
+            f"Expected the classes {', '.join(map(str, known))} (got {strange[0]}). Leave those graphs out: "
+            "the network was not trained on that class."
+        )
+    return torch.tensor([known[label] for label in labels])
+
+
+def _features(blueprint: Blueprint) -> dict[str, Any]:
+    return {"in_channels": blueprint.in_channels, "edge_channels": blueprint.edge_channels}
