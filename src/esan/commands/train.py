@@ -24,7 +24,9 @@ def run(
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; repeat for more.")
     ] = None,
-    seeds: Annotated[str, typer.Option(metavar="0..9", help="Seeds: 3, 0..9, or 0,2,5.")] = "0",
+    seeds: Annotated[
+        str, typer.Option(metavar="0..9", help="Seeds: 3, 0..9, or 0,2,5; seed 0 alone if not given.")
+    ] = "",
     folds: Annotated[str, typer.Option(metavar="0..9", help="Folds; all of them if not given.")] = "",
     runs: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
     data: Annotated[Path | None, typer.Option(help="The folder of the data; else $ESAN_DATA.")] = None,
@@ -39,7 +41,8 @@ def run(
     """Train a recipe; the same command again continues what was interrupted, and repeats nothing.
 
     Folds and seeds train side by side. A run folder, RUNS/<recipe>/<fold>-<seed>, holds recipe.toml, record.json,
-    curve.csv, checkpoint.pt and best.pt.
+    curve.csv, checkpoint.pt and, once training is over, best.pt. One seed trains unless --seeds says more; `esan
+    campaign` runs all seeds of a recipe.
     """
     if show or not recipe:
         console.print(_listed(recipe))
@@ -47,13 +50,15 @@ def run(
     chosen = find_recipe(recipe).override(change or [])
     every_fold = range(chosen.folds if chosen.split == "folds" else 1)
     numbers = _numbers(folds, "folds") if folds else list(every_fold)
-    jobs = [Job(chosen, fold, seed) for seed in _numbers(seeds, "seeds") for fold in numbers]
+    jobs = [Job(chosen, fold, seed) for seed in _numbers(seeds or "0", "seeds") for fold in numbers]
     watchers: list[Watcher] = [] if quiet else [Bars()]
     watchers += [TensorBoard()] if tensorboard else []
     watchers += [WandB(wandb)] if wandb else []
     found = run_jobs(jobs, runs, root=data, cache=cache, device=device, every=every, watchers=watchers)
     console.print(_table(chosen, found))
     console.print(Text(_reported(chosen, summary(found))), style="bold")
+    if not seeds and chosen.seeds > 1:
+        console.print(Text(f"Seed 0 alone; for all {chosen.seeds} of the recipe: --seeds 0..{chosen.seeds - 1}"))
     console.print(Text(f"Runs: {runs / chosen.name}"))
 
 
@@ -102,8 +107,13 @@ def _spread(value: Spread | None) -> str:
 
 def _listed(start: str) -> Table:
     table = Table("recipe", "paper", title="Recipes", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in names():
-        if name.startswith(start):
-            value = paper_value(name)
-            table.add_row(name, "" if value is None else _spread(value))
+    listed = [name for name in names() if name.startswith(start)]
+    if not listed:
+        raise ValueError(
+            f"Expected the first letters of a recipe's name (got {start!r}, with which none begins). Run esan train "
+            "--list for all of them."
+        )
+    for name in listed:
+        value = paper_value(name)
+        table.add_row(name, "" if value is None else _spread(value))
     return table

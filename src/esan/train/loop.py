@@ -1,6 +1,7 @@
 """The loop: any number of jobs trained in lock-step, each to its record; what was interrupted continues."""
 
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,7 +100,14 @@ def open_runs(
 def _record(folder: Path, job: Job) -> Record | None:
     if not (folder / "record.json").is_file():
         return None
-    record = Record.load(folder / "record.json")
+    try:
+        record = Record.load(folder / "record.json")
+    except ValueError:
+        aside = (folder / "record.json").replace(folder / "record.damaged.json")
+        warnings.warn(
+            f"The record of {job.name} was damaged: it is put aside as {aside}, and trained again.", stacklevel=4
+        )
+        return None
     if record.recipe != job.recipe:
         mine, its = job.recipe.to_dict(), record.recipe.to_dict()
         differs = [f"{k} {its[k]!r}, not {v!r}" for k, v in mine.items() if k != "grid" and its[k] != v]
