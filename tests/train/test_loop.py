@@ -155,4 +155,4 @@ def test_splits_that_cannot_be() -> None:
         run_jobs([Job(quick())], None, dataset=labels)
     object.__setattr__(labels, "given", None)
     with pytest.raises(ValueError, match="Expected a dataset that comes with a split"):
-        run_jobs([Job(quick())], None, dataset=labels)
+        run_jobs([Job(quick(split="given"))], None, dataset=labels)
