@@ -1,4 +1,4 @@
-"""A GPU gives the CPU's answer: bags built, taken apart and computed on there."""
+"""A GPU gives the CPU's answer: bags built, taken apart and computed on there; networks trained in teams."""
 
 import copy
 
@@ -7,7 +7,13 @@ import torch
 
 import esan
 import strategies
+import teams
+from esan.data import Dataset, Split, own
 from esan.testing.compare import check_close
+from esan.train import Job, Recipe, run_jobs
+from esan.train.engine import EagerEngine
+from esan.train.graphed import Teams, fits
+from esan.train.objective import Objective
 
 pytestmark = pytest.mark.gpu
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
@@ -56,3 +62,112 @@ def test_a_bag_left_on_the_cpu_is_refused(gpu: torch.device) -> None:
     network = strategies.model("ds", "gin", policy).to(gpu)
     with pytest.raises(ValueError, match=r"Expected a bag on cuda:0, where the model is \(got one on cpu\)"):
         network(esan.Bag.of(strategies.odd_graphs(), policy, 3))
+
+
+@pytest.mark.parametrize("encoder", ["gin", "gine", "graphconv"])
+@pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
+@pytest.mark.parametrize("name", ["ED", "EGO+(2)"])
+def test_networks_in_single_precision(name: str, architecture: str, encoder: str, gpu: torch.device) -> None:
+    """The fused kernels, which double precision does not use."""
+    policy = strategies.POLICIES[name]
+    network = strategies.model(architecture, encoder, policy, width=20)
+    twin = copy.deepcopy(network).float().to(gpu)
+    bag = esan.Bag.of(strategies.odd_graphs(), policy, 3)
+    here, there = network(bag), twin(bag.to(gpu))
+    check_close(there.double().cpu(), here, "predictions on the GPU", tolerance=1e-5)
+    here.square().sum().backward()
+    there.square().sum().backward()
+    largest = max(float(p.grad.abs().max()) for p in network.parameters() if p.grad is not None)
+    for (part, mine), other in zip(network.named_parameters(), twin.parameters(), strict=True):
+        assert (mine.grad is None) == (other.grad is None), part
+        if mine.grad is not None and other.grad is not None:
+            got = other.grad.double().cpu()
+            check_close(got, mine.grad, f"gradient of {part} on the GPU", scale=max(1.0, largest), tolerance=1e-4)
+    for (part, buffer), theirs in zip(network.named_buffers(), twin.buffers(), strict=True):
+        check_close(theirs.to(buffer.dtype).cpu(), buffer, f"{part} on the GPU", tolerance=1e-5)
+
+
+def test_a_team_gives_what_each_gives_alone(gpu: torch.device) -> None:
+    teams.check_alone(teams.trial(gpu))
+
+
+def test_folds_with_unequal_numbers_of_batches(gpu: torch.device) -> None:
+    t = teams.trial(gpu)
+    teams.check_alone(t, [t.train[:9], t.train, t.train[:-6]])
+
+
+def test_a_team_gives_what_batch_after_batch_gives(gpu: torch.device) -> None:
+    teams.check_eager(teams.trial(gpu), 1e-4)
+
+
+def test_predictions_of_a_team(gpu: torch.device) -> None:
+    teams.check_predictions(teams.trial(gpu))
+
+
+def test_states_of_a_team(gpu: torch.device) -> None:
+    teams.check_states(teams.trial(gpu))
+
+
+def test_leaving_a_team(gpu: torch.device) -> None:
+    teams.check_leaving(teams.trial(gpu))
+
+
+def test_engines_that_are_asked_out_of_step(gpu: torch.device) -> None:
+    teams.check_out_of_step(teams.trial(gpu))
+
+
+def test_samples_in_a_team(gpu: torch.device) -> None:
+    teams.check_sampled(teams.trial(gpu, sampled=0.5))
+
+
+def test_kinds_of_teams(gpu: torch.device) -> None:
+    teams.check_kinds(teams.trial(gpu))
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression", "labels"])
+def test_a_batch_larger_than_any_before(kind: str, gpu: torch.device) -> None:
+    """The step is captured anew, with more room, and goes on."""
+    outputs = {"classification": 2, "regression": 1, "labels": 2}[kind]
+    small = [strategies.from_edges(3, [(0, 1), (1, 2)], i) for i in range(30)]
+    large = [strategies.from_edges(40, [(i, i + 1) for i in range(39)], 50 + i) for i in range(2)]
+    for i, graph in enumerate([*small, *large]):
+        y = {"classification": torch.tensor([i % 2]), "regression": torch.tensor([[float(i)]])}
+        graph.y = y.get(kind, torch.tensor([[float(i % 2), torch.nan]]))
+    policy = esan.EdgeDeletion()
+    bag = esan.Bag.of([*small, *large], policy, 2).to(gpu)
+    torch.manual_seed(0)
+    network = esan.dss_gnn(esan.Categories(strategies.ATOMS), 16, 2, outputs).to(gpu)
+    assert fits(network, bag)
+    arguments = bag, Objective(kind), 1e-3, 4
+    ours, theirs = (
+        make(copy.deepcopy(network), *arguments, torch.Generator().manual_seed(0)) for make in (Teams(), EagerEngine)
+    )
+    (seat,) = teams.seats([ours])
+    # No batch that is drawn without putting back has four large graphs.
+    few, many = torch.arange(30), torch.tensor([30, 31, 31, 30, 0])
+    shapes = []
+    for order in (few, many):
+        mine, other = ours.train_epoch(order), theirs.train_epoch(order)
+        ours.issue()
+        check_close(mine.cpu(), other.cpu(), f"loss of {kind}", tolerance=1e-3)
+        shapes.append(seat.team._shape)
+    assert shapes[0] != shapes[1]
+    check_close(ours.predict(many).cpu(), theirs.predict(many).cpu(), "predictions", tolerance=2e-2)
+
+
+def _dataset() -> Dataset:
+    graphs = [strategies.from_edges(4 + i % 5, [(v, v + 1) for v in range(3 + i % 5)], i) for i in range(24)]
+    ids = torch.arange(24)
+    split = Split(ids[ids % 3 == 0], ids[ids % 3 == 1], ids[ids % 3 == 2])
+    return own(graphs, labels=ids % 2, task="classification", given=split, name="small")
+
+
+def test_the_loop_trains_in_teams(gpu: torch.device) -> None:
+    """Records are the same whether seeds train together or one after another."""
+    recipe = Recipe(data="small", name="small/gpu", policy="ND", layers=2, width=16, batch_size=4, epochs=3, lr=0.01)
+    jobs = [Job(recipe, seed=seed) for seed in range(3)]
+    together = run_jobs(jobs, None, dataset=_dataset(), device=gpu)
+    apart = [run_jobs([job], None, dataset=_dataset(), device=gpu)[0] for job in jobs]
+    for mine, theirs in zip(together, apart, strict=True):
+        assert (mine.best, mine.final) == (theirs.best, theirs.final)
+        assert [line.valid for line in mine.curve] == [line.valid for line in theirs.curve]

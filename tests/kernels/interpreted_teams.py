@@ -1,0 +1,90 @@
+"""Interpreted: the engine of teams on a GPU that is not there: streams do nothing, steps are run, not replayed."""
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from interpreting import ONLY_INTERPRETED
+from torch import Tensor
+
+import teams
+from esan.kernels.gpu_adam import FlatAdam
+from esan.train import captured, graphed
+from esan.train.team import Team
+
+pytestmark = ONLY_INTERPRETED
+
+
+class Stream:
+    """All streams are one: what is asked for is done at once."""
+
+    def __init__(self, device: Any = None) -> None:
+        self.device = device
+
+    def wait_stream(self, other: "Stream") -> None: ...
+
+    def wait_event(self, event: "Stream") -> None: ...
+
+    def record_event(self) -> "Stream":
+        return self
+
+    def synchronize(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    for name in ("default_stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, Stream)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(Tensor, "record_stream", lambda tensor, stream: None)
+    monkeypatch.setattr(Team, "_moved", lambda team, ids: torch.from_numpy(np.array(ids)))
+    monkeypatch.setattr(captured, "record", lambda run, stream: run)
+    monkeypatch.setattr(graphed, "fits", lambda model, bag: True)
+
+
+def trial(**choices: Any) -> teams.Trial:
+    return teams.small_trial("cpu", **choices)
+
+
+def test_each_as_if_it_were_alone() -> None:
+    """With unequal numbers of batches, the last of which lacks a graph."""
+    teams.check_alone(trial(), [torch.arange(1), torch.arange(3)])
+
+
+def test_a_step_on_an_empty_batch_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = FlatAdam.step
+    monkeypatch.setattr(FlatAdam, "step", lambda adam, live: step(adam, torch.ones_like(live)))
+    with pytest.raises(AssertionError, match="network 0"):
+        teams.check_alone(trial(), [torch.arange(1), torch.arange(3)], epochs=1)
+
+
+def test_batch_after_batch() -> None:
+    teams.check_eager(trial(), 1e-4)
+
+
+def test_predictions() -> None:
+    teams.check_predictions(trial())
+
+
+def test_states() -> None:
+    teams.check_states(trial())
+
+
+def test_leaving() -> None:
+    teams.check_leaving(trial())
+
+
+def test_out_of_step() -> None:
+    teams.check_out_of_step(trial())
+
+
+def test_samples() -> None:
+    teams.check_sampled(trial(sampled=0.5))
+
+
+def test_kinds() -> None:
+    teams.check_kinds(trial())

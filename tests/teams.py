@@ -1,0 +1,284 @@
+"""What an engine of a team must give, on whatever device: what its network gives alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+import esan
+import strategies
+from esan.testing.compare import check_close
+from esan.train.engine import EagerEngine, Engine
+from esan.train.graphed import Teams
+from esan.train.objective import Objective
+from esan.train.seat import Seat
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Networks of one kind, for a bag, and what they are trained on.
+
+    Attributes:
+        bag: of all graphs, with targets, on the device.
+        build: makes a network; torch's generator draws its weights.
+        batch_size: graphs a step.
+        train: the graphs that networks are trained on.
+        valid: the graphs that they predict.
+    """
+
+    bag: esan.Bag
+    build: Callable[[], esan.nn.SubgraphGNN]
+    batch_size: int
+    train: Tensor
+    valid: Tensor
+    objective: Objective = field(default_factory=lambda: Objective("regression"))
+
+    def engines(self, seeds: list[int], make: Callable[..., Engine] | None = None) -> list[Engine]:
+        """An engine a seed; all of them in one team, unless `make` makes others."""
+        make = Teams() if make is None else make
+        found = []
+        for seed in seeds:
+            torch.manual_seed(seed)
+            network, generator = self.build().to(self.bag.device), torch.Generator().manual_seed(seed)
+            found.append(make(network, self.bag, self.objective, self.lr(seed), self.batch_size, generator))
+        return found
+
+    def lr(self, seed: int) -> float:
+        return 1e-3 * (1 + seed)
+
+    def order(self, seed: int, epoch: int, ids: Tensor | None = None) -> Tensor:
+        """The graphs of an epoch, in an order of its own."""
+        ids = self.train if ids is None else ids
+        return ids[torch.randperm(len(ids), generator=torch.Generator().manual_seed(100 * seed + epoch))]
+
+
+def trial(device: torch.device | str, *, sampled: float | None = None) -> Trial:
+    """Fifty paths and cycles, and a DSS network of three layers on GINE."""
+    policy: esan.Policy = esan.EdgeDeletion()
+    policy = policy if sampled is None else esan.Sampled(policy, sampled)
+    options = {"conv": "gine", "edge_channels": esan.Categories(strategies.BONDS)}
+    return _trial(device, policy, _graphs(50, 12), 8, lambda: _network(esan.dss_gnn, 32, 3, **options))
+
+
+def small_trial(device: torch.device | str, *, sampled: float | None = None) -> Trial:
+    """Five small graphs, two to train on, and a DS network of one layer on GIN, for where kernels are interpreted."""
+    policy: esan.Policy = esan.NodeDeletion()
+    policy = policy if sampled is None else esan.Sampled(policy, sampled)
+    return _trial(device, policy, _graphs(5, 4), 2, lambda: _network(esan.ds_gnn, 3, 1, set_encoder="mean"), 3)
+
+
+def _network(build: Callable[..., esan.nn.SubgraphGNN], width: int, layers: int, **options: Any) -> esan.nn.SubgraphGNN:
+    return build(esan.Categories(strategies.ATOMS), width, layers, 1, **options)
+
+
+def _graphs(count: int, largest: int) -> list[Data]:
+    """Paths, and cycles in between, of 2 to `largest` nodes, with targets."""
+    made = []
+    for i in range(count):
+        n = 2 + i % (largest - 1)
+        graph = strategies.from_edges(n, [(v, v + 1) for v in range(n - 1)] + ([(0, n - 1)] if n % 3 == 0 else []), i)
+        graph.y = torch.tensor([[n / 10 + i % 3]])
+        made.append(graph)
+    return made
+
+
+def _trial(
+    device: torch.device | str,
+    policy: esan.Policy,
+    graphs: list[Data],
+    batch_size: int,
+    build: Callable[[], esan.nn.SubgraphGNN],
+    held: int = 13,
+) -> Trial:
+    layers = build().num_layers
+    bag = esan.Bag.of(graphs, policy, layers, generator=torch.Generator().manual_seed(0)).to(device)
+    ids = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(0))
+    return Trial(bag, build, batch_size, ids[held:], ids[:held])
+
+
+def epoch(engines: list[Engine], orders: list[Tensor], valid: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """An epoch as the loop has it: all are asked, then all predict, then numbers are read."""
+    losses = [engine.train_epoch(order) for engine, order in zip(engines, orders, strict=True)]
+    for engine in engines:
+        engine.issue()
+    answers = [engine.predict(valid) for engine in engines]
+    return [(loss.cpu(), answer.cpu()) for loss, answer in zip(losses, answers, strict=True)]
+
+
+def seats(engines: list[Engine]) -> list[Seat]:
+    """The engines, which must be those of teams."""
+    found = [engine for engine in engines if isinstance(engine, Seat)]
+    assert len(found) == len(engines), "the network or the bag does not fit a team"
+    return found
+
+
+def same_bits(mine: dict[str, Tensor], theirs: dict[str, Tensor], what: str) -> None:
+    assert mine.keys() == theirs.keys()
+    for name, tensor in theirs.items():
+        assert torch.equal(mine[name].cpu(), tensor.cpu()), f"{name} differs by bits: {what}"
+
+
+def changed(before: dict[str, Tensor], after: dict[str, Tensor]) -> bool:
+    return any(not torch.equal(after[name].cpu(), tensor.cpu()) for name, tensor in before.items())
+
+
+def check_alone(t: Trial, parts: list[Tensor] | None = None, epochs: int = 2) -> None:
+    """A team gives to the bit what each of its networks gives alone, on the same graphs or on `parts` of its own."""
+    seeds = list(range(3 if parts is None else len(parts)))
+    of = [None for _ in seeds] if parts is None else parts
+    team = t.engines(seeds)
+    assert len({id(seat.team) for seat in seats(team)}) == 1
+    first = [engine.weights() for engine in team]
+    together = [epoch(team, [t.order(s, e, of[s]) for s in seeds], t.valid) for e in range(epochs)]
+    for seed in seeds:
+        alone = t.engines([seed])
+        assert seats(alone)[0].team is not seats(team)[0].team
+        for e in range(epochs):
+            ((loss, answer),) = epoch(alone, [t.order(seed, e, of[seed])], t.valid)
+            # The mean over a batch may be added up in another order; nothing else is made of it.
+            check_close(together[e][seed][0], loss, f"loss of network {seed}, epoch {e}", tolerance=1e-6)
+            assert torch.equal(together[e][seed][1], answer), f"predictions of network {seed}, epoch {e}"
+        same_bits(team[seed].weights(), alone[0].weights(), f"network {seed} in a team and alone")
+        assert changed(first[seed], alone[0].weights())
+    assert changed(team[0].weights(), team[1].weights())
+
+
+def check_eager(t: Trial, tolerance: float) -> None:
+    """A team gives what batch after batch gives, but for rounding."""
+    ours, theirs = t.engines([0, 1]), t.engines([0, 1], EagerEngine)
+    seats(ours)
+    for e in range(2):
+        orders = [t.order(s, e) for s in (0, 1)]
+        for mine, other in zip(epoch(ours, orders, t.valid), epoch(theirs, orders, t.valid), strict=True):
+            check_close(mine[0], other[0], f"loss of epoch {e}", tolerance=tolerance)
+            check_close(mine[1], other[1], f"predictions of epoch {e}", tolerance=20 * tolerance)
+
+
+def check_predictions(t: Trial) -> None:
+    """Predictions are those of the network with the weights that the engine tells, for any graphs in any order."""
+    team = t.engines([0, 1])
+    epoch(team, [t.order(s, 0) for s in (0, 1)], t.valid)
+    for seed, engine in enumerate(team):
+        torch.manual_seed(0)
+        network = t.build().to(t.bag.device)
+        network.load_state_dict(engine.weights())
+        network.eval()
+        # Fewer than a batch, all, and not the same for both networks.
+        for ids in (t.valid[:1], torch.arange(len(t.bag)), t.order(seed, 9)):
+            with torch.no_grad():
+                expected = network(t.bag[ids.to(t.bag.device)])
+            check_close(engine.predict(ids), expected, f"predictions of network {seed}", tolerance=1e-5)
+
+
+def check_states(t: Trial) -> None:
+    """A state that is loaded into a fresh engine continues as if nothing had happened, in a team or out of it."""
+    engine = t.engines([0])[0]
+    epoch([engine], [t.order(0, 0)], t.valid)
+    state = _copied(engine.state_dict())
+    known = engine.weights()
+    kept = {name: tensor.clone() for name, tensor in known.items()}
+    expected = epoch([engine], [t.order(0, 1)], t.valid)[0]
+    same_bits(known, kept, "weights are copies, which training does not change")
+    fresh, beside = t.engines([0, 1])
+    fresh.load_state_dict(state)
+    fresh.set_lr(t.lr(0))
+    got = epoch([fresh, beside], [t.order(0, 1), t.order(1, 1)], t.valid)[0]
+    assert torch.equal(got[1], expected[1])
+    same_bits(fresh.weights(), engine.weights(), "continued and never interrupted")
+    # Back to that state, in an engine that has gone on.
+    fresh.load_state_dict(state)
+    same_bits(fresh.weights(), state["model"], "loaded again")
+    got = epoch([fresh], [t.order(0, 1)], t.valid)[0]
+    assert torch.equal(got[1], expected[1])
+    # Batch after batch understands it too, and is understood.
+    eager = t.engines([0], EagerEngine)[0]
+    eager.load_state_dict(state)
+    check_close(epoch([eager], [t.order(0, 1)], t.valid)[0][0], expected[0], "loss of the eager engine", tolerance=1e-4)
+    again = t.engines([0])[0]
+    again.load_state_dict(eager.state_dict())
+    same_bits(again.weights(), eager.weights(), "from the eager engine")
+
+
+def _copied(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {name: _copied(value) for name, value in state.items()}
+    return state.clone() if isinstance(state, Tensor) else state
+
+
+def check_leaving(t: Trial) -> None:
+    """Engines that stop asking neither change nor disturb the others, and may come back."""
+    seeds = [0, 1, 2]
+    team = t.engines(seeds)
+    epoch(team, [t.order(s, 0) for s in seeds], t.valid)
+    left = [team[s].weights() for s in seeds]
+    # One of three leaves, then a second one: the last goes on alone.
+    epoch(team[1:], [t.order(s, 1) for s in seeds[1:]], t.valid)
+    same_bits(team[0].weights(), left[0], "the network that left first")
+    second = team[1].weights()
+    epoch(team[2:], [t.order(2, 2)], t.valid)
+    assert seats(team)[2].team.networks == 1
+    same_bits(team[0].state_dict()["model"], left[0], "the network that left first, later")
+    same_bits(team[1].weights(), second, "the network that left second")
+    for seed, last in ((1, 1), (2, 2)):
+        alone = t.engines([seed])
+        for e in range(last + 1):
+            ((_, answer),) = epoch(alone, [t.order(seed, e)], t.valid)
+        assert torch.equal(team[seed].predict(t.valid).cpu(), answer.cpu())
+        same_bits(team[seed].weights(), alone[0].weights(), f"network {seed}, with others that left")
+    # The first one comes back.
+    epoch(team[:1], [t.order(0, 1)], t.valid)
+    alone = t.engines([0])
+    for e in range(2):
+        epoch(alone, [t.order(0, e)], t.valid)
+    same_bits(team[0].weights(), alone[0].weights(), "the network that came back")
+
+
+def check_out_of_step(t: Trial) -> None:
+    """An engine that is asked twice before the others loses nothing, and keeps the learning rate it was asked with."""
+    team, alone = t.engines([0, 1]), t.engines([0])
+    for engines in (team, alone):
+        engines[0].train_epoch(t.order(0, 0))
+        engines[0].set_lr(0.1)
+        engines[0].train_epoch(t.order(0, 1))
+        engines[0].issue()
+    same_bits(team[0].weights(), alone[0].weights(), "asked twice in a row")
+    before = t.engines([0, 1])[1].weights()
+    same_bits(team[1].weights(), before, "never asked")
+
+
+def check_sampled(t: Trial) -> None:
+    """Samples of subgraphs: a new one for every epoch and every prediction, and the same ones for the same seed."""
+    found = []
+    for _ in range(2):
+        engine = t.engines([0])[0]
+        seats([engine])
+        told = [epoch([engine], [t.order(0, e)], t.valid)[0] for e in range(2)]
+        every = torch.arange(len(t.bag))
+        told.append((engine.predict(every).cpu(), engine.predict(every).cpu()))
+        assert all(bool(number.isfinite().all()) for pair in told for number in pair)
+        assert not torch.equal(*told[-1])
+        found.append(told)
+    for mine, theirs in zip(*found, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+def check_kinds(t: Trial) -> None:
+    """Networks that compute something else are of another team, even where their parameters look alike."""
+    make = Teams()
+
+    def seat(network: esan.nn.SubgraphGNN, objective: Objective = t.objective) -> Seat:
+        generator = torch.Generator().manual_seed(0)
+        engine = make(network.to(t.bag.device), t.bag, objective, 1e-3, t.batch_size, generator)
+        return seats([engine])[0]
+
+    plain, same, other = t.build(), t.build(), t.build()
+    other.readout = "mean" if plain.readout == "sum" else "sum"
+    found = [seat(plain), seat(same), seat(other), seat(t.build(), Objective("labels"))]
+    assert found[0].team is found[1].team
+    assert len({id(one.team) for one in found}) == 3
+    # Who comes when others have been asked is of another team, too.
+    found[0].train_epoch(t.train)
+    assert seat(t.build()).team is not found[0].team
