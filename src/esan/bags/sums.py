@@ -139,14 +139,24 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        if kernels.on_gpu(grad):
+            return _spread_on_gpu(grad, ctx.grouping.owner, ctx.weight), None, None
         spread = grad.index_select(0, ctx.grouping.owner)
         return spread if ctx.weight is None else spread.mul_(ctx.weight[:, None]), None, None
+
+
+def _spread_on_gpu(groups: Tensor, owner: Tensor, weight: Tensor | None) -> Tensor:
+    from esan.kernels.gpu_pools import spread
+
+    return spread(groups, owner, weight)
 
 
 class _Spread(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, groups: Tensor, grouping: Grouping) -> Tensor:
         ctx.grouping = grouping
+        if kernels.on_gpu(groups):
+            return _spread_on_gpu(groups, grouping.owner, None)
         return groups.index_select(0, grouping.owner)
 
     @staticmethod

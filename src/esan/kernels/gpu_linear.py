@@ -9,7 +9,7 @@ from torch import Tensor
 
 from esan.kernels.gpu_moments import Moments, TileMoments, store_tile_moments
 from esan.kernels.gpu_norm import norm_backward_tile
-from esan.kernels.gpu_tiles import TILE, copies, padded, totals
+from esan.kernels.gpu_tiles import TILE, copies, padded, total, totals
 from esan.kernels.gpu_tiles import tiles as tiles_of
 
 
@@ -19,11 +19,33 @@ def _precision() -> str:
     return "bf16x6" if new and torch.cuda.is_available() else "tf32x3"
 
 
-#: Lines that a program of the backward pass works on at once.
+#: Lines that a program of the backward pass works on at once: more, and what it holds does not fit the registers.
 _BACK_TILE = 32
-#: Programs that share the lines of one network in the backward pass, at most; each keeps a gradient of the matrix. The
-#: same for one network and for many, so that their gradients are summed in the same order.
+#: Programs that share the lines of one network where the gradient of a matrix is summed, at most. The same for one
+#: network and for many, so that their gradients are summed in the same order.
 _PROGRAMS = 264
+
+
+@triton.jit
+def _short(x):
+    """Three short floats whose sum is x."""
+    a = x.to(tl.bfloat16)
+    rest = x - a.to(tl.float32)
+    b = rest.to(tl.bfloat16)
+    return a, b, (rest - b.to(tl.float32)).to(tl.bfloat16)
+
+
+@triton.jit
+def _add_product(acc, x, y, PRECISION: tl.constexpr):
+    """acc + x y; written out where the compiler's own six products would hold more registers."""
+    if PRECISION == "bf16x6":
+        x1, x2, x3 = _short(x)
+        y1, y2, y3 = _short(y)
+        acc = tl.dot(x1, y3, tl.dot(x3, y1, tl.dot(x2, y2, acc)))
+        acc = tl.dot(x1, y1, tl.dot(x1, y2, tl.dot(x2, y1, acc)))
+    else:
+        acc += tl.dot(x, y, input_precision=PRECISION)
+    return acc
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -72,70 +94,81 @@ def linear(
     return y, part
 
 
-@triton.jit(do_not_specialize=["rows", "tile_count", "part_width"])
-def _linear_backward_kernel(
+@triton.jit(do_not_specialize=["rows"])
+def _data_kernel(
     grad, gate, out, weight, out_mean, out_inverse, out_scale, out_share, out_sums,
-    x, mean, inverse, scale, shift, matrix, grad_x, part, rows, inner, outer, tile_count, part_width,
+    x, mean, inverse, scale, shift, matrix, through, grad_x, part, rows, inner, outer,
     TILE: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, OUT_NORMED: tl.constexpr, NORMED: tl.constexpr,
     WEIGHTED: tl.constexpr, GATED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    program, network = tl.program_id(0), tl.program_id(1)
+    tile, network = tl.program_id(0), tl.program_id(1)
     k, n = tl.arange(0, INNER), tl.arange(0, OUTER)
     there_k, there_n = k < inner, n < outer
-    there = there_n[:, None] & there_k[None, :]
     of_k, of_n = network * inner + k, network * outer + n
+    line = tile * TILE + tl.arange(0, TILE)
+    row = network.to(tl.int64) * rows + line
+    inside = line < rows
+    mask_n, mask_k = inside[:, None] & there_n[None, :], inside[:, None] & there_k[None, :]
+    at_n, at_k = row[:, None] * outer + n[None, :], row[:, None] * inner + k[None, :]
+    there = there_n[:, None] & there_k[None, :]
     back = tl.load(matrix + network * outer * inner + n[:, None] * inner + k[None, :], mask=there, other=0.0)
+    g = tl.load(grad + at_n, mask=mask_n, other=0.0)
+    if GATED:
+        g = tl.where(tl.load(gate + at_n, mask=mask_n, other=0.0) > 0, g, 0.0)
     if OUT_NORMED:
-        om = tl.load(out_mean + of_n, mask=there_n, other=0.0)
-        oi = tl.load(out_inverse + of_n, mask=there_n, other=0.0)
-        oscale = tl.load(out_scale + of_n, mask=there_n, other=0.0)
+        m = tl.load(out_mean + of_n, mask=there_n, other=0.0)
+        i = tl.load(out_inverse + of_n, mask=there_n, other=0.0)
+        s = tl.load(out_scale + of_n, mask=there_n, other=0.0)
         sum_g = tl.load(out_sums + 2 * network * outer + n, mask=there_n, other=0.0)
         sum_gs = tl.load(out_sums + (2 * network + 1) * outer + n, mask=there_n, other=0.0)
-        share = tl.load(out_share + network)
+        standard = (tl.load(out + at_n, mask=mask_n, other=0.0) - m[None, :]) * i[None, :]
+        w = tl.load(weight + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0)
+        g = norm_backward_tile(g, standard, w, tl.load(out_share + network), s, sum_g, sum_gs)
+        g = tl.where(mask_n, g, 0.0)
+    if OUT_NORMED or GATED:
+        tl.store(through + at_n, g, mask=mask_n)
+    gx = _add_product(tl.zeros((TILE, INNER), tl.float32), g, back, PRECISION)
     if NORMED:
         m = tl.load(mean + of_k, mask=there_k, other=0.0)
         i = tl.load(inverse + of_k, mask=there_k, other=0.0)
         s = tl.load(scale + of_k, mask=there_k, other=0.0)
         b = tl.load(shift + of_k, mask=there_k, other=0.0)
+        value = tl.load(x + at_k, mask=mask_k, other=0.0)
+        gx = tl.where(mask_k & (value * s[None, :] + b[None, :] > 0), gx, 0.0)
+        at = part + (network * tl.num_programs(0) + tile) * 2 * inner + k
+        tl.store(at, tl.sum(gx, 0), mask=there_k)
+        tl.store(at + inner, tl.sum(gx * ((value - m[None, :]) * i[None, :]), 0), mask=there_k)
+    tl.store(grad_x + at_k, gx, mask=mask_k)
+
+
+@triton.jit(do_not_specialize=["rows", "tile_count"])
+def _weights_kernel(
+    grad, x, scale, shift, part, rows, inner, outer, tile_count,
+    TILE: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, NORMED: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    program, network = tl.program_id(0), tl.program_id(1)
+    k, n = tl.arange(0, INNER), tl.arange(0, OUTER)
+    there_k, there_n = k < inner, n < outer
+    if NORMED:
+        s = tl.load(scale + network * inner + k, mask=there_k, other=0.0)
+        b = tl.load(shift + network * inner + k, mask=there_k, other=0.0)
     acc = tl.zeros((OUTER, INNER), tl.float32)
     acc_bias = tl.zeros((OUTER,), tl.float32)
-    acc_g = tl.zeros((INNER,), tl.float32)
-    acc_gs = tl.zeros((INNER,), tl.float32)
     for tile in range(program, tile_count, tl.num_programs(0)):
         line = tile * TILE + tl.arange(0, TILE)
         row = network.to(tl.int64) * rows + line
         inside = line < rows
-        mask_n = inside[:, None] & there_n[None, :]
         mask_k = inside[:, None] & there_k[None, :]
         at_n = row[:, None] * outer + n[None, :]
-        at_k = row[:, None] * inner + k[None, :]
-        g = tl.load(grad + at_n, mask=mask_n, other=0.0)
-        if GATED:
-            g = tl.where(tl.load(gate + at_n, mask=mask_n, other=0.0) > 0, g, 0.0)
-        value = tl.load(x + at_k, mask=mask_k, other=0.0)
-        if OUT_NORMED:
-            standard = (tl.load(out + at_n, mask=mask_n, other=0.0) - om[None, :]) * oi[None, :]
-            w = tl.load(weight + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0)
-            g = norm_backward_tile(g, standard, w, share, oscale, sum_g, sum_gs)
-            g = tl.where(mask_n, g, 0.0)
-        gx = tl.dot(g, back, input_precision=PRECISION)
+        g = tl.load(grad + at_n, mask=inside[:, None] & there_n[None, :], other=0.0)
+        value = tl.load(x + row[:, None] * inner + k[None, :], mask=mask_k, other=0.0)
         if NORMED:
-            before = value * s[None, :] + b[None, :]
-            standard_x = (value - m[None, :]) * i[None, :]
-            value = tl.where(mask_k, tl.maximum(before, 0.0), 0.0)
-            gx = tl.where(mask_k & (before > 0), gx, 0.0)
-            acc_g += tl.sum(gx, 0)
-            acc_gs += tl.sum(gx * standard_x, 0)
-        acc += tl.dot(tl.trans(g), value, input_precision=PRECISION)
+            value = tl.where(mask_k, tl.maximum(value * s[None, :] + b[None, :], 0.0), 0.0)
+        acc = _add_product(acc, tl.trans(g), value, PRECISION)
         acc_bias += tl.sum(g, 0)
-        tl.store(grad_x + at_k, gx, mask=mask_k)
-    part += (network * tl.num_programs(0) + program).to(tl.int64) * part_width
-    tl.store(part + n[:, None] * inner + k[None, :], acc, mask=there)
-    part += outer * inner
-    tl.store(part + n, acc_bias, mask=there_n)
-    if NORMED:
-        tl.store(part + outer + k, acc_g, mask=there_k)
-        tl.store(part + outer + inner + k, acc_gs, mask=there_k)
+    part += (network * tl.num_programs(0) + program).to(tl.int64) * (outer * inner + outer)
+    tl.store(part + n[:, None] * inner + k[None, :], acc, mask=there_n[:, None] & there_k[None, :])
+    tl.store(part + outer * inner + n, acc_bias, mask=there_n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,28 +212,30 @@ def linear_backward(
     networks = copies(matrix, 2)
     outer, inner = matrix.shape[-2:]
     rows = x.size(0) // networks
-    # What a program holds must fit the shared memory of a processor.
-    narrow = padded(inner) * padded(outer) <= 64 * 64
-    tile = _BACK_TILE if narrow else _BACK_TILE // 2
+    tile = _BACK_TILE if padded(inner) * padded(outer) <= 128 * 64 else _BACK_TILE // 2
     count = triton.cdiv(rows, tile)
-    programs = min(count, _PROGRAMS)
     grad_x = torch.empty_like(x)
-    width = outer * inner + outer + (0 if normed is None else 2 * inner)
-    part = x.new_empty(networks, programs, width)
+    of_norm = x.new_empty(networks, count, 2 * inner if normed is not None else 0)
+    through = torch.empty_like(grad) if after is not None or gate is not None else grad
     y, of, sums = (x, None, x) if after is None else after
     o = (x,) * 4 if of is None else (of.mean, of.inverse, of.scale, of.share)
     i = (x,) * 4 if normed is None else (normed.mean, normed.inverse, normed.scale, normed.shift)
-    _linear_backward_kernel[(programs, networks)](
-        grad, gate if gate is not None else x, y, weight if weight is not None else x, *o, sums, x, *i, matrix, grad_x,
-        part, rows, inner, outer, count,
-        width, TILE=tile, INNER=padded(inner), OUTER=padded(outer), OUT_NORMED=after is not None,
-        NORMED=normed is not None, WEIGHTED=weight is not None, GATED=gate is not None, PRECISION=_precision(),
-        num_stages=1,
+    _data_kernel[(count, networks)](
+        grad, gate if gate is not None else x, y, weight if weight is not None else x, *o, sums, x, *i, matrix, through,
+        grad_x, of_norm, rows, inner, outer, TILE=tile, INNER=padded(inner), OUTER=padded(outer),
+        OUT_NORMED=after is not None, NORMED=normed is not None, WEIGHTED=weight is not None, GATED=gate is not None,
+        PRECISION=_precision(),
     )  # fmt: skip
-    of_matrix, of_bias, of_sums = totals(part, outer * inner, outer)
+    programs = min(count, _PROGRAMS)
+    part = x.new_empty(networks, programs, outer * inner + outer)
+    _weights_kernel[(programs, networks)](
+        through, x, i[2], i[3], part, rows, inner, outer, count, TILE=tile, INNER=padded(inner), OUTER=padded(outer),
+        NORMED=normed is not None, PRECISION=_precision(), num_stages=1,
+    )  # fmt: skip
+    of_matrix, of_bias, _ = totals(part, outer * inner, outer)
     return LinearGrads(
         grad_x,
         of_matrix.view(matrix.shape),
         of_bias.view(*matrix.shape[:-2], outer),
-        None if normed is None else of_sums.view(networks, 2, inner),
+        None if normed is None else total(of_norm).view(networks, 2, inner),
     )

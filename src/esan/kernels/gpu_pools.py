@@ -33,6 +33,8 @@ def spread(x: Tensor, owner: Tensor, weight: Tensor | None) -> Tensor:
     """Line r is weight r times line `owner[r]` of x."""
     x = x.contiguous()
     y = x.new_empty(owner.numel(), x.size(1))
+    if not y.numel():
+        return y
     _spread_kernel[(tiles(y.size(0)),)](
         x, owner, weight if weight is not None else x, y, y.size(0), y.size(1),
         TILE=TILE, WIDTH=padded(y.size(1)), WEIGHTED=weight is not None,
@@ -59,7 +61,7 @@ class Lift(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, lifted: "Lifted") -> Tensor:
         ctx.lifted, ctx.rows = lifted, h.size(0)
-        return h.index_select(0, lifted.index)
+        return spread(h, lifted.index, None)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
@@ -84,7 +86,7 @@ class PoolNodes(torch.autograd.Function):
         differences, graphs = stage.differences, stage.background_by_graph
         own = sum_lines(h, differences.rows, differences.first, differences.count, weight=differences.sign)
         alike = sum_lines(h, graphs.order, graphs.first, graphs.count)
-        return own.add_(alike.index_select(0, stage.subgraph_graph))
+        return own.add_(spread(alike, stage.subgraph_graph, None))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:

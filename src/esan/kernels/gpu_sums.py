@@ -19,9 +19,20 @@ class _Tuning:
     warps: int
 
 
+#: Lines of the largest table whose gradient `messages_backward` finds.
+TABLE = 4
 _SHORT, _LONG, _BACK = _Tuning(16, 1, 4), _Tuning(4, 4, 2), _Tuning(8, 1, 4)
 #: Programs that share the rows of one network where a gradient is summed over rows, at most.
 _PROGRAMS = 528
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Where rows were pooled into: the gradient of the pools, the pool of each row, and its weight there (None for 1)."""
+
+    grad: Tensor
+    owner: Tensor
+    weight: Tensor | None
 
 
 def _tuning(terms: int, groups: int) -> _Tuning:
@@ -135,18 +146,17 @@ def sum_lines(
 
 @triton.jit(do_not_specialize=["total", "per_network", "blocks", "part_width", "table"])
 def _messages_backward_kernel(
-    grad, x, e, own, target, line, first, count, weight, out, part,
+    grad, x, e, own, target, line, first, count, weight, pooled, owner, share, out, part,
     total, width, per_network, blocks, part_width, table,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, TABLE: tl.constexpr, COUNTED: tl.constexpr,
-    OWN: tl.constexpr, WEIGHTED: tl.constexpr,
+    OWN: tl.constexpr, WEIGHTED: tl.constexpr, POOLED: tl.constexpr, SHARED: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1)
     column = tl.arange(0, WIDTH)
     there = column[None, :] < width
-    of_own = 0.0
-    # A sum a line of the table and place in the block: the places are added up at the end.
-    of_table = tl.zeros((TABLE, GROUPS, WIDTH), tl.float32)
-    entry = tl.arange(0, TABLE)
+    # A sum a line of the table and place in the block; one tensor for all lines would have to change its layout.
+    of_0 = tl.zeros((GROUPS, WIDTH), tl.float32)
+    of_1, of_2, of_3, of_own = of_0, of_0, of_0, of_0
     for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
         line_here = block * GROUPS + tl.arange(0, GROUPS)
         group = network.to(tl.int64) * per_network + line_here
@@ -170,20 +180,36 @@ def _messages_backward_kernel(
                     g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
                 g = tl.where(x_here + bond > 0, g, 0.0)
                 acc += g
+                if TABLE > 0:
+                    of_0 += tl.where((kind == 0)[:, None], g, 0.0)
                 if TABLE > 1:
-                    of_table += tl.where(entry[:, None, None] == kind[None, :, None], g[None, :, :], 0.0)
+                    of_1 += tl.where((kind == 1)[:, None], g, 0.0)
+                if TABLE > 2:
+                    of_2 += tl.where((kind == 2)[:, None], g, 0.0)
+                if TABLE > 3:
+                    of_3 += tl.where((kind == 3)[:, None], g, 0.0)
         if OWN:
             g_here = tl.load(grad + here, mask=keep, other=0.0)
             acc += tl.load(own + network) * g_here
-            of_own += tl.sum(tl.sum(g_here * x_here, 1), 0)
+            of_own += g_here * x_here
+        if POOLED:
+            at = tl.load(owner + group, mask=inside, other=0).to(tl.int64)
+            g = tl.load(pooled + at[:, None] * width + column[None, :], mask=keep, other=0.0)
+            if SHARED:
+                g = g * tl.load(share + group, mask=inside, other=0.0)[:, None]
+            acc += g
         tl.store(out + here, acc, mask=keep)
     part += (network * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * part_width
+    if TABLE > 0:
+        tl.store(part + column, tl.sum(of_0, 0), mask=column < width)
     if TABLE > 1:
-        tl.store(
-            part + entry[:, None] * width + column[None, :], tl.sum(of_table, 1), mask=(entry < table)[:, None] & there
-        )
+        tl.store(part + width + column, tl.sum(of_1, 0), mask=column < width)
+    if TABLE > 2:
+        tl.store(part + 2 * width + column, tl.sum(of_2, 0), mask=column < width)
+    if TABLE > 3:
+        tl.store(part + 3 * width + column, tl.sum(of_3, 0), mask=column < width)
     if OWN:
-        tl.store(part + part_width - 1, of_own)
+        tl.store(part + part_width - 1, tl.sum(tl.sum(of_own, 1), 0))
 
 
 def messages_backward(
@@ -197,13 +223,15 @@ def messages_backward(
     count: Tensor | None,
     weight: Tensor | None,
     networks: int = 1,
+    pooled: Pooled | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     r"""The gradients of x, :math:`o\, g_u + \sum_{u \to v} w\, g_v\, [x_u + e_{uv} > 0]`, of o, and of a table.
 
     Args:
         grad: g, a line a row.
         x: as in the forward pass.
-        e: as in the forward pass; a table `[S, C, d]` gets a gradient here, other lines by `edges_backward`.
+        e: as in the forward pass; a table `[S, C, d]`, C at most `TABLE`, gets a gradient here, other lines by
+            `edges_backward`.
         own: o, one number a network, or None.
         target: v of each arc, the arcs by the row u that they come from.
         line: the line of e of each of these arcs.
@@ -211,20 +239,26 @@ def messages_backward(
         count: how many there are, or None for all up to the next row.
         weight: w of each of these arcs, or None.
         networks: how many networks the rows are of.
+        pooled: what is added to the gradient of x, as x was pooled too.
     """
     grad, x, e = grad.contiguous(), x.contiguous(), e.contiguous()
     out = torch.empty_like(x)
     rows, width = x.size(0) // networks, x.size(1)
     table = e.size(1) if e.dim() == 3 else 0
-    tuning, kinds = _BACK, triton.next_power_of_2(table) if table else 1
+    if table > TABLE:
+        raise ValueError(f"Expected a table of {TABLE} lines at most (got {table}). Give e a line an arc.")
+    tuning = _BACK
     blocks = triton.cdiv(rows, tuning.groups)
     programs = max(1, min(blocks, _PROGRAMS))
     part = x.new_empty(networks, programs, table * width + 1)
+    p = Pooled(x, target, None) if pooled is None else pooled
     _messages_backward_kernel[(programs, networks)](
         grad, x, e, own if own is not None else x, target, line, first, count if count is not None else first,
-        weight if weight is not None else x, out, part, target.numel(), width, rows, blocks, part.size(2), table,
-        GROUPS=tuning.groups, WIDTH=_width(x), UNROLL=tuning.unroll, TABLE=kinds,
-        COUNTED=count is not None, OWN=own is not None, WEIGHTED=weight is not None, num_warps=tuning.warps,
+        weight if weight is not None else x, p.grad.contiguous(), p.owner, p.weight if p.weight is not None else x,
+        out, part, target.numel(), width, rows, blocks, part.size(2), table,
+        GROUPS=tuning.groups, WIDTH=_width(x), UNROLL=tuning.unroll, TABLE=table, COUNTED=count is not None,
+        OWN=own is not None, WEIGHTED=weight is not None, POOLED=pooled is not None, SHARED=p.weight is not None,
+        num_warps=tuning.warps,
     )  # fmt: skip
     if own is None and not table:
         return out, None, None

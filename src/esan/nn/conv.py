@@ -16,7 +16,7 @@ from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm
 
 #: The largest table of edge features that is looked up inside the sums of messages.
-_SMALL = 8
+_SMALL = 4
 
 
 class Conv(nn.Module):

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
-from esan.nn import compiled
+from esan.nn import compiled, fused
 from esan.nn.layer import DSLayer, DSSLayer
 
 
@@ -48,6 +48,10 @@ class Encoder(nn.Module):
         A compiled layer reads rows from where they are, so that it takes the fewest.
         """
         return bag.stage(0 if compiled.reads_earlier(self.layers[0], bag) else 1 + self.lookahead)
+
+    def filled(self, width: int, like: Tensor) -> int | None:
+        """The width that rows of this width are filled up to for the first layer; None if it takes them as they are."""
+        return fused.filled(width) if fused.fits(self.layers[0], like) else None  # type: ignore[arg-type]
 
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
         """What each layer gave, first to last."""

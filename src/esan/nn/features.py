@@ -210,10 +210,23 @@ class NodeFeatures(nn.Module):
         self.marked = marked
         self.out_channels = self.lines.out_channels + 2 * marked
 
-    def forward(self, bag: Bag, stage: Stage, like: Tensor) -> Tensor:
+    def forward(self, bag: Bag, stage: Stage, like: Tensor, width: int | None = None) -> Tensor:
+        """The rows of a stage.
+
+        Args:
+            bag: the graphs.
+            stage: which rows.
+            like: a tensor of the dtype and device that they shall have.
+            width: that of the rows, if zeros shall fill them up; on a GPU.
+        """
         nodes = bag.graphs.node_graph.numel()
         # Encoded once a node and then spread, never once a pair.
-        x = stage.spread(self.lines(bag.graphs.x, nodes, like))
+        x = self.lines(bag.graphs.x, nodes, like)
+        if width is not None:
+            from esan.kernels.gpu_input import Input
+
+            return Input.apply(x, stage.by_node, stage.marked if self.marked else None, width)
+        x = stage.spread(x)
         if not self.marked:
             return x
         mark = torch.stack([stage.marked, ~stage.marked], 1)

@@ -27,6 +27,8 @@ def fits(layer: "DSLayer | DSSLayer", h: Tensor) -> bool:
     """Whether this layer, on these rows, goes through the kernels; the answer is the same either way."""
     if not kernels.on_gpu(h) or not h.size(0) or not _is_relu(layer.act):
         return False
+    if getattr(layer, "bag_pool", "mean") not in ("sum", "mean"):
+        return False
     branches: list[tuple[Any, Any]] = [(layer.inside, layer.norm)]
     if hasattr(layer, "shared"):
         branches.append((layer.shared, layer.shared_norm))
@@ -75,10 +77,15 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     return blocks.Blend.apply(c, own.weight, own.bias, s, shared.weight, shared.bias, norms, (rows, nodes), spread)
 
 
+def filled(width: int) -> int:
+    """The width that lines of this width are filled up to."""
+    return width if width <= _VECTOR else width + -width % _VECTOR
+
+
 def _aligned(lines: Tensor) -> Tensor:
     """The lines filled up with zeros to a width that is read in whole vectors: marks make it two more than it was."""
-    extra = -lines.size(-1) % _VECTOR
-    return F.pad(lines, (0, extra)) if extra and lines.size(-1) > _VECTOR else lines
+    extra = filled(lines.size(-1)) - lines.size(-1)
+    return F.pad(lines, (0, extra)) if extra else lines
 
 
 @contextmanager

@@ -85,7 +85,7 @@ class DSSLayer(nn.Module):
         if self.bag_pool in ("sum", "mean") and compiled.fits(self, h, stage):
             return compiled.dss_layer(self, h, bag, stage)
         h = stage.lift(h)
-        if self.bag_pool in ("sum", "mean") and fused.fits(self, h):
+        if fused.fits(self, h):
             return fused.dss_layer(self, h, bag, stage)
         inside = self.norm(self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight)
         if self.bag_pool == "others":

@@ -74,7 +74,8 @@ class SubgraphGNN(nn.Module):
         """
         bag = self._fitting(bag)
         like = next(self.parameters())
-        h = self.features(bag, self.encoder.first_stage(bag), like)
+        width = self.encoder.filled(self.features.out_channels, like)
+        h = self.features(bag, self.encoder.first_stage(bag), like, width)
         given = self.encoder(h, bag)
         return self._predict(given if self.jk == "cat" else given[-1:], bag)
 

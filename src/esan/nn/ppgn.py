@@ -123,6 +123,9 @@ class PPGNEncoder(nn.Module):
     def first_stage(self, bag: Bag) -> Stage:
         return bag.stage(0)
 
+    def filled(self, width: int, like: Tensor) -> None:
+        """Rows are taken as they are."""
+
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
         stage = bag.stage(0)
         dense = _dense(bag)
