@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,6 +12,9 @@ from esan.bags.coded import CodedLines
 from esan.bags.sums import Grouping, add_up, pieces
 from esan.graphs import Graphs
 from esan.kernels import cpu
+
+if TYPE_CHECKING:
+    from esan.kernels.gpu_gather import Pool
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,22 +54,35 @@ class Arcs:
         """How many arcs end at each row, `[num_rows]`."""
         return torch.bincount(self.edge_index[1], minlength=self.num_rows)
 
-    def sum_rows(self, x: Tensor, own: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
+    def sum_rows(
+        self, x: Tensor, own: Tensor | None = None, weight: Tensor | None = None, pool: "Pool | None" = None
+    ) -> Tensor:
         r""":math:`y_v = o\, x_v + \sum_{u \to v} w_{uv}\, x_u`.
 
         Args:
             x: `[num_rows, d]`.
             own: o, a tensor of one number; None leaves the term out.
             weight: a constant factor an arc (no gradient flows to it), in place of the arcs' own.
+            pool: a pool of x that is taken beside; on a GPU.
         """
         if cpu.fits(x) and (own is None or own.numel() == 1):
             from esan.kernels.cpu_messages import sum_messages
 
             return sum_messages(x, None, None, own, self, self.factor(x, weight))
-        return _SumRows.apply(x, own, self, self.factor(x, weight))
+        factor = self.factor(x, weight)
+        if kernels.on_gpu(x, own, factor):
+            from esan.kernels.gpu_gather import Along, gather
+
+            return gather(x, None, own, Along(self, factor, None, pool))
+        return _SumRows.apply(x, own, self, factor)
 
     def sum_messages(
-        self, x: Tensor, e: Tensor | CodedLines, own: Tensor | None = None, weight: Tensor | None = None
+        self,
+        x: Tensor,
+        e: Tensor | CodedLines,
+        own: Tensor | None = None,
+        weight: Tensor | None = None,
+        pool: "Pool | None" = None,
     ) -> Tensor:
         r""":math:`y_v = o\, x_v + \sum_{u \to v} w_{uv}\, \mathrm{ReLU}(x_u + e_{uv})`.
 
@@ -75,6 +91,7 @@ class Arcs:
             e: a line an arc of the graph, `[A, d]`, or coded.
             own: as in `sum_rows`.
             weight: as in `sum_rows`.
+            pool: as in `sum_rows`.
         """
         if cpu.fits(x) and (own is None or own.numel() == 1):
             from esan.kernels.cpu_messages import sum_messages
@@ -82,9 +99,14 @@ class Arcs:
             table, code = (e.table, e.code) if isinstance(e, CodedLines) else (e, None)
             return sum_messages(x, table, code, own, self, self.factor(x, weight))
         lines = e.spread() if isinstance(e, CodedLines) else e
-        return _SumMessages.apply(x, lines, own, self, self.factor(x, weight))
+        factor = self.factor(x, weight)
+        if kernels.on_gpu(x, lines, own, factor):
+            from esan.kernels.gpu_gather import Along, gather
 
-    def sum_typed(self, x: Tensor, table: Tensor, types: Tensor, own: Tensor) -> Tensor:
+            return gather(x, lines, own, Along(self, factor, None, pool))
+        return _SumMessages.apply(x, lines, own, self, factor)
+
+    def sum_typed(self, x: Tensor, table: Tensor, types: Tensor, own: Tensor, pool: "Pool | None" = None) -> Tensor:
         """`sum_messages` where e is the line `types[arc]` of a small table; on a GPU.
 
         Args:
@@ -92,12 +114,16 @@ class Arcs:
             table: `[C, d]`, or one a network, `[S, C, d]`.
             types: of each arc of the graph, `[A]`.
             own: as in `sum_rows`.
+            pool: as in `sum_rows`.
         """
         if self._types is None or self._types[0] is not types:
             flat = types.reshape(-1)
             known = types, flat.index_select(0, self.arc), flat.index_select(0, self.out_arc)
             object.__setattr__(self, "_types", known)
-        return _SumTyped.apply(x, table, own, self, self.factor(x))
+        assert self._types is not None
+        from esan.kernels.gpu_gather import Along, gather
+
+        return gather(x, table, own, Along(self, self.factor(x), self._types[1:], pool))
 
     def factor(self, x: Tensor, weight: Tensor | None = None) -> Tensor | None:
         """The factor of each message, in the precision of x; `weight` in place of the arcs' own."""
@@ -145,12 +171,6 @@ class _SumRows(torch.autograd.Function):
         # Only the factor's gradient needs x again.
         ctx.save_for_backward(own, x if ctx.needs_input_grad[1] else None)
         ctx.arcs, ctx.weight = arcs, weight
-        if kernels.on_gpu(x, own, weight):
-            from esan.kernels.gpu_sums import sum_lines
-
-            first, count = arcs.into.first, arcs.into.count
-            networks = 1 if own is None else own.numel()
-            return sum_lines(x, arcs.edge_index[0], first, count, weight=weight, own=own, networks=networks)
         return _with_own(add_up(x, arcs.edge_index[0], arcs.into.first, weight), x, own)
 
     @staticmethod
@@ -158,32 +178,22 @@ class _SumRows(torch.autograd.Function):
         own, x = ctx.saved_tensors
         group = ctx.arcs.out_of
         weight = None if ctx.weight is None else ctx.weight[group.order]
-        if kernels.on_gpu(grad, own, weight):
-            from esan.kernels.gpu_sums import sum_lines
-
-            target, networks = ctx.arcs.out_target, 1 if own is None else own.numel()
-            grad_x = sum_lines(grad, target, group.first, group.count, weight=weight, own=own, networks=networks)
-        else:
-            grad_x = _with_own(add_up(grad, ctx.arcs.out_target, group.first, weight), grad, own)
+        grad_x = _with_own(add_up(grad, ctx.arcs.out_target, group.first, weight), grad, own)
         return grad_x, None if x is None else _grad_own(grad, x, own), None, None
 
 
 class _SumMessages(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, e: Tensor, own: Tensor | None, arcs: Arcs, weight: Tensor | None) -> Tensor:
-        if kernels.on_gpu(x, e, own, weight):
-            return _messages_on_gpu(ctx, x, e, own, arcs, weight)
         messages = x.new_empty(arcs.arc.numel(), x.size(1))
         for out, source, arc in pieces(messages, arcs.edge_index[0], arcs.arc):
             torch.index_select(x, 0, source, out=out).add_(e.index_select(0, arc)).relu_()
         ctx.save_for_backward(messages, own, x if ctx.needs_input_grad[2] else None)
-        ctx.arcs, ctx.weight, ctx.fused = arcs, weight, False
+        ctx.arcs, ctx.weight = arcs, weight
         return _with_own(add_up(messages, arcs.into.order, arcs.into.first, weight), x, own)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.fused:
-            return _messages_back_on_gpu(ctx, grad)
         messages, own, x = ctx.saved_tensors
         arcs = ctx.arcs
         spread = torch.empty_like(messages)
@@ -196,59 +206,3 @@ class _SumMessages(torch.autograd.Function):
         grad_x = _with_own(add_up(spread, out_of.order, out_of.first), grad, own)
         grad_e = add_up(spread, copies.order, copies.first)
         return grad_x, grad_e, None if x is None else _grad_own(grad, x, own), None, None
-
-
-def _messages_on_gpu(ctx: Any, x: Tensor, e: Tensor, own: Tensor | None, arcs: Arcs, weight: Tensor | None) -> Tensor:
-    from esan.kernels.gpu_sums import sum_lines
-
-    ctx.save_for_backward(x, e, own)
-    ctx.arcs, ctx.weight, ctx.fused = arcs, weight, True
-    into, networks = arcs.into, 1 if own is None else own.numel()
-    return sum_lines(
-        x, arcs.edge_index[0], into.first, into.count, weight=weight, own=own, messages=(e, arcs.arc), networks=networks
-    )
-
-
-def _messages_back_on_gpu(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    from esan.kernels.gpu_sums import edges_backward, messages_backward
-
-    x, e, own = ctx.saved_tensors
-    arcs, weight = ctx.arcs, ctx.weight
-    out_of, copies = arcs.out_of, arcs.copies
-    by_source = None if weight is None else weight[out_of.order]
-    by_copy = None if weight is None else weight[copies.order]
-    networks = 1 if own is None else own.numel()
-    grad_x, grad_own, _ = messages_backward(
-        grad, x, e, own, arcs.out_target, arcs.out_arc, out_of.first, out_of.count, by_source, networks
-    )
-    source, target = arcs.copy_ends
-    grad_e = edges_backward(grad, x, e, source, target, copies.first, copies.count, by_copy)
-    return grad_x, grad_e, grad_own, None, None
-
-
-class _SumTyped(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, table: Tensor, own: Tensor, arcs: Arcs, weight: Tensor | None) -> Tensor:
-        from esan.kernels.gpu_sums import sum_lines
-
-        ctx.save_for_backward(x, table, own)
-        assert arcs._types is not None
-        ctx.arcs, ctx.weight, ctx.types = arcs, weight, arcs._types[2]
-        tables = table if table.dim() == 3 else table[None]
-        into, typed = arcs.into, (tables, arcs._types[1])
-        first, count, networks = into.first, into.count, own.numel()
-        return sum_lines(x, arcs.edge_index[0], first, count, weight=weight, own=own, messages=typed, networks=networks)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        from esan.kernels.gpu_sums import messages_backward
-
-        x, table, own = ctx.saved_tensors
-        arcs, out_of = ctx.arcs, ctx.arcs.out_of
-        weight = None if ctx.weight is None else ctx.weight[out_of.order]
-        tables = table if table.dim() == 3 else table[None]
-        grad_x, grad_own, grad_table = messages_backward(
-            grad, x, tables, own, arcs.out_target, ctx.types, out_of.first, out_of.count, weight, own.numel()
-        )
-        assert grad_table is not None
-        return grad_x, grad_table.view(table.shape), grad_own, None, None

@@ -1,6 +1,7 @@
 """`Stage`: the rows of a bag that one layer works on, as an ordinary graph, with the pools over them."""
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,6 +17,9 @@ from esan.bags.sums import Grouping
 from esan.graphs import Graphs
 from esan.kernels import cpu
 from esan.policies import Selection
+
+if TYPE_CHECKING:
+    from esan.kernels.gpu_gather import Pool
 
 #: How lines are pooled.
 REDUCTIONS = ("sum", "mean", "max")
@@ -250,6 +254,12 @@ class Stage:
             return Pool.apply(h, self.by_node, self._mean_weight if reduce == "mean" else self.norm_weight)
         total = self.by_node.sum(h, self.weight)
         return total if reduce == "sum" else total / self._selection.num_subgraphs[self._graphs.node_graph, None]
+
+    def bag_pool(self, reduce: str) -> "Pool":
+        """`pool_bag` as a pool that sums over the same rows take beside; on a GPU, by sum or mean."""
+        from esan.kernels.gpu_gather import Pool
+
+        return Pool(self.by_node, self._mean_weight if reduce == "mean" else self.norm_weight)
 
     def pool_nodes(self, h: Tensor, reduce: str) -> Tensor:
         r"""Rows → a line a subgraph: :math:`\sum_v h_{v,s}`, its mean over the nodes, or the maximum (literal bags)."""

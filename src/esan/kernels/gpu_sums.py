@@ -28,7 +28,7 @@ _PROGRAMS = 528
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Where rows were pooled into: the gradient of the pools, the pool of each row, and its weight there (None for 1)."""
+    """Where rows were pooled into: the gradient of the pools, the pool of each row, its weight there (None for 1)."""
 
     grad: Tensor
     owner: Tensor
@@ -149,7 +149,8 @@ def _messages_backward_kernel(
     grad, x, e, own, target, line, first, count, weight, pooled, owner, share, out, part,
     total, width, per_network, blocks, part_width, table,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, TABLE: tl.constexpr, COUNTED: tl.constexpr,
-    OWN: tl.constexpr, WEIGHTED: tl.constexpr, POOLED: tl.constexpr, SHARED: tl.constexpr,
+    MESSAGES: tl.constexpr, OWN: tl.constexpr, OF_OWN: tl.constexpr, WEIGHTED: tl.constexpr, POOLED: tl.constexpr,
+    SHARED: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1)
     column = tl.arange(0, WIDTH)
@@ -163,7 +164,8 @@ def _messages_backward_kernel(
         inside = line_here < per_network
         keep = inside[:, None] & there
         here = group[:, None] * width + column[None, :]
-        x_here = tl.load(x + here, mask=keep, other=0.0)
+        if MESSAGES or OF_OWN:
+            x_here = tl.load(x + here, mask=keep, other=0.0)
         start, number = _ends(first, count, group, inside, per_network * tl.num_programs(1), total, COUNTED)
         acc = tl.zeros((GROUPS, WIDTH), tl.float32)
         for begin in range(0, tl.max(number, 0), UNROLL):
@@ -172,13 +174,14 @@ def _messages_backward_kernel(
                 more = k < number
                 mask = more[:, None] & there
                 row = tl.load(target + start + k, mask=more, other=0)
-                kind = tl.load(line + start + k, mask=more, other=0)
-                at = kind + network * table
                 g = tl.load(grad + row[:, None] * width + column[None, :], mask=mask, other=0.0)
-                bond = tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0)
                 if WEIGHTED:
                     g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
-                g = tl.where(x_here + bond > 0, g, 0.0)
+                if MESSAGES:
+                    kind = tl.load(line + start + k, mask=more, other=0)
+                    at = kind + network * table
+                    bond = tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0)
+                    g = tl.where(x_here + bond > 0, g, 0.0)
                 acc += g
                 if TABLE > 0:
                     of_0 += tl.where((kind == 0)[:, None], g, 0.0)
@@ -191,7 +194,8 @@ def _messages_backward_kernel(
         if OWN:
             g_here = tl.load(grad + here, mask=keep, other=0.0)
             acc += tl.load(own + network) * g_here
-            of_own += g_here * x_here
+            if OF_OWN:
+                of_own += g_here * x_here
         if POOLED:
             at = tl.load(owner + group, mask=inside, other=0).to(tl.int64)
             g = tl.load(pooled + at[:, None] * width + column[None, :], mask=keep, other=0.0)
@@ -208,17 +212,17 @@ def _messages_backward_kernel(
         tl.store(part + 2 * width + column, tl.sum(of_2, 0), mask=column < width)
     if TABLE > 3:
         tl.store(part + 3 * width + column, tl.sum(of_3, 0), mask=column < width)
-    if OWN:
+    if OF_OWN:
         tl.store(part + part_width - 1, tl.sum(tl.sum(of_own, 1), 0))
 
 
 def messages_backward(
     grad: Tensor,
-    x: Tensor,
-    e: Tensor,
+    x: Tensor | None,
+    e: Tensor | None,
     own: Tensor | None,
     target: Tensor,
-    line: Tensor,
+    line: Tensor | None,
     first: Tensor,
     count: Tensor | None,
     weight: Tensor | None,
@@ -229,9 +233,9 @@ def messages_backward(
 
     Args:
         grad: g, a line a row.
-        x: as in the forward pass.
+        x: as in the forward pass; None if neither e nor the gradient of o needs it.
         e: as in the forward pass; a table `[S, C, d]`, C at most `TABLE`, gets a gradient here, other lines by
-            `edges_backward`.
+            `edges_backward`. None if the messages are the rows.
         own: o, one number a network, or None.
         target: v of each arc, the arcs by the row u that they come from.
         line: the line of e of each of these arcs.
@@ -241,29 +245,34 @@ def messages_backward(
         networks: how many networks the rows are of.
         pooled: what is added to the gradient of x, as x was pooled too.
     """
-    grad, x, e = grad.contiguous(), x.contiguous(), e.contiguous()
-    out = torch.empty_like(x)
-    rows, width = x.size(0) // networks, x.size(1)
-    table = e.size(1) if e.dim() == 3 else 0
+    grad, x, e = grad.contiguous(), grad if x is None else x.contiguous(), None if e is None else e.contiguous()
+    of_own = own is not None and x is not grad
+    out = torch.empty_like(grad)
+    rows, width = grad.size(0) // networks, grad.size(1)
+    table = e.size(1) if e is not None and e.dim() == 3 else 0
     if table > TABLE:
         raise ValueError(f"Expected a table of {TABLE} lines at most (got {table}). Give e a line an arc.")
     tuning = _BACK
     blocks = triton.cdiv(rows, tuning.groups)
     programs = max(1, min(blocks, _PROGRAMS))
-    part = x.new_empty(networks, programs, table * width + 1)
-    p = Pooled(x, target, None) if pooled is None else pooled
+    part = grad.new_empty(networks, programs, table * width + of_own)
+    p = Pooled(grad, target, None) if pooled is None else pooled
     _messages_backward_kernel[(programs, networks)](
-        grad, x, e, own if own is not None else x, target, line, first, count if count is not None else first,
-        weight if weight is not None else x, p.grad.contiguous(), p.owner, p.weight if p.weight is not None else x,
-        out, part, target.numel(), width, rows, blocks, part.size(2), table,
-        GROUPS=tuning.groups, WIDTH=_width(x), UNROLL=tuning.unroll, TABLE=table, COUNTED=count is not None,
-        OWN=own is not None, WEIGHTED=weight is not None, POOLED=pooled is not None, SHARED=p.weight is not None,
-        num_warps=tuning.warps,
+        grad, x, e if e is not None else x, own if own is not None else x, target, line if line is not None else target,
+        first, count if count is not None else first, weight if weight is not None else x, p.grad.contiguous(), p.owner,
+        p.weight if p.weight is not None else x, out, part, target.numel(), width, rows, blocks, part.size(2), table,
+        GROUPS=tuning.groups, WIDTH=_width(grad), UNROLL=tuning.unroll, TABLE=table, COUNTED=count is not None,
+        MESSAGES=e is not None, OWN=own is not None, OF_OWN=of_own, WEIGHTED=weight is not None,
+        POOLED=pooled is not None, SHARED=p.weight is not None, num_warps=tuning.warps,
     )  # fmt: skip
-    if own is None and not table:
+    if not part.size(2):
         return out, None, None
-    of_table, of_own, _ = totals(part, table * width, 1)
-    return out, None if own is None else of_own.view(own.shape), of_table.view(e.shape) if table else None
+    of_table, of_factor, _ = totals(part, table * width, int(of_own))
+    return (
+        out,
+        of_factor.view(own.shape) if own is not None and of_own else None,
+        of_table.view(e.shape) if e is not None and table else None,
+    )
 
 
 @triton.jit(do_not_specialize=["groups", "total"])

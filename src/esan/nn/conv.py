@@ -1,6 +1,6 @@
 """The paper's base graph encoders (GIN, GINE, GraphConv, GCN), as layers that send messages along arcs."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,9 @@ from esan.kernels import cpu
 from esan.nn.features import Embeddings, encoder
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm
+
+if TYPE_CHECKING:
+    from esan.kernels.gpu_gather import Pool
 
 #: The largest table of edge features that is looked up inside the sums of messages.
 _SMALL = 4
@@ -77,9 +80,9 @@ class GIN(Conv):
         self.mlp = WeightedMLP(in_channels, out_channels, out_channels)
         self.eps = _epsilon(self, train_eps)
 
-    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None) -> Tensor:  # noqa: ARG002
-        """What the MLP is applied to."""
-        return arcs.sum_rows(x, 1 + self.eps)
+    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, pool: "Pool | None" = None) -> Tensor:  # noqa: ARG002
+        """What the MLP is applied to; on a GPU, the rows may be pooled beside."""
+        return arcs.sum_rows(x, 1 + self.eps, pool=pool)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         return self.mlp(self.aggregate(x, arcs, edge_attr), weight)
@@ -109,14 +112,14 @@ class GINE(Conv):
         self.mlp = WeightedMLP(in_channels, expansion * out_channels, out_channels)
         self.eps = _epsilon(self, train_eps)
 
-    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None) -> Tensor:
-        """What the MLP is applied to."""
+    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, pool: "Pool | None" = None) -> Tensor:
+        """What the MLP is applied to; on a GPU, the rows may be pooled beside."""
         table = self.edges.table
         if table is not None and edge_attr is not None and kernels.on_gpu(x, table):
-            return arcs.sum_typed(x, _as_wide(table, x), edge_attr, 1 + self.eps)
+            return arcs.sum_typed(x, _as_wide(table, x), edge_attr, 1 + self.eps, pool)
         lines = self.edges.for_messages(edge_attr, x)
         lines = lines if isinstance(lines, CodedLines) else _as_wide(lines, x)
-        return arcs.sum_messages(x, lines, 1 + self.eps)
+        return arcs.sum_messages(x, lines, 1 + self.eps, pool=pool)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         return self.mlp(self.aggregate(x, arcs, edge_attr), weight)

@@ -15,6 +15,7 @@ from esan.nn.conv import GIN, GINE, Conv
 from esan.nn.norm import BatchNorm
 
 if TYPE_CHECKING:
+    from esan.kernels.gpu_gather import Pool
     from esan.nn.layer import DSLayer, DSSLayer
 
 #: The widest layer that the kernels take.
@@ -52,7 +53,7 @@ def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     from esan.kernels import gpu_blocks as blocks
 
     h = _aligned(h)
-    c, rows = _branch(layer.inside, h, stage.arcs, bag, stage.norm_weight)
+    c, rows = _mlp(layer.inside, _aggregate(layer.inside, h, stage.arcs, bag), stage.norm_weight)
     norm = cast(BatchNorm, layer.norm)
     return blocks.Normalise.apply(c, norm.weight, norm.bias, norm.for_kernels(), rows, True)
 
@@ -63,11 +64,16 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
 
     h = _aligned(h)
     side = bag.side if isinstance(bag, PaddedBag) else None
+    pool = stage.bag_pool(layer.bag_pool)
+    u = _aggregate(layer.inside, h, stage.arcs, bag, pool)
     # The shared branch is small and does not need the other: where there is a second stream, it takes no time.
+    pooled = cast(Tensor, pool.lines)
     with _beside(side):
-        pooled = stage.pool_bag(h, layer.bag_pool)
-        s, nodes = _branch(layer.shared, pooled, bag.shared.between_nodes(layer.adjacency), bag, bag.node_weight)
-    c, rows = _branch(layer.inside, h, stage.arcs, bag, stage.norm_weight)
+        if side is not None:
+            pooled.record_stream(side)  # what is done there may outlast what is done here
+        around = _aggregate(layer.shared, pooled, bag.shared.between_nodes(layer.adjacency), bag)
+        s, nodes = _mlp(layer.shared, around, bag.node_weight)
+    c, rows = _mlp(layer.inside, u, stage.norm_weight)
     if side is not None:
         torch.cuda.current_stream(h.device).wait_stream(side)
     own, shared = cast(BatchNorm, layer.norm), cast(BatchNorm, layer.shared_norm)
@@ -99,15 +105,17 @@ def _beside(side: "torch.cuda.Stream | None") -> Iterator[None]:
         yield
 
 
-def _branch(conv: Conv, h: Tensor, arcs: Arcs, bag: Bag, weight: Tensor | None) -> tuple[Tensor, Any]:
-    """Aggregation and MLP, and what the norm behind them takes."""
+def _aggregate(conv: Conv, h: Tensor, arcs: Arcs, bag: Bag, pool: "Pool | None" = None) -> Tensor:
+    return cast(GIN | GINE, conv).aggregate(h, arcs, bag.graphs.edge_attr, pool)  # as `fits` has found
+
+
+def _mlp(conv: Conv, u: Tensor, weight: Tensor | None) -> tuple[Tensor, Any]:
+    """The MLP, and what the norm behind it takes."""
     from esan.kernels import gpu_blocks as blocks
     from esan.kernels.gpu_moments import TileMoments
 
-    conv = cast(GIN | GINE, conv)  # as `fits` has found
-    mlp = conv.mlp
+    mlp = cast(GIN | GINE, conv).mlp
     behind = blocks.Behind()
-    u = conv.aggregate(h, arcs, bag.graphs.edge_attr)
     c, *part = blocks.MLP.apply(
         u, _aligned(mlp.first.weight), mlp.first.bias, mlp.norm.weight, mlp.norm.bias,
         mlp.second.weight, mlp.second.bias,
