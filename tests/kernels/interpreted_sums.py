@@ -1,4 +1,4 @@
-"""Interpreted: sums of lines and of messages, pools, lookups, totals over tiles, and where padded lines come from."""
+"""Interpreted: sums of lines and of messages, pools, lookups, totals over tiles."""
 
 import pytest
 import torch
@@ -8,10 +8,8 @@ from torch import Tensor
 import esan
 import strategies
 from esan.bags.arcs import Arcs
-from esan.bags.padding import Padder
 from esan.bags.stage import Stage
 from esan.bags.sums import Grouping
-from esan.kernels.gpu_layout import locate, refer
 from esan.kernels.gpu_pools import Lift, Lookup, Pool, PoolNodes, spread
 from esan.kernels.gpu_sums import edges_backward, messages_backward, sum_lines
 from esan.kernels.gpu_tiles import total, totals
@@ -177,43 +175,6 @@ def test_lookups(networks: int, rows: int) -> None:
     agree(lambda t: Lookup.apply(t, index), lambda t: t[network, index], tables)
     if networks == 1:
         agree(lambda t: Lookup.apply(t, index), lambda t: t[index], tables[0])
-
-
-def test_where_lines_come_from() -> None:
-    count = torch.tensor([3, 0, 4, 2, 1, 5])  # of three graphs a batch, the last one the filler
-    old, begin = torch.tensor([10, 0, 20, 30, 7, 0]), Grouping(torch.arange(6).repeat_interleave(count), 6).first
-    segment = torch.arange(6).repeat_interleave(count)
-    graph, line = locate(segment, old, begin, 3)
-    assert graph.equal(segment % 3)
-    expected = old[segment] + torch.arange(15) - begin[segment]
-    assert line.equal(torch.where(graph == 2, 0, expected))
-
-
-@pytest.mark.parametrize("one_filler", [False, True])
-@pytest.mark.parametrize("slotted", [False, True])
-def test_numbers_of_other_lines(slotted: bool, one_filler: bool) -> None:
-    values, line, graph = torch.randint(90, (40,)), torch.randint(40, (2, 25)), torch.randint(4, (2, 25))
-    slots = 3 if slotted else 1
-    shift, slot = torch.randint(50, (2, slots, 4)), torch.randint(3, (40,)) if slotted else None
-    filler = 77 if one_filler else torch.randint(90, (25,))
-    place = graph if slot is None else slot[line] * 4 + graph
-    expected = values[line] + shift.reshape(2, -1).gather(1, place)
-    assert refer(values, line, graph, shift, slot, filler).equal(torch.where(graph == 3, filler, expected))
-
-
-@pytest.mark.parametrize("name", ["ED", "EGO+(2)"])
-def test_batches_are_laid_out_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    padder = Padder(esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3), 3)
-    ids = torch.tensor([[[3, 1], [4, 2]], [[0, 2], [4, -1]]])
-    shape = padder.counts.shape(ids.numpy().reshape(-1, 2)).grown(1.1)
-    interpreted = padder.lay_out(ids, shape, 2)
-    monkeypatch.delenv("TRITON_INTERPRET")
-    plain = padder.lay_out(ids, shape, 2)
-    for k in range(2):
-        ours, theirs = (b.views(b.ints[k], b.floats[k]) for b in (interpreted, plain))
-        assert ours.keys() == theirs.keys()
-        for field, expected in theirs.items():
-            assert ours[field].equal(expected), field
 
 
 def test_a_wrong_sum_would_be_seen() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -184,12 +184,12 @@ class Orders:
 
     def _counted(self, name: str, owner: Callable[[], Tensor], size: int, last: Tensor | None, lines: int) -> None:
         """Where the lines of each group begin, and how many they are."""
-        f, every = self._fields, f"{name}.every"
+        f = self._fields
         filler = self._constants.of(size - 1) if last is None else last
 
+        @cache
         def count() -> Tensor:
             return owner().new_zeros(self._batches, size).scatter_add_(1, owner(), torch.ones_like(owner()))
 
-        f.add(every, count)
-        f.add(f"{name}.first", lambda: f[every].cumsum(1) - f[every], lines)
-        f.add(f"{name}.count", lambda: f[every].index_fill(1, filler, 0))
+        f.add(f"{name}.first", lambda: count().cumsum(1) - count(), lines)
+        f.add(f"{name}.count", lambda: count().index_fill(1, filler, 0))

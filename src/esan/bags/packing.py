@@ -45,6 +45,20 @@ class Batches:
         }
 
 
+class Places:
+    """Where fields lie in the two lines, one after another."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Field] = {}
+        self.ends = {torch.int64: 0, torch.float32: 0}
+
+    def add(self, name: str, shape: tuple[int, ...], kind: torch.dtype) -> Field:
+        """The place of one more field."""
+        field = self.fields[name] = Field(self.ends[kind], shape, kind)
+        self.ends[kind] += field.size + -field.size % _ALIGNED
+        return field
+
+
 class Fields:
     """The fields of K steps of S networks, each a tensor `[K · S, ...]`; what nobody asks for is never computed.
 
@@ -70,20 +84,18 @@ class Fields:
 
     def packed(self, only: Collection[str] | None = None) -> Batches:
         """The fields of each step in two lines of numbers, numbered through all networks; some of them, or all."""
-        fields: dict[str, Field] = {}
+        places = Places()
         parts: dict[torch.dtype, list[Tensor]] = {torch.int64: [], torch.float32: []}
-        ends = {torch.int64: 0, torch.float32: 0}
         for name in self._makers:
             if only is not None and name not in only:
                 continue
             tensor = self[name]
             kind = torch.float32 if tensor.is_floating_point() else torch.int64
             line = self._numbered(tensor.to(kind), self._steps[name])
-            gap = -line.size(1) % _ALIGNED
-            fields[name] = Field(ends[kind], (self._networks * tensor.size(1), *tensor.shape[2:]), kind)
+            places.add(name, (self._networks * tensor.size(1), *tensor.shape[2:]), kind)
+            gap = places.ends[kind] - sum(part.size(1) for part in parts[kind]) - line.size(1)
             parts[kind] += [line, line.new_empty(line.size(0), gap)] if gap else [line]
-            ends[kind] += line.size(1) + gap
-        return Batches(torch.cat(parts[torch.int64], 1), torch.cat(parts[torch.float32], 1), fields)
+        return Batches(torch.cat(parts[torch.int64], 1), torch.cat(parts[torch.float32], 1), places.fields)
 
     def _numbered(self, tensor: Tensor, step: int) -> Tensor:
         """The lines of all networks one after another, `[K, ...]`; references count through all of them."""

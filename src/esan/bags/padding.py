@@ -13,7 +13,10 @@ from esan import kernels, ragged
 from esan.bags.bag import Bag
 from esan.bags.orders import Constants, Orders, RowArcs, StoredPairs
 from esan.bags.packing import Batches, Fields
+from esan.bags.plan import Plan
 from esan.bags.rows import slot_of_layer
+from esan.bags.sources import Sources
+from esan.bags.stage_sources import StageSources
 
 
 @dataclass(frozen=True)
@@ -142,10 +145,6 @@ class _Layout:
     def refer(self, values: Tensor, to: "_Layout", filler: int | Tensor, slot: Tensor | None = None) -> Tensor:
         """Values that are numbers of lines of another layout, renumbered; `slot` says which of its slots each is in."""
         values, slot = _readable(values), None if slot is None else _readable(slot)
-        if kernels.indices_on_gpu(values):
-            from esan.kernels.gpu_layout import refer
-
-            return refer(values, self.line, self.graph, to.shift, slot, filler)
         place = self.graph if slot is None else self.take(slot) * to.number.size(2) + self.graph
         shift = to.shift.reshape(to.shift.size(0), -1).gather(1, place)
         got = values.index_select(0, self.line.reshape(-1)).reshape(self.line.shape) + shift
@@ -159,10 +158,6 @@ def _readable(values: Tensor) -> Tensor:
 
 def _located(segment: Tensor, old: Tensor, begin: Tensor, in_batch: int) -> tuple[Tensor, Tensor]:
     """The graph of each line, and its line in the dataset; the filler's is 0."""
-    if kernels.indices_on_gpu(segment):
-        from esan.kernels.gpu_layout import locate
-
-        return locate(segment, old, begin, in_batch)
     graph = segment % in_batch
     line = old[segment] + torch.arange(segment.numel(), device=segment.device) - begin[segment]
     return graph, line.masked_fill(graph == in_batch - 1, 0)
@@ -188,6 +183,8 @@ class Padder:
         self._held = bag.selection.holders(bag.graphs)[bag.graphs.arc_edge].float()
         self._constants = Constants(bag.device)
         self._num_layers = num_layers
+        self._sources = Sources(bag, self._held)
+        self._plans: dict[tuple[Shape, int, frozenset[str] | None], Plan] = {}
 
     def lay_out(self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
         """Batches for one network or several, each network's behind the other's.
@@ -198,6 +195,23 @@ class Padder:
             networks: S; where all networks get the same batches, ids may be `[K, 1, B]`.
             only: the fields that are needed; None for all.
         """
+        if kernels.indices_on_gpu(ids):
+            return self._plan(shape, networks, only).lay_out(ids)
+        return self._laid_out_plainly(ids, shape, networks, only)
+
+    def _plan(self, shape: Shape, networks: int, only: Collection[str] | None) -> Plan:
+        key = shape, networks, None if only is None else frozenset(only)
+        if key not in self._plans:
+            makers = self._sources.of_graphs(shape)
+            for slot in self._slots(shape):
+                stage = StageSources(self._sources, shape, slot).fields()
+                makers |= {f"stage{slot}.{name}": make for name, make in stage.items()}
+            fields = {name: make() for name, make in makers.items() if only is None or name in only}
+            self._plans[key] = Plan(fields, shape, networks)
+        return self._plans[key]
+
+    def _laid_out_plainly(self, ids: Tensor, shape: Shape, networks: int, only: Collection[str] | None) -> Batches:
+        """The meaning of the plan, which its fields are compared with: lines are renumbered, then sorted."""
         constants = self._constants
         steps, given, size = ids.shape
         ids = ids.reshape(steps * given, size)

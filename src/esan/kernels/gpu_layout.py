@@ -1,4 +1,6 @@
-"""Triton: where the lines of padded batches come from, and their numbers there, each in one pass."""
+"""Triton: all fields of padded batches in one pass, each line gathered from the dataset and numbered anew."""
+
+from dataclasses import astuple, dataclass, fields
 
 import torch
 import triton
@@ -8,77 +10,186 @@ from torch import Tensor
 _BLOCK = 1024
 
 
-@triton.jit(do_not_specialize=["total", "in_batch"])
-def _locate_kernel(segment, old, begin, graph_out, line_out, total, in_batch, BLOCK: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < total
-    of = tl.load(segment + at, mask=inside, other=0)
-    graph = of % in_batch
-    line = tl.load(old + of, mask=inside, other=0) + at - tl.load(begin + of, mask=inside, other=0)
-    tl.store(graph_out + at, graph, mask=inside)
-    tl.store(line_out + at, tl.where(graph == in_batch - 1, 0, line), mask=inside)
+@dataclass(frozen=True)
+class Entry:
+    """How one stretch of numbers is laid out, as the kernel reads it; columns are those of the table of segments.
 
-
-def locate(segment: Tensor, old: Tensor, begin: Tensor, in_batch: int) -> tuple[Tensor, Tensor]:
-    """The graph of each line of a batch, and its line in the dataset; the last graph is the filler, whose line is 0.
-
-    Args:
-        segment: which (batch, slot, graph) each line belongs to.
-        old: where the lines of each of these begin in the dataset.
-        begin: where they begin here.
-        in_batch: graphs of a batch, the filler with them.
+    Attributes:
+        pointer: where the dataset's numbers are, whole numbers of 32 bits (or 64), or fractions as their bits.
+        apart: how far those of two lines are apart; 0 if all lines have the first.
+        width: numbers a line.
+        long: 1 if they have 64 bits, else 0.
+        bits: how many of the lowest bits say which block a reference goes to.
+        column: the first segment of the lines.
+        columns: how many segments they have.
+        to: the first segment of what is referred to; −1 if the numbers are no references.
+        block: segments from one block of what is referred to to the next.
+        plus: added to every number of a graph.
+        times: what all numbers are multiplied by.
+        fill: the first of the fillers.
+        step: added for every network before.
+        size: how many numbers there are.
+        begin: where they begin in the line of a batch.
+        network: numbers from one network to the next.
+        stride: numbers from one to the next.
+        fraction: 1 if they go to the line of fractions.
+        ended: 1 if the last number is 0.
     """
-    graph, line = torch.empty_like(segment), torch.empty_like(segment)
-    grid = (triton.cdiv(segment.numel(), _BLOCK),)
-    _locate_kernel[grid](segment, old, begin, graph, line, segment.numel(), in_batch, BLOCK=_BLOCK)
-    return graph, line
+
+    pointer: int
+    apart: int
+    width: int
+    long: int
+    bits: int
+    column: int
+    columns: int
+    to: int
+    block: int
+    plus: int
+    times: int
+    fill: int
+    step: int
+    size: int
+    begin: int
+    network: int
+    stride: int
+    fraction: int
+    ended: int
 
 
-@triton.jit(do_not_specialize=["size", "in_batch", "per_batch", "filler"])
-def _refer_kernel(
-    values, line, graph, shift, slot, fillers, out, size, in_batch, per_batch, filler,
-    BLOCK: tl.constexpr, SLOTTED: tl.constexpr, FILLERS: tl.constexpr,
+_NUMBERS = len(fields(Entry))
+
+
+@dataclass(frozen=True)
+class Fill:
+    """What the k-th filler line has: `plus + times · (where the segment begins) + apart · k`."""
+
+    plus: int = 0
+    column: int = 0
+    times: int = 0
+    apart: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Tables of the kernel, on the device.
+
+    Attributes:
+        entries: the stretches, `[E, ...]`.
+        blocks: which stretch each program of a batch works on, and which piece of it, `[P, 2]`.
+        fills: the fillers, `[F, ...]`.
+        row: the row of `old` of each segment, `[T]`.
+        place: the place of its graph in the batch, or from the number of graphs on a filler, `[T]`.
+        old: where the lines of each graph begin in the dataset, for each kind of lines; an empty graph last, `[R, G]`.
+        most: how many segments the lines of one stretch have at most.
+    """
+
+    entries: Tensor
+    blocks: Tensor
+    fills: Tensor
+    row: Tensor
+    place: Tensor
+    old: Tensor
+    most: int
+
+    @staticmethod
+    def of(entries: list[Entry], fills: list[Fill], row: list[int], place: list[int], old: Tensor) -> "Program":
+        blocks = [(e, block) for e, entry in enumerate(entries) for block in range(triton.cdiv(entry.size, _BLOCK))]
+
+        def sent(table: object, kind: torch.dtype) -> Tensor:
+            return torch.tensor(table, dtype=kind).to(old.device)
+
+        return Program(
+            entries=sent([astuple(entry) for entry in entries], torch.int64),
+            blocks=sent(blocks, torch.int32),
+            fills=sent([astuple(fill) for fill in fills], torch.int64),
+            row=sent(row, torch.int32),
+            place=sent(place, torch.int32),
+            old=old,
+            most=max(entry.columns for entry in entries),
+        )
+
+
+@triton.jit(do_not_specialize=["graphs", "size", "given", "networks", "columns", "ints_line", "floats_line"])
+def _lay_out_kernel(
+    entries, blocks, fills, row, place, old, ids, begin, ints, floats,
+    graphs, size, given, networks, columns, ints_line, floats_line,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
-    batch = tl.program_id(1).to(tl.int64)
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < size
-    at = batch * size + place
-    which = tl.load(line + at, mask=inside, other=0)
-    of = tl.load(graph + at, mask=inside, other=0)
-    entry = of
-    if SLOTTED:
-        entry += tl.load(slot + which, mask=inside, other=0) * in_batch
-    value = tl.load(values + which, mask=inside, other=0)
-    value += tl.load(shift + batch * per_batch + entry, mask=inside, other=0)
-    empty = tl.load(fillers + place, mask=inside, other=0) if FILLERS else filler
-    tl.store(out + at, tl.where(of == in_batch - 1, empty, value), mask=inside)
+    here = tl.program_id(1).to(tl.int64)
+    step, network = here // networks, here % networks
+    batch = step * given + network % given
+    begin += batch * columns
+    entry = entries + tl.load(blocks + 2 * tl.program_id(0)) * NUMBERS
+    pointer = tl.load(entry)
+    apart, width, long, bits = tl.load(entry + 1), tl.load(entry + 2), tl.load(entry + 3), tl.load(entry + 4)
+    column, count = tl.load(entry + 5), tl.load(entry + 6).to(tl.int32)
+    to, block, plus, times = tl.load(entry + 7), tl.load(entry + 8), tl.load(entry + 9), tl.load(entry + 10)
+    fill, after, total = tl.load(entry + 11), tl.load(entry + 12), tl.load(entry + 13).to(tl.int32)
+    at, apart_networks, stride = tl.load(entry + 14), tl.load(entry + 15), tl.load(entry + 16)
+    fraction, ended = tl.load(entry + 17), tl.load(entry + 18)
+
+    q = tl.load(blocks + 2 * tl.program_id(0) + 1) * BLOCK + tl.arange(0, BLOCK)
+    inside = q < total
+    p = q // width.to(tl.int32)
+    # The last segment that begins at or before each line: empty ones before it begin there too.
+    of = tl.zeros((BLOCK,), tl.int32)
+    for i in tl.static_range(STEPS):
+        further = of + (1 << (STEPS - 1 - i))
+        known = inside & (further < count)
+        of = tl.where(known & (tl.load(begin + column + further, mask=known, other=0) <= p), further, of)
+    segment = column + of
+    k = p - tl.load(begin + segment, mask=inside, other=0)
+    where = tl.load(place + segment, mask=inside, other=0)
+    real = inside & (where < size)
+
+    graph = tl.load(ids + batch * size + where, mask=real, other=0)
+    graph = tl.where(graph < 0, graphs - 1, graph)
+    line = tl.load(old + tl.load(row + segment, mask=real, other=0).to(tl.int64) * graphs + graph, mask=real, other=0)
+    cell = (line + k) * apart + (q - p * width.to(tl.int32))
+    if long != 0:
+        value = tl.load(pointer.to(tl.pointer_type(tl.int64)) + cell, mask=real, other=0)
+    else:
+        code = tl.load(pointer.to(tl.pointer_type(tl.int32)) + cell, mask=real, other=0).to(tl.int64)
+        value = code >> bits
+        if to >= 0:
+            target = to + (code - (value << bits)) * block + where
+            value += tl.load(begin + target, mask=real, other=0)
+    value += plus
+
+    filler = inside & (where >= size)
+    by = fills + (fill + where - size) * 4
+    beginning = tl.load(begin + tl.load(by + 1, mask=filler, other=0), mask=filler, other=0)
+    empty = tl.load(by, mask=filler, other=0) + tl.load(by + 2, mask=filler, other=0) * beginning
+    empty += tl.load(by + 3, mask=filler, other=0) * k
+
+    value = tl.where(real, value, empty) * times
+    if ended != 0:
+        value = tl.where(q == total - 1, 0, value)
+    value += network * after
+    cell = at + network * apart_networks + q * stride
+    if fraction != 0:
+        tl.store(floats + step * floats_line + cell, value.to(tl.int32), mask=inside)
+    else:
+        tl.store(ints + step * ints_line + cell, value, mask=inside)
 
 
-def refer(
-    values: Tensor,
-    line: Tensor,
-    graph: Tensor,
-    shift: Tensor,
-    slot: Tensor | None,
-    filler: int | Tensor,
-) -> Tensor:
-    """The values of lines, which are numbers of other lines, with the shift of their graph (and slot) added.
+def lay_out(
+    program: Program, ids: Tensor, begin: Tensor, ints: Tensor, floats: Tensor, given: int, networks: int
+) -> None:
+    """Write the fields of batches.
 
     Args:
-        values: of each line of the dataset.
-        line: the line of the dataset, `[K, size]`.
-        graph: the graph of each line; the last one is the filler.
-        shift: `[K, slots, graphs]`.
-        slot: which slot each value is in; None if there is one.
-        filler: the value of the filler, one for all or one a place in the batch.
+        program: what is written where.
+        ids: the graphs of each batch, −1 for none, `[K · given, B]`.
+        begin: where each segment begins in each batch, `[K · given, T]`.
+        ints: the line of whole numbers of each step, `[K, ...]`.
+        floats: that of fractions.
+        given: how many networks the batches are of; 1 if all get the same.
+        networks: how many there are.
     """
-    batches, size = line.shape
-    out = torch.empty_like(line)
-    if out.numel():
-        one = isinstance(filler, Tensor)
-        _refer_kernel[(triton.cdiv(size, _BLOCK), batches)](
-            values, line, graph, shift.contiguous(), slot if slot is not None else values,
-            filler if isinstance(filler, Tensor) else values, out, size, shift.size(2), shift.size(1) * shift.size(2),
-            0 if isinstance(filler, Tensor) else filler, BLOCK=_BLOCK, SLOTTED=slot is not None, FILLERS=one,
-        )  # fmt: skip
-    return out
+    _lay_out_kernel[(program.blocks.size(0), ints.size(0) * networks)](
+        program.entries, program.blocks, program.fills, program.row, program.place, program.old, ids.contiguous(),
+        begin, ints, floats.view(torch.int32), program.old.size(1), ids.size(1), given, networks, begin.size(1),
+        ints.size(1), floats.size(1), BLOCK=_BLOCK, STEPS=max(1, (program.most - 1).bit_length()), NUMBERS=_NUMBERS,
+    )  # fmt: skip

@@ -1,0 +1,106 @@
+"""`Lines`: nodes, arcs, rows of a dataset, graph by graph, and how a reference to one is written for any batch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from esan import ragged
+
+if TYPE_CHECKING:
+    from esan.bags.padding import Shape
+
+
+class Lines:
+    """Lines of a dataset, block by block (the slots of rows), graph by graph in each block.
+
+    In a batch the lines of its graphs stand in the same order, and each block ends with filler. A reference to a line
+    is kept as its place among those of its graph and block, with the block in the lowest bits: wherever the graph
+    begins in a batch, that is all there is to add.
+
+    Args:
+        counts: lines of each block and graph, `[blocks, G]`.
+        total: how many lines there are.
+        room: the lines of each block of a batch.
+        fillers: for lines that are others in another order, the filler that ends each block, as those others have it.
+        absent: lines of a graph that is not there.
+    """
+
+    def __init__(
+        self,
+        counts: Tensor,
+        total: int,
+        room: "Callable[[Shape], tuple[int, ...]] | None" = None,
+        fillers: "list[list[Filler]] | None" = None,
+        absent: int = 0,
+    ) -> None:
+        self.counts, self.total, self.room, self.absent = counts, total, room, absent
+        self.fillers = [[Filler(self, block)] for block in range(self.blocks)] if fillers is None else fillers
+
+    @property
+    def blocks(self) -> int:
+        return self.counts.size(0)
+
+    @property
+    def bits(self) -> int:
+        """How many bits tell the blocks apart."""
+        return (self.blocks - 1).bit_length()
+
+    @cached_property
+    def start(self) -> Tensor:
+        """Where the lines of each block and graph begin, `[blocks, G]`."""
+        return ragged.starts(self.counts)
+
+    @cached_property
+    def segment(self) -> Tensor:
+        """The (block, graph) of each line, as one number."""
+        return torch.repeat_interleave(self.counts.reshape(-1), output_size=self.total)
+
+    @cached_property
+    def code(self) -> Tensor:
+        """A reference to each line."""
+        every = torch.arange(self.total, device=self.counts.device)
+        place = every - self.start.reshape(-1)[self.segment]
+        return self._coded(place, self.segment // self.counts.size(1))
+
+    def begins(self, first: Tensor, owner: "Lines") -> Tensor:
+        """References to where the groups of lines of each owner begin, which may be the end of a graph.
+
+        Args:
+            first: where they begin in the dataset.
+            owner: what the groups belong to; its blocks, if there are any here, are those of the lines.
+        """
+        segment = owner.segment[: first.numel()]
+        block, graph = segment // self.counts.size(1), segment % self.counts.size(1)
+        block = block if self.blocks > 1 else torch.zeros_like(block)
+        return self._coded(first - self.start[block, graph], block)
+
+    def _coded(self, place: Tensor, block: Tensor) -> Tensor:
+        return ((place << self.bits) + block).int()
+
+
+@dataclass(frozen=True, eq=False)
+class Filler:
+    """The filler that ends a block of lines; a block in another order may have several."""
+
+    lines: Lines
+    block: int
+    place: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """Lines group by group: where each group begins, how many lines it has."""
+
+    order: Tensor
+    first: Tensor
+    count: Tensor
+
+    @staticmethod
+    def of(owner: Tensor, size: int) -> "Order":
+        # `bincount` would wait for the device to tell the largest owner.
+        count = owner.new_zeros(size).scatter_add_(0, owner, torch.ones_like(owner))
+        return Order(torch.argsort(owner, stable=True), ragged.starts(count), count)

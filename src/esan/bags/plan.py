@@ -1,0 +1,175 @@
+"""`Plan`: how batches of one shape are laid out on a GPU: count where each graph begins, then gather every field."""
+
+from collections.abc import Iterator
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from esan.bags.lines import Filler, Lines
+from esan.bags.packing import Batches, Places
+from esan.bags.pieces import Gathered, Piece
+
+if TYPE_CHECKING:
+    from esan.bags.padding import Shape
+    from esan.kernels.gpu_layout import Entry, Fill
+
+
+class Plan:
+    """Fields and their places, for batches of a shape; nothing in it depends on which graphs a batch has.
+
+    Args:
+        fields: what the batches have.
+        shape: of the batch of one network.
+        networks: how many networks a batch is for.
+    """
+
+    def __init__(self, fields: dict[str, Gathered], shape: "Shape", networks: int) -> None:
+        from esan.kernels.gpu_layout import Program
+
+        self._networks, self._fields = networks, fields
+        self._segments = _Segments(fields, shape)
+        places = Places()
+        entries: list[Entry] = []
+        fills: list[Fill] = []
+        for name, field in fields.items():
+            size = sum(piece.count for piece in field.pieces)
+            kind = torch.float32 if field.fraction else torch.int64
+            begin = places.add(name, (networks * size, *field.shape), kind).begin
+            for piece in field.pieces:
+                entries.append(self._entry(field, piece, len(fills), begin, size))
+                fills += self._fills(piece)
+        self._places = places
+        s = self._segments
+        self._program = Program.of(entries, fills, s.row, s.place, s.old)
+
+    def lay_out(self, ids: Tensor) -> Batches:
+        """The batches of these graphs, `[K, S, B]` or `[K, 1, B]`, −1 for no graph."""
+        from esan.kernels.gpu_layout import lay_out
+
+        steps, given, size = ids.shape
+        ids = ids.reshape(steps * given, size)
+        ends = self._places.ends
+        ints, floats = (ids.new_empty(steps, ends[kind], dtype=kind) for kind in (torch.int64, torch.float32))
+        lay_out(self._program, ids, self._segments.begin(ids), ints, floats, given, self._networks)
+        return Batches(ints, floats, self._places.fields)
+
+    def _entry(self, field: Gathered, piece: Piece, fill: int, begin: int, size: int) -> "Entry":
+        from esan.kernels.gpu_layout import Entry
+
+        segments, values, to = self._segments, piece.values, piece.to
+        width = prod(values.shape[1:])
+        return Entry(
+            pointer=values.data_ptr(),
+            apart=0 if values.size(0) == 1 else width,
+            width=width,
+            long=int(values.dtype == torch.int64),
+            bits=0 if to is None else to.bits,
+            column=segments.first[piece.lines],
+            columns=segments.columns(piece.lines),
+            to=-1 if to is None else segments.first[to],
+            block=0 if to is None else segments.block(to),
+            plus=piece.plus,
+            times=piece.times,
+            fill=fill,
+            step=field.step,
+            size=piece.count * width,
+            begin=begin + piece.offset,
+            network=size * width,
+            stride=piece.stride,
+            fraction=int(field.fraction),
+            ended=int(piece.ended),
+        )
+
+    def _fills(self, piece: Piece) -> "Iterator[Fill]":
+        from esan.kernels.gpu_layout import Fill
+
+        for fill in piece.fill:
+            column = 0 if fill.begin is None else self._segments.filler(fill.begin)
+            yield Fill(fill.plus, column, 0 if fill.begin is None else fill.times, fill.apart)
+
+
+class _Segments:
+    """The lines of every graph and filler of a batch, of all kinds of lines one kind after another."""
+
+    def __init__(self, fields: dict[str, Gathered], shape: "Shape") -> None:
+        self._graphs = shape.graphs
+        kinds = _kinds(fields)
+        rows = dict(zip(kinds, np.cumsum([0, *(lines.blocks for lines in kinds)]).tolist(), strict=False))
+        count = sum(lines.blocks for lines in kinds)
+        room = {lines: lines.room(shape) if lines.room else (0,) * lines.blocks for lines in kinds}
+        #: The first segment of each kind.
+        self.first: dict[Lines, int] = {}
+        #: The row of the table of counts of each segment; the place of its graph in the batch, fillers behind them.
+        self.row: list[int] = []
+        self.place: list[int] = []
+        number: list[int] = []
+        before: list[int] = []
+        total = 0
+        for lines in kinds:
+            self.first[lines] = len(self.row)
+            filler, all_before = self._graphs, total
+            for block, fillers in enumerate(lines.fillers):
+                row = rows[lines] + block
+                self.row += [row] * (self._graphs + len(fillers))
+                self.place += range(self._graphs)
+                number += [place * count + row for place in range(self._graphs)]
+                for like in fillers:
+                    self.place.append(filler)
+                    number.append(self._graphs * count + rows[like.lines] + like.block)
+                    filler += 1
+                    total += room[like.lines][like.block]
+            before += [all_before] * (len(self.row) - len(before))
+        device = kinds[0].counts.device
+        self._number, self._before = (torch.tensor(t, device=device) for t in (number, before))
+        self._room = torch.tensor([n for lines in kinds for n in room[lines]], device=device)
+        counts, old = [], []
+        for lines in kinds:
+            absent = lines.counts.new_full((lines.blocks, 1), lines.absent)
+            counts.append(torch.cat([lines.counts, absent], 1))
+            old.append(torch.cat([lines.start, torch.full_like(absent, lines.total)], 1))
+        # A graph that is not there, −1, is the last one.
+        self._counts = torch.cat(counts).t().contiguous()
+        #: Where the lines of each graph begin in the dataset.
+        self.old = torch.cat(old)
+
+    def begin(self, ids: Tensor) -> Tensor:
+        """Where each segment begins among the lines of its kind, `[batches, segments]`."""
+        known = self._counts[ids]
+        rest = self._room - known.sum(1)
+        number = torch.cat([known, rest[:, None]], 1).flatten(1).index_select(1, self._number)
+        return (number.cumsum(1) - number).sub_(self._before)
+
+    def block(self, lines: Lines) -> int:
+        """Segments of a block."""
+        return self._graphs + len(lines.fillers[0])
+
+    def columns(self, lines: Lines) -> int:
+        return sum(self._graphs + len(fillers) for fillers in lines.fillers)
+
+    def filler(self, filler: Filler) -> int:
+        return self.first[filler.lines] + filler.block * self.block(filler.lines) + self._graphs + filler.place
+
+
+def _kinds(fields: dict[str, Gathered]) -> list[Lines]:
+    """All lines that these fields are about."""
+    found: dict[Lines, None] = {}
+
+    def add(lines: Lines) -> None:
+        if lines not in found:
+            found[lines] = None
+            for fillers in lines.fillers:
+                for filler in fillers:
+                    add(filler.lines)
+
+    for field in fields.values():
+        for piece in field.pieces:
+            add(piece.lines)
+            if piece.to is not None:
+                add(piece.to)
+            for fill in piece.fill:
+                if fill.begin is not None:
+                    add(fill.begin.lines)
+    return [*found]

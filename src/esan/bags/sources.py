@@ -1,0 +1,251 @@
+"""`Sources`: the fields of padded batches as gathers from the dataset, whose orders are found once, not a batch."""
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from math import prod
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from esan.bags.bag import Bag
+from esan.bags.lines import Filler, Lines, Order
+from esan.bags.pieces import Filled, Gathered, Piece, bits
+
+if TYPE_CHECKING:
+    from esan.bags.padding import Shape
+
+Makers = dict[str, Callable[[], Gathered]]
+
+
+class Sources:
+    """What batches of a bag are gathered from; what nobody asks for is never computed.
+
+    Args:
+        bag: of the dataset.
+        held: of each arc, in how many subgraphs it is.
+    """
+
+    def __init__(self, bag: Bag, held: Tensor) -> None:
+        graphs, selection, rows = bag.graphs, bag.selection, bag.rows
+        self.bag, self._held = bag, held
+        ones = torch.ones_like(graphs.num_nodes[None])
+        self.graphs = Lines(ones, len(graphs), lambda s: (s.graphs + 1,), absent=1)
+        self.nodes = Lines(graphs.num_nodes[None], graphs.node_graph.numel(), lambda s: (s.nodes,))
+        self.arcs = Lines(graphs.num_arcs[None], graphs.edge_index.size(1), lambda s: (s.arcs,))
+        subgraphs = selection.subgraph_graph.numel()
+        self.subgraphs = Lines(selection.num_subgraphs[None], subgraphs, lambda s: (s.subgraphs,))
+        self.rows = Lines(rows.num_rows, rows.background + rows.node.numel(), lambda s: s.rows)
+        self.pairs = Lines(rows.num_rows[1:], rows.node.numel(), lambda s: s.rows[1:])
+        self.row_arcs = Lines(rows.num_arcs, rows.arc.numel(), lambda s: s.row_arcs)
+        self._stages: dict[int, _StageLines] = {}
+
+    @cached_property
+    def out(self) -> Order:
+        """The arcs of the graphs by their source."""
+        return Order.of(self.bag.graphs.edge_index[0], self.nodes.total)
+
+    @cached_property
+    def into(self) -> Order:
+        return Order.of(self.bag.graphs.edge_index[1], self.nodes.total)
+
+    @cached_property
+    def zero(self) -> Tensor:
+        return torch.zeros(1, dtype=torch.int32, device=self.bag.device)
+
+    @cached_property
+    def one(self) -> Tensor:
+        return bits(torch.ones(1, device=self.bag.device))
+
+    def stage(self, slot: int) -> "_StageLines":
+        if slot not in self._stages:
+            self._stages[slot] = _StageLines(self, slot)
+        return self._stages[slot]
+
+    def of_graphs(self, shape: "Shape") -> Makers:
+        """The fields that do not depend on the stage."""
+        graphs, selection = self.bag.graphs, self.bag.selection
+        nodes, arcs, subgraphs, size = self.nodes, self.arcs, self.subgraphs, shape.graphs
+        zero, last_node = [Filled()], [Filled(shape.nodes - 1)]
+
+        def of_graph(values: Tensor, fill: Filled | None = None) -> Piece:
+            absent = values.new_zeros(1, *values.shape[1:])
+            return Piece(self.graphs, size + 1, torch.cat([values, absent]), [fill or Filled()])
+
+        def number(lines: Lines, room: int, least: int) -> Gathered:
+            rest = Filled(room, Filler(lines, 0), -1)
+            piece = of_graph(lines.counts[0], rest)
+            return Gathered([Piece(piece.lines, piece.count, piece.values.clamp(min=least), piece.fill)])
+
+        def ends(side: int) -> Gathered:
+            return Gathered(
+                [Piece(arcs, shape.arcs, nodes.code[graphs.edge_index[side]], last_node, nodes)], shape.nodes
+            )
+
+        def graph_of(lines: Lines, room: int) -> Gathered:
+            return Gathered([Piece(lines, room, self.zero, [Filled(size)], self.graphs)], size + 1)
+
+        def first(order: Order) -> Gathered:
+            begin = [Filled(begin=Filler(arcs, 0))]
+            return Gathered([Piece(nodes, shape.nodes, arcs.begins(order.first, nodes), begin, arcs)], shape.arcs)
+
+        def count(order: Order) -> Gathered:
+            return Gathered([Piece(nodes, shape.nodes, order.count, zero)])
+
+        def out_target() -> Gathered:
+            code = nodes.code[graphs.edge_index[1][self.out.order]]
+            return Gathered([Piece(arcs, shape.arcs, code, last_node, nodes)], shape.nodes)
+
+        def out_order() -> Gathered:
+            own = [Filled(begin=Filler(arcs, 0), apart=1)]
+            return Gathered([Piece(arcs, shape.arcs, arcs.code[self.out.order], own, arcs)], shape.arcs)
+
+        found: Makers = {
+            "num_nodes": partial(number, nodes, shape.nodes, 0),
+            "num_subgraphs": partial(number, subgraphs, shape.subgraphs, 1),
+            "node_graph": partial(graph_of, nodes, shape.nodes),
+            "subgraph_graph": partial(graph_of, subgraphs, shape.subgraphs),
+            "edge_source": partial(ends, 0),
+            "edge_target": partial(ends, 1),
+            "held": lambda: Gathered([Piece(arcs, shape.arcs, bits(self._held), zero)], fraction=True),
+            "real_nodes": lambda: Gathered([of_graph(graphs.num_nodes)]),
+            "real_subgraphs": lambda: Gathered([of_graph(selection.num_subgraphs)]),
+            "graph_weight": lambda: Gathered([of_graph(self.one.expand(len(graphs)))], fraction=True),
+            "node_weight": lambda: Gathered([Piece(nodes, shape.nodes, self.one, zero)], fraction=True),
+            "graph.into.first": lambda: first(self.into),
+            "graph.into.count": lambda: count(self.into),
+            "graph.out.order": out_order,
+            "graph.out.first": lambda: first(self.out),
+            "graph.out.count": lambda: count(self.out),
+            "graph.out.target": out_target,
+        }
+        for name, values, lines, room in (
+            ("x", graphs.x, nodes, shape.nodes),
+            ("edge_attr", graphs.edge_attr, arcs, shape.arcs),
+            ("y", graphs.y, self.graphs, size),
+        ):
+            if values is not None:
+                found[name] = partial(self._features, values, lines, room)
+        return found
+
+    def _features(self, values: Tensor, lines: Lines, room: int) -> Gathered:
+        """Values of the dataset as they are, of 64 bits if whole."""
+        fraction, shape = values.is_floating_point(), tuple(values.shape[1:])
+        values = values.reshape(values.size(0), prod(shape))
+        # The graph that is not there has a line too.
+        values = torch.cat([values, values.new_zeros(lines.absent, values.size(1))])
+        numbers = bits(values) if fraction else values.long().contiguous()
+        return Gathered([Piece(lines, room, numbers, [Filled()])], fraction=fraction, shape=shape)
+
+
+class _StageLines:
+    """The lines of a stage in other orders, and what its rows and arcs are in the dataset.
+
+    Args:
+        sources: of the bag.
+        slot: the last slot of its rows.
+    """
+
+    def __init__(self, sources: Sources, slot: int) -> None:
+        self.sources, self.slot = sources, slot
+        rows = sources.bag.rows
+        self.rows, self.arcs = rows.row_ends[slot], rows.arc_ends[slot]
+        self.pairs = self.rows - rows.background
+
+    def _by_graph(self, lines: Lines, blocks: int, total: int) -> Lines:
+        """The lines of the first blocks, those of a graph together; the filler is that of one block after another."""
+        fillers = [[Filler(lines, block) for block in range(blocks)]]
+        return Lines(lines.counts[:blocks].sum(0)[None], total, fillers=fillers)
+
+    @cached_property
+    def rows_by_graph(self) -> Lines:
+        return self._by_graph(self.sources.rows, self.slot + 1, self.rows)
+
+    @cached_property
+    def pairs_by_graph(self) -> Lines:
+        return self._by_graph(self.sources.pairs, self.slot, self.pairs)
+
+    @cached_property
+    def arcs_by_graph(self) -> Lines:
+        return self._by_graph(self.sources.row_arcs, self.slot + 1, self.arcs)
+
+    @cached_property
+    def arcs_by_source(self) -> Lines:
+        """Arcs by the slot of the row that they come from; the filler of each slot has loops."""
+        rows, blocks = self.sources.rows, self.slot + 1
+        segment = rows.segment[self.source]
+        counts = segment.new_zeros(rows.counts[:blocks].numel()).scatter_add_(0, segment, torch.ones_like(segment))
+        fillers = [[Filler(self.sources.row_arcs, block)] for block in range(blocks)]
+        return Lines(counts.view(blocks, -1), self.arcs, fillers=fillers)
+
+    @cached_property
+    def node(self) -> Tensor:
+        """The node of each row."""
+        rows = self.sources.bag.rows
+        every = torch.arange(rows.background, device=rows.node.device)
+        return torch.cat([every, self.pair_node])
+
+    @property
+    def pair_node(self) -> Tensor:
+        return self.sources.bag.rows.node[: self.pairs]
+
+    @property
+    def subgraph(self) -> Tensor:
+        return self.sources.bag.rows.subgraph[: self.pairs]
+
+    @property
+    def target(self) -> Tensor:
+        return self.sources.bag.rows.target[: self.arcs]
+
+    @property
+    def arc(self) -> Tensor:
+        return self.sources.bag.rows.arc[: self.arcs]
+
+    @cached_property
+    def source(self) -> Tensor:
+        """The source of each arc; a pair that is not of this stage still equals its background."""
+        source = self.sources.bag.rows.source[: self.arcs]
+        return torch.where(source < self.rows, source, self.sources.bag.graphs.edge_index[0][self.arc])
+
+    @cached_property
+    def weight(self) -> Tensor:
+        """How many pairs each row stands for."""
+        node = self.pair_node
+        stored = torch.ones(self.pairs, device=node.device)
+        if not self.sources.bag.rows.background:
+            return stored
+        mine = torch.zeros_like(self._m).scatter_add_(0, node, torch.ones_like(node))
+        return torch.cat([(self._m - mine).float(), stored])
+
+    @cached_property
+    def mean(self) -> Tensor:
+        return self.weight / self._m.clamp(min=1)[self.node]
+
+    @cached_property
+    def _m(self) -> Tensor:
+        bag = self.sources.bag
+        return bag.selection.num_subgraphs[bag.graphs.node_graph]
+
+    @cached_property
+    def by_node(self) -> Order:
+        return Order.of(self.node, self.sources.nodes.total)
+
+    @cached_property
+    def stored_by_node(self) -> Order:
+        return Order.of(self.pair_node, self.sources.nodes.total)
+
+    @cached_property
+    def by_subgraph(self) -> Order:
+        return Order.of(self.subgraph, self.sources.subgraphs.total)
+
+    @cached_property
+    def into(self) -> Order:
+        return Order.of(self.target, self.rows)
+
+    @cached_property
+    def out(self) -> Order:
+        return Order.of(self.source, self.rows)
+
+    @cached_property
+    def copies(self) -> Order:
+        return Order.of(self.arc, self.sources.arcs.total)

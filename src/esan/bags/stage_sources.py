@@ -1,0 +1,200 @@
+"""The fields of a stage of padded batches, gathered from the dataset."""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from esan.bags.lines import Filler, Lines, Order
+from esan.bags.pieces import Filled, Gathered, Piece, bits
+from esan.bags.sources import Makers, Sources
+
+if TYPE_CHECKING:
+    from esan.bags.padding import Shape
+
+
+class StageSources:
+    """What the stage of the rows up to a slot is gathered from.
+
+    Args:
+        sources: of the bag.
+        shape: of a batch of one network.
+        slot: the last slot.
+    """
+
+    def __init__(self, sources: Sources, shape: "Shape", slot: int) -> None:
+        self._of, self._stage, self._shape = sources, sources.stage(slot), shape
+        self._rows, self._arcs = sum(shape.rows[: slot + 1]), sum(shape.row_arcs[: slot + 1])
+        self._background = shape.rows[0]
+        self._stored = self._rows - self._background
+        self._slots = range(slot + 1)
+        # Each slot's filler arcs are loops at the last row of that slot.
+        self._loops = [Filled(end - 1) for end in accumulate(shape.rows[: slot + 1])]
+
+    def fields(self) -> Makers:
+        """By their names, without that of the stage."""
+        of, stage, shape = self._of, self._stage, self._shape
+        rows, arcs, nodes = self._rows, self._arcs, shape.nodes
+        found: Makers = {
+            "node": lambda: Gathered([*self._nodes(), self._pairs(of.nodes, stage.pair_node)], nodes),
+            "stored_subgraph": lambda: Gathered([self._pairs(of.subgraphs, stage.subgraph).at(0)], shape.subgraphs),
+            "marked": self._marked,
+            "weight": lambda: self._fractions(stage.weight),
+            "mean": lambda: self._fractions(stage.mean),
+            "source": lambda: self._between(of.row_arcs, of.rows, stage.source, self._loops, rows),
+            "target": lambda: self._between(of.row_arcs, of.rows, stage.target, self._loops, rows),
+            "arc": lambda: self._between(of.row_arcs, of.arcs, stage.arc, self._last_arc, shape.arcs),
+            "out.target": lambda: self._by_source(of.rows, stage.target, self._loops, rows),
+            "out.arc": lambda: self._by_source(of.arcs, stage.arc, self._last_arc, shape.arcs),
+            "copies.source": lambda: self._by_copy(of.rows, stage.source, self._loops, rows),
+            "copies.target": lambda: self._by_copy(of.rows, stage.target, self._loops, rows),
+        }
+        one = nodes, of.nodes
+        # A filler node has a background row, which is a line of it.
+        alone = 1 if self._background else 0
+        found |= self._grouped(
+            "by_node", lambda: stage.by_node, lambda: stage.rows_by_graph, of.rows, rows, *one, alone
+        )
+        found |= self._grouped(
+            "by_subgraph", lambda: stage.by_subgraph, lambda: stage.pairs_by_graph, of.pairs, self._stored,
+            shape.subgraphs, of.subgraphs,
+        )  # fmt: skip
+        found |= self._grouped(
+            "copies", lambda: stage.copies, lambda: stage.arcs_by_graph, of.row_arcs, arcs, shape.arcs, of.arcs
+        )
+        row = rows, of.rows
+        found |= self._grouped("into", lambda: stage.into, lambda: of.row_arcs, of.row_arcs, arcs, *row)
+        found |= self._grouped("out", lambda: stage.out, lambda: stage.arcs_by_source, of.row_arcs, arcs, *row)
+        # Arcs are in this order as they are.
+        del found["into.order"]
+        if self._background:
+            found |= self._grouped(
+                "stored_by_node", lambda: stage.stored_by_node, lambda: stage.pairs_by_graph, of.pairs, self._stored,
+                *one,
+            )  # fmt: skip
+            found |= self._backgrounds(found)
+        return found
+
+    @property
+    def _last_arc(self) -> list[Filled]:
+        return [Filled(self._shape.arcs - 1) for _ in self._slots]
+
+    @property
+    def _nothing(self) -> list[Filled]:
+        return [Filled() for _ in self._slots]
+
+    def _nodes(self) -> list[Piece]:
+        """Every node itself; nothing in a literal bag."""
+        nodes, own = self._of.nodes, [Filled(begin=Filler(self._of.nodes, 0), apart=1)]
+        return [Piece(nodes, self._background, nodes.code, own, nodes)] if self._background else []
+
+    def _pairs(self, to: Lines, values: Tensor) -> Piece:
+        """What each stored pair refers to, behind the background; fillers refer to the last."""
+        last = {self._of.nodes: self._shape.nodes, self._of.subgraphs: self._shape.subgraphs}[to] - 1
+        fill = [Filled(last) for _ in self._slots]
+        return Piece(self._of.pairs, self._stored, to.code[values], fill, to, offset=self._background)
+
+    def _marked(self) -> Gathered:
+        marked = self._of.bag.rows.marked[: self._stage.pairs].int()
+        stored = Piece(self._of.pairs, self._stored, marked, self._nothing, offset=self._background)
+        background = Piece(self._of.nodes, self._background, self._of.zero, self._nothing)
+        return Gathered([background, stored])
+
+    def _fractions(self, values: Tensor) -> Gathered:
+        return Gathered([Piece(self._of.rows, self._rows, bits(values), self._nothing)], fraction=True)
+
+    def _between(self, lines: Lines, to: Lines, values: Tensor, fill: Sequence[Filled], step: int) -> Gathered:
+        return Gathered([Piece(lines, self._arcs, to.code[values], fill, to)], step)
+
+    def _by_source(self, to: Lines, values: Tensor, fill: Sequence[Filled], step: int) -> Gathered:
+        stage = self._stage
+        return self._between(stage.arcs_by_source, to, values[stage.out.order], fill, step)
+
+    def _by_copy(self, to: Lines, values: Tensor, fill: Sequence[Filled], step: int) -> Gathered:
+        stage = self._stage
+        return self._between(stage.arcs_by_graph, to, values[stage.copies.order], fill, step)
+
+    def _grouped(
+        self, name: str, order: Callable[[], Order], ordered: Callable[[], Lines], lines: Lines, count: int,
+        owners: int, owner: Lines, alone: int = 0,
+    ) -> Makers:  # fmt: skip
+        """The order of lines by their owner, and where those of each owner begin.
+
+        Args:
+            name: of the order.
+            order: that of the dataset.
+            ordered: the lines in that order.
+            lines: the lines as they are.
+            count: how many lines a batch has.
+            owners: how many owners a batch has.
+            owner: the owners.
+            alone: how many lines each owner of the filler has; what is left is the last one's.
+        """
+
+        def lines_in_order() -> Gathered:
+            own = [Filled(begin=filler, apart=1) for block in ordered().fillers for filler in block]
+            return Gathered([Piece(ordered(), count, lines.code[order().order], own, lines)], count)
+
+        def first() -> Gathered:
+            into = ordered()
+            fill = [Filled(begin=Filler(into, block), apart=alone) for block in range(into.blocks)]
+            return Gathered([Piece(owner, owners, into.begins(order().first, owner), fill, into)], count)
+
+        def number() -> Gathered:
+            fill = [Filled(alone) for _ in range(owner.blocks)]
+            return Gathered([Piece(owner, owners, order().count, fill, ended=bool(alone))])
+
+        return {f"{name}.order": lines_in_order, f"{name}.first": first, f"{name}.count": number}
+
+    def _backgrounds(self, known: Makers) -> Makers:
+        """How stored rows and background rows make the pool over nodes."""
+        of, stage, shape = self._of, self._stage, self._shape
+        background, rows = self._background, self._rows
+
+        def differences() -> Gathered:
+            ordered, order = stage.pairs_by_graph, stage.by_subgraph.order
+            pairs = range(1, len(self._slots))
+            own = [Filled(begin=Filler(of.rows, slot), apart=1) for slot in pairs]
+            last = [Filled(shape.nodes - 1) for _ in pairs]
+            # A background row is its node.
+            stored = Piece(ordered, self._stored, of.rows.code[order + of.bag.rows.background], own, of.rows)
+            base = Piece(ordered, self._stored, of.rows.code[stage.pair_node[order]], last, of.rows)
+            return Gathered([stored.at(0, 2), base.at(1, 2)], rows)
+
+        def sign() -> Gathered:
+            one = [float_bits(value) for value in (1.0, -1.0)]
+            values = torch.tensor(one, dtype=torch.int32).to(of.zero.device)
+            pieces = [
+                Piece(of.pairs, self._stored, values[at : at + 1], [Filled(one[at])] * len(self._slots)).at(at, 2)
+                for at in range(2)
+            ]
+            return Gathered(pieces, fraction=True)
+
+        def pooled_into() -> Gathered:
+            alike = [Filled(shape.subgraphs + shape.graphs)]
+            base = Piece(of.nodes, background, of.zero, alike, of.graphs, plus=shape.subgraphs)
+            return Gathered([base, self._pairs(of.subgraphs, stage.subgraph)], shape.subgraphs + shape.graphs + 1)
+
+        def subgraphs() -> Gathered:
+            last = [Filled(shape.subgraphs - 1) for _ in self._slots]
+            code = of.subgraphs.code[stage.subgraph[stage.stored_by_node.order]]
+            return Gathered([Piece(stage.pairs_by_graph, self._stored, code, last, of.subgraphs)], shape.subgraphs)
+
+        def doubled(name: str, step: int) -> Gathered:
+            return Gathered([piece.doubled() for piece in known[name]().pieces], step)
+
+        return {
+            "differences": differences,
+            "differences.first": lambda: doubled("by_subgraph.first", 2 * self._stored),
+            "differences.count": lambda: doubled("by_subgraph.count", 0),
+            "differences.sign": sign,
+            "pooled_into": pooled_into,
+            "background": lambda: Gathered(self._nodes(), rows),
+            "subgraph_of_stored": subgraphs,
+        }
+
+
+def float_bits(value: float) -> int:
+    return int(torch.tensor(value).view(torch.int32))
