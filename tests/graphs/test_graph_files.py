@@ -93,10 +93,12 @@ def test_arrays_and_saved_lists(tmp_path: Path) -> None:
         y=[0.5, 1.5],
     )
     torch.save([path(3), cycle(4)], tmp_path / "two.pt")
+    admitted = set(torch.serialization.get_safe_globals())
     for name in ("two.npz", "two.pt"):
         graphs = read(load_graphs(tmp_path / name))
         assert graphs.num_nodes.tolist() == [3, 4]
         assert graphs.num_edges.tolist() == [2, 4]
+    assert set(torch.serialization.get_safe_globals()) == admitted, "PyG goes on to read its own files"
 
 
 def test_files_that_are_something_else(tmp_path: Path) -> None:

@@ -129,7 +129,10 @@ def _cut(arrays: dict[str, np.ndarray]) -> list[Data]:
 
 def _from_pt(path: Path) -> list[Data]:
     try:
-        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+        # Only what is not admitted yet: at its end, the context would take back what PyG admitted for itself.
+        admitted = torch.serialization.get_safe_globals()
+        unknown = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in admitted]
+        with torch.serialization.safe_globals(unknown):
             found = torch.load(path, weights_only=True)
     except Exception as error:
         raise ValueError(
