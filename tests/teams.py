@@ -249,6 +249,29 @@ def check_out_of_step(t: Trial) -> None:
     same_bits(team[1].weights(), before, "never asked")
 
 
+def check_renewed(t: Trial, tolerance: float) -> None:
+    """Statistics are renewed for who asks, as batch after batch renews them and as alone; nothing is trained by it."""
+    seeds = [0, 1]
+    team, alone, never, eager = t.engines(seeds), t.engines([0]), t.engines([1]), t.engines([0], EagerEngine)
+    seats(team)
+    for e in range(2):
+        for engine, seed in zip([*team, *alone, *never, *eager], [*seeds, 0, 1, 0], strict=True):
+            engine.train_epoch(t.order(seed, e), renew=seed == 0)
+        for engine in (*team, *alone, *never):
+            engine.issue()
+    same_bits(team[0].weights(), alone[0].weights(), "renewed in a team and alone")
+    same_bits(team[1].weights(), never[0].weights(), "never renewed, beside one that is")
+    plain = t.engines([0])[0]
+    for e in range(2):
+        plain.train_epoch(t.order(0, e))
+    mine, lagging, expected = team[0].weights(), plain.weights(), eager[0].weights()
+    apart = {name for name, tensor in mine.items() if not torch.equal(tensor.cpu(), lagging[name].cpu())}
+    assert apart == {name for name in mine if name.endswith(("running_mean", "running_var"))}
+    for name in apart:
+        check_close(mine[name], expected[name], name, tolerance=tolerance)
+    check_close(team[0].predict(t.valid), eager[0].predict(t.valid), "predictions", tolerance=20 * tolerance)
+
+
 def check_sampled(t: Trial) -> None:
     """Samples of subgraphs: a new one for every epoch and every prediction, and the same ones for the same seed."""
     found = []

@@ -82,6 +82,10 @@ def test_out_of_step() -> None:
     teams.check_out_of_step(trial())
 
 
+def test_renewed_statistics() -> None:
+    teams.check_renewed(trial(), 1e-4)
+
+
 def test_samples() -> None:
     teams.check_sampled(trial(sampled=0.5))
 

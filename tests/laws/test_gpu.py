@@ -116,6 +116,10 @@ def test_engines_that_are_asked_out_of_step(gpu: torch.device) -> None:
     teams.check_out_of_step(teams.trial(gpu))
 
 
+def test_statistics_renewed_in_teams(gpu: torch.device) -> None:
+    teams.check_renewed(teams.trial(gpu), 1e-4)
+
+
 def test_samples_in_a_team(gpu: torch.device) -> None:
     teams.check_sampled(teams.trial(gpu, sampled=0.5))
 

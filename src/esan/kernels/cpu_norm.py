@@ -41,7 +41,7 @@ class Norm:
         scale: gamma over the deviation.
         shift: beta.
         inverse: one over the deviation.
-        numbers: eps, momentum, and how many pairs there are.
+        numbers: eps, momentum, how many pairs there are, and how many fewer the running variance is divided by.
     """
 
     mean: Tensor
@@ -66,7 +66,8 @@ class Norm:
         (count, d), out = part.mean.shape, part.mean.new_empty(4, part.mean.size(1))
         share = norm.begin_tracking()
         running = (None, None) if share is None else (norm.running_mean, norm.running_var)
-        numbers = torch.tensor([norm.eps, 0.0 if share is None else share, 0.0], dtype=torch.double)
+        spared = 1.0 if norm.unbiased else 0.0
+        numbers = torch.tensor([norm.eps, 0.0 if share is None else share, 0.0, spared], dtype=torch.double)
         run(
             merge_loops.merge, part.mean, 1, count, d, part.total, part.mean, part.square,
             *(None if t is None else t.to(out.dtype).contiguous() for t in (gamma, beta, bias)), *running, numbers, out,

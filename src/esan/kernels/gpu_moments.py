@@ -82,7 +82,7 @@ def tile_moments(x: Tensor, weight: Tensor | None, networks: int) -> TileMoments
 @triton.jit(do_not_specialize=["count"])
 def _finish_kernel(
     tile_weight, tile_mean, tile_deviation, gamma, beta, running_mean, running_var, tracked,
-    mean_out, inverse_out, scale_out, shift_out, share_out, count, width, eps, momentum,
+    mean_out, inverse_out, scale_out, shift_out, share_out, count, width, eps, momentum, spared,
     TILES: tl.constexpr, COLUMNS: tl.constexpr, TRACKS: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1)
@@ -125,19 +125,21 @@ def _finish_kernel(
         old_mean = tl.load(running_mean + out, mask=there, other=0.0)
         old_var = tl.load(running_var + out, mask=there, other=0.0)
         tl.store(running_mean + out, old_mean + momentum * (mean - old_mean), mask=there)
-        tl.store(running_var + out, old_var + momentum * (var * (n / tl.maximum(n - 1.0, 1.0)) - old_var), mask=there)
+        own_var = var * (n / tl.maximum(n - spared, 1.0))
+        tl.store(running_var + out, old_var + momentum * (own_var - old_var), mask=there)
         if tl.program_id(0) == 0:
             tl.store(tracked + network, tl.load(tracked + network) + 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Tracked:
-    """The buffers of a batch norm that follow its moments, and how fast."""
+    """The buffers of a batch norm that follow its moments, how fast, and whether its variance is over N - 1."""
 
     mean: Tensor
     var: Tensor
     batches: Tensor
     momentum: float
+    unbiased: bool = True
 
 
 def finish(part: TileMoments, gamma: Tensor, beta: Tensor, eps: float, tracked: Tracked | None) -> Moments:
@@ -150,6 +152,7 @@ def finish(part: TileMoments, gamma: Tensor, beta: Tensor, eps: float, tracked: 
     _finish_kernel[(triton.cdiv(width, COLUMNS), networks)](
         part.weight, part.mean, part.deviation, gamma, beta, mean, var, batches, out[0], out[1], out[2], out[3], share,
         count, width, eps, 0.0 if tracked is None else tracked.momentum,
+        0.0 if tracked is None or not tracked.unbiased else 1.0,
         TILES=block(count), COLUMNS=COLUMNS, TRACKS=tracked is not None,
     )  # fmt: skip
     return Moments(out[0], out[1], out[2], out[3], share)

@@ -14,7 +14,7 @@ def _merge(block, real):
     mean, square = table(block[5], count, d, real), table(block[6], count, d, real)
     gamma, beta, bias = vector(block[7], d, real), vector(block[8], d, real), vector(block[9], d, real)
     running_mean, running_var = vector(block[10], d, real), vector(block[11], d, real)
-    numbers, out = vector(block[12], 3, np.float64), table(block[13], 4, d, real)
+    numbers, out = vector(block[12], 4, np.float64), table(block[13], 4, d, real)
     eps, momentum = numbers[0], numbers[1]
     middle, var, pairs = np.zeros(d), np.zeros(d), 0.0
     for piece in range(count):
@@ -39,7 +39,7 @@ def _merge(block, real):
         if block[10]:
             shifted = middle[j] + bias[j] if block[9] else middle[j]
             running_mean[j] += momentum * (shifted - running_mean[j])
-            running_var[j] += momentum * (var[j] * (pairs / (pairs - 1.0)) - running_var[j])
+            running_var[j] += momentum * (var[j] * (pairs / (pairs - numbers[3])) - running_var[j])
     numbers[2] = pairs
 
 

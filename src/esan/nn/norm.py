@@ -58,7 +58,13 @@ class BatchNorm(nn.BatchNorm1d):
 
     Parameters, buffers and state_dict are those of `torch.nn.BatchNorm1d`, and without weights so is the result; with
     weights it is what `torch.nn.BatchNorm1d` gives when each row is repeated `w_r` times.
+
+    Attributes:
+        unbiased: whether the running variance follows :math:`\sigma^2 N / (N - 1)`, as torch has it, or
+            :math:`\sigma^2`, by which the batch itself is divided.
     """
+
+    unbiased = True
 
     def forward(self, x: Tensor, weight: Tensor | None = None, relu: bool = False) -> Tensor:
         """Normalise, and apply ReLU to the result if `relu` (in the same pass over the rows)."""
@@ -71,6 +77,8 @@ class BatchNorm(nn.BatchNorm1d):
             from esan.kernels.cpu_norm import normalise
 
             return normalise(x, None if weight is None else weight.to(x.dtype), self, relu)
+        if weight is None and self.training and not self.unbiased:
+            weight = torch.ones_like(x[:, 0])
         if weight is None or not (self.training or self.running_mean is None):
             y = super().forward(x)
             # In place: a norm does not need its own result again.
@@ -112,7 +120,7 @@ class BatchNorm(nn.BatchNorm1d):
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
         assert self.momentum is not None
-        tracked = Tracked(self.running_mean, self.running_var, self.num_batches_tracked, self.momentum)
+        tracked = Tracked(self.running_mean, self.running_var, self.num_batches_tracked, self.momentum, self.unbiased)
         return Norm(self.weight, self.bias, self.eps, tracked, not self.training)
 
     def add_and_relu(self, x: Tensor, weight: Tensor | None, added: Tensor, groups: Grouping) -> Tensor:
@@ -147,7 +155,8 @@ class BatchNorm(nn.BatchNorm1d):
         if share is None or self.running_mean is None or self.running_var is None:
             return
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
-        self.running_var.lerp_((var * (total / (total - 1))).to(self.running_var.dtype), share)
+        var = var * (total / (total - 1)) if self.unbiased else var
+        self.running_var.lerp_(var.to(self.running_var.dtype), share)
 
 
 class LayerNorm(nn.LayerNorm):

@@ -71,7 +71,7 @@ class Blueprint:
         model = make(channels, recipe.width, recipe.layers, self.task.out_channels, **common)
         if not plain:
             model.features.lines = lines
-        return model
+        return model.double() if recipe.double else model
 
     def _conv(self) -> str | Callable[[int, int], nn.Module]:
         """The base encoder; by name where ε is what it is by default."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from esan.bags import Bag, Loader
 from esan.nn import SubgraphGNN
 from esan.train.objective import Objective
+from esan.train.renewal import Renewal
 
 #: What is done to each batch while training, with random numbers from the generator.
 Augment = Callable[[Bag, torch.Generator], Bag]
@@ -18,8 +20,12 @@ Augment = Callable[[Bag, torch.Generator], Bag]
 class Engine(Protocol):
     """Trains one network. Nothing that a method gives has been waited for, so that many engines overlap on a GPU."""
 
-    def train_epoch(self, ids: Tensor) -> Tensor:
-        """One pass over these graphs, in this order; the mean loss, a tensor without dimensions on the device."""
+    def train_epoch(self, ids: Tensor, renew: bool = False) -> Tensor:
+        """One pass over these graphs, in this order; the mean loss, a tensor without dimensions on the device.
+
+        With `renew`, a second pass over the same batches, as they are predicted, makes their statistics under the
+        weights that have come of the first the running ones of batch norms. It has no part in what is trained.
+        """
 
     def issue(self) -> None:
         """Start what was asked for, if it waits for other engines to be asked too."""
@@ -82,7 +88,7 @@ class EagerEngine:
         self.optimiser = torch.optim.Adam(model.parameters(), lr=lr)
         self.loader = Loader(bag, batch_size, generator=generator)
 
-    def train_epoch(self, ids: Tensor) -> Tensor:
+    def train_epoch(self, ids: Tensor, renew: bool = False) -> Tensor:
         self.model.train()
         total = torch.zeros((), device=self.loader.bag.device)
         count = torch.zeros((), device=self.loader.bag.device)
@@ -98,6 +104,8 @@ class EagerEngine:
                 with torch.no_grad():
                     total += (terms.value * terms.there).sum()
                     count += terms.there.sum()
+        if renew:
+            self._renew(ids)
         return total / count.clamp(min=1)
 
     def issue(self) -> None:
@@ -126,6 +134,14 @@ class EagerEngine:
         self.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.generator.set_state(state["generator"])
+
+    def _renew(self, ids: Tensor) -> None:
+        renewal, state = Renewal(self.model), self.generator.get_state()
+        with renewal.over_batches(), self._own_randomness():
+            for batch in self._batches(ids):
+                renewal.add(partial(self._given, batch), len(batch))
+        # What samples it has drawn is no matter of what comes next.
+        self.generator.set_state(state)
 
     def _batches(self, ids: Tensor) -> Iterator[Bag]:
         return (self.loader.batch(some) for some in ids.to(self.loader.bag.device).split(self.loader.batch_size))

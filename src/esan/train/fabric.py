@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +14,7 @@ from esan.nn import SubgraphGNN
 from esan.policies import Policy
 from esan.train.engine import Augment
 from esan.train.objective import Objective
+from esan.train.renewal import Renewal
 from esan.train.synced_norm import synced
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ class FabricEngine:
         self.loader = Loader(bag, batch_size, generator=generator)
         self.wrapped, self.stepping = fabric.setup(model, self.optimiser, move_to_device=False)
 
-    def train_epoch(self, ids: Tensor) -> Tensor:
+    def train_epoch(self, ids: Tensor, renew: bool = False) -> Tensor:
         self.wrapped.train()
         sums = torch.zeros(2, device=self.loader.bag.device, dtype=torch.float64)
         with self._own_randomness():
@@ -86,6 +88,8 @@ class FabricEngine:
                 self.fabric.backward(value * (processes / both[1].clamp(min=1)).to(value.dtype))
                 self.stepping.step()
                 sums += both
+        if renew:
+            self._renew(ids)
         return sums[0] / sums[1].clamp(min=1)
 
     def predict(self, ids: Tensor) -> Tensor:
@@ -121,6 +125,19 @@ class FabricEngine:
         self.optimiser.load_state_dict(state["optimiser"])
         self.generator.set_state(state["generator"])
 
+    def _renew(self, ids: Tensor) -> None:
+        """Every process does all batches whole, so that the statistics are the same in all, and those of one."""
+        renewal, state = Renewal(self.model), self.generator.get_state()
+        for norm in self.norms:
+            norm.together = False
+        with renewal.over_batches(), self._own_randomness(apart=False):
+            for some in self._split(ids):
+                renewal.add(partial(self._given, self._part(some, shared=False)), len(some))
+        self.generator.set_state(state)
+
+    def _given(self, batch: Bag) -> Tensor:
+        return self.model(batch if self.model.why_literal is None or batch.strict else batch.to_literal())
+
     # -- which graphs are whose ----------------------------------------------------------------------------------
 
     def _split(self, ids: Tensor) -> tuple[Tensor, ...]:
@@ -155,9 +172,9 @@ class FabricEngine:
         return lines / often[:, None]
 
     @contextmanager
-    def _own_randomness(self) -> Iterator[None]:
-        """Dropout draws from torch's own generator: each pass seeds it from the job's, differently in each process."""
-        seed = int(torch.randint(2**62, (), generator=self.generator)) + self.fabric.global_rank
+    def _own_randomness(self, apart: bool = True) -> Iterator[None]:
+        """Dropout draws from torch's own generator: each pass seeds it from the job's, `apart` in each process."""
+        seed = int(torch.randint(2**62, (), generator=self.generator)) + (self.fabric.global_rank if apart else 0)
         device = self.loader.bag.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)

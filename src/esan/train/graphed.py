@@ -20,6 +20,8 @@ def fits(model: SubgraphGNN, bag: Bag) -> bool:
     """Whether training this network on this bag can be captured."""
     if bag.device.type != "cuda" or model.output != "graph" or not stackable(model):
         return False
+    if any(parameter.dtype != torch.float for parameter in model.parameters()):
+        return False
     random = isinstance(bag.policy, Policy) and bag.policy.random and not isinstance(bag.policy, Sampled)
     others = any(getattr(layer, "bag_pool", None) == "others" for layer in model.encoder.layers)
     return not random and not others and not isinstance(bag.policy, str) and bag.graphs.y_level == "graph"

@@ -39,6 +39,9 @@ class Recipe:
         bag_pool: of DSS, what subgraphs share of each node.
         adjacency: of DSS, the edges along which they share it.
         norm: after each convolution.
+        renew_norms: whether, before the predictions of each epoch, the running statistics of batch norms are taken anew
+            from the training graphs, under the weights of that epoch.
+        double: whether the network computes in double precision, which the fused kernels of a GPU do not.
         dropout: after each layer.
         train_eps: whether ε of GIN and GINE is learned.
         edge_features: whether edge features that the data has are used by convolutions that can.
@@ -88,6 +91,8 @@ class Recipe:
     bag_pool: str = "mean"
     adjacency: str = "original"
     norm: str = "batch_norm"
+    renew_norms: bool = False
+    double: bool = False
     dropout: float = 0.0
     train_eps: bool = False
     edge_features: bool = True

@@ -80,7 +80,8 @@ class Run:
         """Issue one pass over the training graphs, in a new order."""
         order = torch.randperm(self.split.train.numel(), generator=self.order)
         self.engine.set_lr(self.schedule.lr)
-        self._issued = {"loss": self.engine.train_epoch(self.split.train[order])}
+        loss = self.engine.train_epoch(self.split.train[order], self.job.recipe.renew_norms)
+        self._issued = {"loss": loss}
 
     def predict(self) -> None:
         """Issue the predictions for validation and test graphs."""

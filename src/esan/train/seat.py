@@ -24,8 +24,8 @@ class Seat:
         self._kept: dict[str, Any] = {"model": model.state_dict(), "optimiser": _fresh(model, lr)}
         team.seats.append(self)
 
-    def train_epoch(self, ids: Tensor) -> Tensor:
-        return self._seated().ask(self, ids)
+    def train_epoch(self, ids: Tensor, renew: bool = False) -> Tensor:
+        return self._seated().ask(self, ids, renew)
 
     def issue(self) -> None:
         self.team.train()

@@ -1,9 +1,9 @@
 """`Team`: networks of one kind trained together on a GPU, each as if it were alone."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from esan.nn.stack import stack
 from esan.policies import Sampled
 from esan.train.captured import Captured
 from esan.train.objective import Objective
+from esan.train.renewal import Renewal
 from esan.train.steps import aligned, batched
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Team:
         #: Where layers do what does not depend on their main work; many networks fill the device without it.
         self.side = torch.cuda.Stream(bag.device)
         self._pending: dict[Seat, Tensor] = {}
+        self._renewing: set[Seat] = set()
         self._losses = torch.zeros(0, device=bag.device)
         self._answers: dict[int, tuple[list[Tensor], Tensor]] = {}
         self._snapshot: dict[str, Tensor] | None = None
@@ -72,8 +74,8 @@ class Team:
             self.optimiser = FlatAdam(list(self.model.parameters()), len(seats), self.lr)
             self._sums = torch.zeros(2, len(seats), device=self.bag.device)
             self._layers = self.model.num_layers + self.model.encoder.lookahead
-            self._train: Captured | None = None
-            self._eval: Captured | None = None
+            self._renewal = Renewal(self.model)
+            self._captured: dict[str, Captured] = {}
             for number, seat in enumerate(seats):
                 seat.number = number
                 seat.write(states[seat])
@@ -100,7 +102,7 @@ class Team:
         self._snapshot = None
         self._answers.clear()
 
-    def ask(self, seat: "Seat", ids: Tensor) -> Tensor:
+    def ask(self, seat: "Seat", ids: Tensor, renew: bool) -> Tensor:
         """Note that a seat wants an epoch of training; it happens when all want it, or one wants something else."""
         if self.waits_for(seat):
             self.train()
@@ -109,6 +111,8 @@ class Team:
             self._losses = torch.empty(len(self.seats), device=self.bag.device)
             self._answers.clear()
         self._pending[seat] = ids
+        if renew:
+            self._renewing.add(seat)
         place = self.seats.index(seat)
         loss = self._losses[place]
         if len(self._pending) == len(self.seats) and self.closed:
@@ -120,6 +124,7 @@ class Team:
         if not self._pending:
             return
         asked, self._pending, self._snapshot = self._pending, {}, None
+        renewing, self._renewing = self._renewing, set()
         losses, places = self._losses, [self.seats.index(seat) for seat in asked]
         if not self.closed:
             self.assemble(self.seats)
@@ -130,19 +135,20 @@ class Team:
             seat.calls = 0
         # Who has not asked gets empty batches, which change nothing.
         nothing = next(iter(asked.values()))[:0]
-        orders = [batched(asked.get(seat, nothing), self.batch_size) for seat in self.seats]
+        steps = self._steps([asked.get(seat, nothing) for seat in self.seats])
         with torch.cuda.stream(self.stream):
             padder = self._ready(self._resampled())
-            steps = aligned(orders)
-            step = self._step_for(padder, steps)
+            self.model.train()
             self._sums.zero_()
-            for batches in self._laid_out(padder, step, steps):
-                for k in range(len(batches)):
-                    step.run(batches, k)
+            deque(self._each(padder, steps, self._train_step), maxlen=0)
             mean = self._sums[0] / self._sums[1].clamp(min=1)
             # One by one: a list of places would have to be sent to the device, which waits for it.
             for place, seat in zip(places, asked, strict=True):
                 losses[place].copy_(mean[seat.number])
+            if renewing:
+                steps = self._steps([asked[seat] if seat in renewing else nothing for seat in self.seats])
+                with self._renewal.over_batches():
+                    deque(self._each(padder, steps, self._renew_step), maxlen=0)
         self.hand_over()
 
     def predict(self, seat: "Seat", ids: Tensor) -> Tensor:
@@ -169,18 +175,25 @@ class Team:
 
     def _predicted(self, wanted: list[Tensor]) -> Tensor:
         same = all(torch.equal(ids, wanted[0]) for ids in wanted)
-        steps = aligned([batched(ids, self.batch_size) for ids in (wanted[:1] if same else wanted)])
+        steps = self._steps(wanted[:1] if same else wanted)
         with torch.cuda.stream(self.stream), torch.no_grad():
             padder = self._ready(self._resampled())
-            step = self._forward_for(padder, steps)
-            answers = []
-            for batches in self._laid_out(padder, step, steps):
-                for k in range(len(batches)):
-                    step.run(batches, k)
-                    answers.append(step.out.clone())
+            self.model.eval()
+            answers = [step.out.clone() for step in self._each(padder, steps, self._forward)]
             answer = self.objective.answer(torch.cat(answers, 1))
         self.hand_over()
         return answer
+
+    def _each(self, padder: Padder, steps: np.ndarray, work: Callable[[PaddedBag], Any]) -> Iterator[Captured]:
+        """Do this work on the batch of each step; the network must be in the mode for it."""
+        step = self._step_for(padder, steps, work)
+        for batches in self._laid_out(padder, step, steps):
+            for k in range(len(batches)):
+                step.run(batches, k)
+                yield step
+
+    def _steps(self, orders: list[Tensor]) -> np.ndarray:
+        return aligned([batched(ids, self.batch_size) for ids in orders])
 
     def _laid_out(self, padder: Padder, step: Captured, steps: np.ndarray) -> Iterator[Batches]:
         """The batches, some at a time; the next ones are laid out beside the work on those that were given."""
@@ -211,19 +224,13 @@ class Team:
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
-    def _step_for(self, padder: Padder, steps: np.ndarray) -> Captured:
+    def _step_for(self, padder: Padder, steps: np.ndarray, work: Callable[[PaddedBag], Any]) -> Captured:
+        """This work, captured with room for the batches of these steps."""
         shape = self._room(padder, steps)
-        self.model.train()
-        if self._train is None or self._train.shape != shape:
-            self._train = Captured(self, padder, shape, self._train_step)
-        return self._train
-
-    def _forward_for(self, padder: Padder, steps: np.ndarray) -> Captured:
-        shape = self._room(padder, steps)
-        self.model.eval()
-        if self._eval is None or self._eval.shape != shape:
-            self._eval = Captured(self, padder, shape, self._forward)
-        return self._eval
+        known = self._captured.get(work.__name__)
+        if known is None or known.shape != shape:
+            known = self._captured[work.__name__] = Captured(self, padder, shape, work)
+        return known
 
     def _train_step(self, bag: PaddedBag) -> None:
         self.optimiser.zero_grad()
@@ -236,6 +243,9 @@ class Team:
         (total / count.clamp(min=1)).sum().backward()
         self.optimiser.step(there.amax(1))
         self._sums += torch.stack([total.detach(), count])
+
+    def _renew_step(self, bag: PaddedBag) -> None:
+        self._renewal.add(lambda: self.model(bag), self._split(bag.graph_weight)[:, :-1].sum(1))
 
     def _forward(self, bag: PaddedBag) -> Tensor:
         return self._split(self.model(bag))[:, :-1]

@@ -1,0 +1,137 @@
+"""Running statistics taken anew: those of the training graphs, for nothing but predictions."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_campaign import InterruptedTrainingError, Interrupting
+from small_sets import quick, small
+from torch import Tensor
+
+import esan
+from esan.nn import BatchNorm, SubgraphGNN
+from esan.train import EagerEngine, Fitted, Job, Objective, Recipe, named, run_jobs
+
+SAMPLES = {"fraction": 0.5, "dropout": 0.3}
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ESAN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def engine(make: Any = esan.dss_gnn, **options: Any) -> EagerEngine:
+    """On 24 graphs, in batches of 5: the last one has 4."""
+    dataset = small()
+    torch.manual_seed(0)
+    model = make(dataset.in_channels, 8, 3, 2, **options)
+    bag = esan.Bag.of(dataset.graphs, esan.NodeDeletion(), model.num_layers)
+    return EagerEngine(model, bag, Objective("classification"), 0.01, 5, torch.Generator().manual_seed(0))
+
+
+def averaged(model: SubgraphGNN, batches: list[esan.Bag]) -> dict[str, Tensor]:
+    """Mean and variance of every norm's input by definition, batch by batch, in double precision on literal bags."""
+    model = copy.deepcopy(model).double().eval()
+    found: dict[str, Tensor] = {}
+    share = torch.tensor(0.0)
+
+    def note(name: str) -> Any:
+        def hook(norm: BatchNorm, given: tuple[Tensor, ...]) -> None:
+            x = given[0]
+            var = (x - x.mean(0)).square().mean(0)
+            for key, value in ((f"{name}.running_mean", x.mean(0)), (f"{name}.running_var", var)):
+                found[key] = found.get(key, torch.zeros_like(value)) + share * value
+
+        return hook
+
+    for name, norm in model.named_modules():
+        if isinstance(norm, BatchNorm):
+            norm.train().register_forward_pre_hook(note(name))
+    graphs = sum(len(batch) for batch in batches)
+    for batch in batches:
+        share = torch.tensor(len(batch) / graphs, dtype=torch.double)
+        with torch.no_grad():
+            model(batch.to_literal())
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"conv": "graphconv", "dropout": 0.5}, {"make": esan.ds_gnn}])
+def test_the_statistics_are_means_over_the_batches_of_the_epoch(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, order = engine(**options), torch.randperm(24, generator=torch.Generator().manual_seed(3))
+    mine.train_epoch(order, renew=True)
+    # So that hooks see what every norm gets.
+    monkeypatch.setattr("esan.nn.compiled.fits", lambda *given: False)
+    batches = [mine.loader.bag[ids] for ids in order.split(5)]
+    expected, got = averaged(mine.model, batches), mine.model.state_dict()
+    assert expected.keys() == {name for name in got if name.endswith(("running_mean", "running_var"))}
+    for name, value in expected.items():
+        assert torch.allclose(got[name].double(), value, rtol=1e-4, atol=1e-5), name
+    # A check that sees the difference which it is about.
+    lagging = engine(**options)
+    lagging.train_epoch(order)
+    name = next(iter(expected))
+    assert not torch.allclose(lagging.model.state_dict()[name].double(), expected[name], rtol=1e-2)
+
+
+def test_nothing_else_changes() -> None:
+    plain, renewing = engine(), engine()
+    for epoch in range(2):
+        order = torch.randperm(24, generator=torch.Generator().manual_seed(epoch))
+        assert torch.equal(plain.train_epoch(order), renewing.train_epoch(order, renew=True))
+    mine, other = renewing.state_dict(), plain.state_dict()
+    apart = {name for name, tensor in mine["model"].items() if not torch.equal(tensor, other["model"][name])}
+    assert apart == {name for name in mine["model"] if name.endswith(("running_mean", "running_var"))}
+    assert torch.equal(mine["generator"], other["generator"])
+    assert all(norm.momentum == 0.1 for norm in renewing.model.modules() if isinstance(norm, BatchNorm))
+
+
+@pytest.mark.parametrize("more", [{}, SAMPLES])
+def test_the_training_is_the_same(more: dict[str, Any]) -> None:
+    assert Recipe(data="zinc").renew_norms is False
+    plain, renewing = (
+        run_jobs([Job(quick(renew_norms=renew, **more))], None, dataset=small("regression"))[0]
+        for renew in (False, True)
+    )
+    assert [line.loss for line in plain.curve] == [line.loss for line in renewing.curve]
+    assert [line.valid for line in plain.curve] != [line.valid for line in renewing.curve]
+
+
+@pytest.mark.parametrize("more", [{}, SAMPLES])
+@pytest.mark.parametrize("after", [2, 4])
+def test_an_interrupted_run_ends_as_if_it_had_not_been(after: int, more: dict[str, Any], tmp_path: Path) -> None:
+    job, dataset = Job(quick(renew_norms=True, **more)), small("regression")
+    (whole,) = run_jobs([job], None, dataset=dataset)
+    with pytest.raises(InterruptedTrainingError):
+        run_jobs([job], tmp_path, dataset=dataset, every=0, watchers=[Interrupting(after)])
+    assert run_jobs([job], tmp_path, dataset=dataset) == [whole]
+
+
+def test_jobs_side_by_side_are_what_they_are_alone() -> None:
+    dataset, recipe = small(), quick(split="folds", folds=2, select="mean-valid", renew_norms=True)
+    jobs = [Job(recipe, 0, 0), Job(recipe, 1, 0), Job(recipe, 1, 7)]
+    assert run_jobs(jobs, None, dataset=dataset) == [run_jobs([job], None, dataset=dataset)[0] for job in jobs]
+
+
+def test_kept_weights_give_what_the_record_says(tmp_path: Path) -> None:
+    job, dataset = Job(quick(renew_norms=True)), small("regression")
+    (record,) = run_jobs([job], tmp_path, dataset=dataset)
+    assert dataset.given is not None
+    for weights, told in (("best", record.best), ("last", record.final)):
+        given = Fitted.load(job.folder(tmp_path), weights).predict(dataset).value[dataset.given.valid]
+        assert float((given - dataset.y[dataset.given.valid]).abs().mean()) == pytest.approx(told.valid)
+
+
+def test_csl_is_learned_with_renewed_statistics_alone() -> None:
+    """All nodes of these graphs have one degree: what the first shared norm divides by is near 0."""
+    recipe = named("csl/dss-gin-ego+")
+    assert recipe.renew_norms
+    renewed, lagging = (
+        run_jobs([Job(recipe.variant(epochs=6, renew_norms=renew))], None)[0] for renew in (True, False)
+    )
+    assert renewed.best.valid == 1.0
+    assert lagging.best.valid is not None
+    assert lagging.best.valid <= 0.5
