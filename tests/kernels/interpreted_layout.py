@@ -13,6 +13,7 @@ from esan.bags.lines import Lines
 from esan.bags.packing import Batches
 from esan.bags.padding import Padder, Shape
 from esan.kernels import gpu_layout
+from esan.kernels.gpu_layout import Entry, Fill, Program, Stretch, lay_out
 
 pytestmark = ONLY_INTERPRETED
 #: With arcs and rows in all slots, with marks, with rows that differ from the first layer on.
@@ -109,13 +110,16 @@ def test_a_wrong_reference_would_be_seen(check: Callable[..., None], monkeypatch
 def test_the_kernel_writes_only_what_is_asked_for() -> None:
     """Two networks, one graph of three lines and two fillers: numbers, and fractions as their bits."""
     values = torch.tensor([5, 6, 7], dtype=torch.int32)
-    entry = gpu_layout.Entry(
-        pointer=values.data_ptr(), apart=1, width=1, long=0, bits=0, column=0, columns=2, to=-1, block=0, plus=10,
-        times=2, fill=0, step=100, size=5, begin=1, network=6, stride=1, fraction=0, ended=1,
+    stretch = Stretch(column=0, columns=2, width=1, size=5)
+    entry = Entry(
+        pointer=values.data_ptr(), apart=1, long=0, bits=0, to=-1, block=0, plus=10, times=2, fill=0, step=100, begin=1,
+        network=6, stride=1, fraction=0, ended=1,
     )  # fmt: skip
-    program = gpu_layout.Program.of([entry], [gpu_layout.Fill(1, 1, 1, 1)], [0, 0], [0, 1], torch.tensor([[0, 3]]))
+    fill = Fill(1, 1, 1, 1)
+    program = Program.of({stretch: [entry]}, [fill], [0, 0], [0, 1], torch.tensor([[0, 3]]))
     ints, floats = torch.full((1, 13), -1), torch.full((1, 1), -1.0)
-    gpu_layout.lay_out(program, torch.tensor([[0]]), torch.tensor([[0, 3]]), ints, floats, 1, 2)
+    begin = torch.tensor([[0, 3]], dtype=torch.int32)
+    lay_out(program, torch.tensor([[0]]), begin, ints, floats, 1, 2)
     first = [30, 32, 34, 8, 0]  # the filler is 2 · (1 + 3 + k), the last number 0
     assert ints.tolist() == [[-1, *first, -1, *(n + 100 for n in first), -1]]
     assert floats.tolist() == [[-1.0]]

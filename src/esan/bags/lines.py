@@ -103,4 +103,4 @@ class Order:
     def of(owner: Tensor, size: int) -> "Order":
         # `bincount` would wait for the device to tell the largest owner.
         count = owner.new_zeros(size).scatter_add_(0, owner, torch.ones_like(owner))
-        return Order(torch.argsort(owner, stable=True), ragged.starts(count), count)
+        return Order(torch.argsort(owner, stable=True), ragged.starts(count), count.int())

@@ -14,7 +14,7 @@ from esan.bags.pieces import Gathered, Piece
 
 if TYPE_CHECKING:
     from esan.bags.padding import Shape
-    from esan.kernels.gpu_layout import Entry, Fill
+    from esan.kernels.gpu_layout import Entry, Fill, Stretch
 
 
 class Plan:
@@ -32,18 +32,19 @@ class Plan:
         self._networks, self._fields = networks, fields
         self._segments = _Segments(fields, shape)
         places = Places()
-        entries: list[Entry] = []
+        work: dict[Stretch, list[Entry]] = {}
         fills: list[Fill] = []
         for name, field in fields.items():
             size = sum(piece.count for piece in field.pieces)
             kind = torch.float32 if field.fraction else torch.int64
             begin = places.add(name, (networks * size, *field.shape), kind).begin
             for piece in field.pieces:
-                entries.append(self._entry(field, piece, len(fills), begin, size))
+                entry = self._entry(field, piece, len(fills), begin, size)
+                work.setdefault(self._stretch(piece), []).append(entry)
                 fills += self._fills(piece)
         self._places = places
         s = self._segments
-        self._program = Program.of(entries, fills, s.row, s.place, s.old)
+        self._program = Program.of(work, fills, s.row, s.place, s.old)
 
     def lay_out(self, ids: Tensor) -> Batches:
         """The batches of these graphs, `[K, S, B]` or `[K, 1, B]`, −1 for no graph."""
@@ -56,26 +57,31 @@ class Plan:
         lay_out(self._program, ids, self._segments.begin(ids), ints, floats, given, self._networks)
         return Batches(ints, floats, self._places.fields)
 
+    def _stretch(self, piece: Piece) -> "Stretch":
+        from esan.kernels.gpu_layout import Stretch
+
+        return Stretch(
+            column=self._segments.first[piece.lines],
+            columns=self._segments.columns(piece.lines),
+            width=_width(piece),
+            size=piece.count * _width(piece),
+        )
+
     def _entry(self, field: Gathered, piece: Piece, fill: int, begin: int, size: int) -> "Entry":
         from esan.kernels.gpu_layout import Entry
 
-        segments, values, to = self._segments, piece.values, piece.to
-        width = prod(values.shape[1:])
+        values, to, width = piece.values, piece.to, _width(piece)
         return Entry(
             pointer=values.data_ptr(),
             apart=0 if values.size(0) == 1 else width,
-            width=width,
             long=int(values.dtype == torch.int64),
             bits=0 if to is None else to.bits,
-            column=segments.first[piece.lines],
-            columns=segments.columns(piece.lines),
-            to=-1 if to is None else segments.first[to],
-            block=0 if to is None else segments.block(to),
+            to=-1 if to is None else self._segments.first[to],
+            block=0 if to is None else self._segments.block(to),
             plus=piece.plus,
             times=piece.times,
             fill=fill,
             step=field.step,
-            size=piece.count * width,
             begin=begin + piece.offset,
             network=size * width,
             stride=piece.stride,
@@ -89,6 +95,11 @@ class Plan:
         for fill in piece.fill:
             column = 0 if fill.begin is None else self._segments.filler(fill.begin)
             yield Fill(fill.plus, column, 0 if fill.begin is None else fill.times, fill.apart)
+
+
+def _width(piece: Piece) -> int:
+    """Numbers a line."""
+    return prod(piece.values.shape[1:])
 
 
 class _Segments:
@@ -123,24 +134,25 @@ class _Segments:
                     total += room[like.lines][like.block]
             before += [all_before] * (len(self.row) - len(before))
         device = kinds[0].counts.device
-        self._number, self._before = (torch.tensor(t, device=device) for t in (number, before))
-        self._room = torch.tensor([n for lines in kinds for n in room[lines]], device=device)
+        rooms = [n for lines in kinds for n in room[lines]]
+        self._number = torch.tensor(number, device=device)
+        self._before, self._room = (torch.tensor(t, dtype=torch.int32, device=device) for t in (before, rooms))
         counts, old = [], []
         for lines in kinds:
             absent = lines.counts.new_full((lines.blocks, 1), lines.absent)
             counts.append(torch.cat([lines.counts, absent], 1))
             old.append(torch.cat([lines.start, torch.full_like(absent, lines.total)], 1))
         # A graph that is not there, −1, is the last one.
-        self._counts = torch.cat(counts).t().contiguous()
+        self._counts = torch.cat(counts).int().t().contiguous()
         #: Where the lines of each graph begin in the dataset.
         self.old = torch.cat(old)
 
     def begin(self, ids: Tensor) -> Tensor:
         """Where each segment begins among the lines of its kind, `[batches, segments]`."""
         known = self._counts[ids]
-        rest = self._room - known.sum(1)
+        rest = self._room - known.sum(1, dtype=torch.int32)
         number = torch.cat([known, rest[:, None]], 1).flatten(1).index_select(1, self._number)
-        return (number.cumsum(1) - number).sub_(self._before)
+        return number.cumsum(1, dtype=torch.int32).sub_(number).sub_(self._before)
 
     def block(self, lines: Lines) -> int:
         """Segments of a block."""

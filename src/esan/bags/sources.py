@@ -70,7 +70,7 @@ class Sources:
 
         def of_graph(values: Tensor, fill: Filled | None = None) -> Piece:
             absent = values.new_zeros(1, *values.shape[1:])
-            return Piece(self.graphs, size + 1, torch.cat([values, absent]), [fill or Filled()])
+            return Piece(self.graphs, size + 1, torch.cat([values, absent]).int(), [fill or Filled()])
 
         def number(lines: Lines, room: int, least: int) -> Gathered:
             rest = Filled(room, Filler(lines, 0), -1)
@@ -163,7 +163,8 @@ class _StageLines:
 
     @cached_property
     def pairs_by_graph(self) -> Lines:
-        return self._by_graph(self.sources.pairs, self.slot, self.pairs)
+        # A stage of the background alone has no pairs; its first block of them is empty.
+        return self._by_graph(self.sources.pairs, max(self.slot, 1), self.pairs)
 
     @cached_property
     def arcs_by_graph(self) -> Lines:

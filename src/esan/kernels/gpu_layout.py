@@ -1,34 +1,48 @@
 """Triton: all fields of padded batches in one pass, each line gathered from the dataset and numbered anew."""
 
 from dataclasses import astuple, dataclass, fields
+from itertools import accumulate, pairwise
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-_BLOCK = 1024
+_BLOCK = 256
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Lines that a program finds in the dataset, for all their numbers at once; segments are columns of a table.
+
+    Attributes:
+        column: the first segment.
+        columns: how many segments there are.
+        width: numbers a line.
+        size: how many numbers there are.
+    """
+
+    column: int
+    columns: int
+    width: int
+    size: int
 
 
 @dataclass(frozen=True)
 class Entry:
-    """How one stretch of numbers is laid out, as the kernel reads it; columns are those of the table of segments.
+    """How numbers of a stretch are laid out, as the kernel reads it.
 
     Attributes:
         pointer: where the dataset's numbers are, whole numbers of 32 bits (or 64), or fractions as their bits.
         apart: how far those of two lines are apart; 0 if all lines have the first.
-        width: numbers a line.
-        long: 1 if they have 64 bits, else 0.
+        long: 1 if they have 64 bits, else 0; then nothing is added to them.
         bits: how many of the lowest bits say which block a reference goes to.
-        column: the first segment of the lines.
-        columns: how many segments they have.
         to: the first segment of what is referred to; −1 if the numbers are no references.
         block: segments from one block of what is referred to to the next.
         plus: added to every number of a graph.
         times: what all numbers are multiplied by.
         fill: the first of the fillers.
         step: added for every network before.
-        size: how many numbers there are.
         begin: where they begin in the line of a batch.
         network: numbers from one network to the next.
         stride: numbers from one to the next.
@@ -38,18 +52,14 @@ class Entry:
 
     pointer: int
     apart: int
-    width: int
     long: int
     bits: int
-    column: int
-    columns: int
     to: int
     block: int
     plus: int
     times: int
     fill: int
     step: int
-    size: int
     begin: int
     network: int
     stride: int
@@ -75,15 +85,17 @@ class Program:
     """Tables of the kernel, on the device.
 
     Attributes:
-        entries: the stretches, `[E, ...]`.
+        stretches: the stretches, each with its first entry and that of the next, `[S, ...]`.
+        entries: what is laid out of them, `[E, ...]`.
         blocks: which stretch each program of a batch works on, and which piece of it, `[P, 2]`.
         fills: the fillers, `[F, ...]`.
         row: the row of `old` of each segment, `[T]`.
         place: the place of its graph in the batch, or from the number of graphs on a filler, `[T]`.
         old: where the lines of each graph begin in the dataset, for each kind of lines; an empty graph last, `[R, G]`.
-        most: how many segments the lines of one stretch have at most.
+        most: how many segments a stretch has at most.
     """
 
+    stretches: Tensor
     entries: Tensor
     blocks: Tensor
     fills: Tensor
@@ -93,26 +105,28 @@ class Program:
     most: int
 
     @staticmethod
-    def of(entries: list[Entry], fills: list[Fill], row: list[int], place: list[int], old: Tensor) -> "Program":
-        blocks = [(e, block) for e, entry in enumerate(entries) for block in range(triton.cdiv(entry.size, _BLOCK))]
-
+    def of(
+        work: dict[Stretch, list[Entry]], fills: list[Fill], row: list[int], place: list[int], old: Tensor
+    ) -> "Program":
         def sent(table: object, kind: torch.dtype) -> Tensor:
             return torch.tensor(table, dtype=kind).to(old.device)
 
+        ends = [0, *accumulate(len(entries) for entries in work.values())]
         return Program(
-            entries=sent([astuple(entry) for entry in entries], torch.int64),
-            blocks=sent(blocks, torch.int32),
+            stretches=sent([(*astuple(s), *part) for s, part in zip(work, pairwise(ends), strict=True)], torch.int32),
+            entries=sent([astuple(entry) for entries in work.values() for entry in entries], torch.int64),
+            blocks=sent([(k, b) for k, s in enumerate(work) for b in range(triton.cdiv(s.size, _BLOCK))], torch.int32),
             fills=sent([astuple(fill) for fill in fills], torch.int64),
             row=sent(row, torch.int32),
             place=sent(place, torch.int32),
             old=old,
-            most=max(entry.columns for entry in entries),
+            most=max(stretch.columns for stretch in work),
         )
 
 
 @triton.jit(do_not_specialize=["graphs", "size", "given", "networks", "columns", "ints_line", "floats_line"])
 def _lay_out_kernel(
-    entries, blocks, fills, row, place, old, ids, begin, ints, floats,
+    stretches, entries, blocks, fills, row, place, old, ids, begin, ints, floats,
     graphs, size, given, networks, columns, ints_line, floats_line,
     BLOCK: tl.constexpr, STEPS: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
@@ -120,18 +134,15 @@ def _lay_out_kernel(
     step, network = here // networks, here % networks
     batch = step * given + network % given
     begin += batch * columns
-    entry = entries + tl.load(blocks + 2 * tl.program_id(0)) * NUMBERS
-    pointer = tl.load(entry)
-    apart, width, long, bits = tl.load(entry + 1), tl.load(entry + 2), tl.load(entry + 3), tl.load(entry + 4)
-    column, count = tl.load(entry + 5), tl.load(entry + 6).to(tl.int32)
-    to, block, plus, times = tl.load(entry + 7), tl.load(entry + 8), tl.load(entry + 9), tl.load(entry + 10)
-    fill, after, total = tl.load(entry + 11), tl.load(entry + 12), tl.load(entry + 13).to(tl.int32)
-    at, apart_networks, stride = tl.load(entry + 14), tl.load(entry + 15), tl.load(entry + 16)
-    fraction, ended = tl.load(entry + 17), tl.load(entry + 18)
+    ints += step * ints_line
+    floats += step * floats_line
+    stretch = stretches + tl.load(blocks + 2 * tl.program_id(0)) * 6
+    column, count = tl.load(stretch), tl.load(stretch + 1)
+    width, total = tl.load(stretch + 2), tl.load(stretch + 3)
 
     q = tl.load(blocks + 2 * tl.program_id(0) + 1) * BLOCK + tl.arange(0, BLOCK)
     inside = q < total
-    p = q // width.to(tl.int32)
+    p = q // width
     # The last segment that begins at or before each line: empty ones before it begin there too.
     of = tl.zeros((BLOCK,), tl.int32)
     for i in tl.static_range(STEPS):
@@ -141,37 +152,43 @@ def _lay_out_kernel(
     segment = column + of
     k = p - tl.load(begin + segment, mask=inside, other=0)
     where = tl.load(place + segment, mask=inside, other=0)
-    real = inside & (where < size)
-
+    real, filler = inside & (where < size), inside & (where >= size)
     graph = tl.load(ids + batch * size + where, mask=real, other=0)
     graph = tl.where(graph < 0, graphs - 1, graph)
     line = tl.load(old + tl.load(row + segment, mask=real, other=0).to(tl.int64) * graphs + graph, mask=real, other=0)
-    cell = (line + k) * apart + (q - p * width.to(tl.int32))
-    if long != 0:
-        value = tl.load(pointer.to(tl.pointer_type(tl.int64)) + cell, mask=real, other=0)
-    else:
-        code = tl.load(pointer.to(tl.pointer_type(tl.int32)) + cell, mask=real, other=0).to(tl.int64)
-        value = code >> bits
-        if to >= 0:
-            target = to + (code - (value << bits)) * block + where
-            value += tl.load(begin + target, mask=real, other=0)
-    value += plus
+    line += k
+    within = q - p * width
 
-    filler = inside & (where >= size)
-    by = fills + (fill + where - size) * 4
-    beginning = tl.load(begin + tl.load(by + 1, mask=filler, other=0), mask=filler, other=0)
-    empty = tl.load(by, mask=filler, other=0) + tl.load(by + 2, mask=filler, other=0) * beginning
-    empty += tl.load(by + 3, mask=filler, other=0) * k
-
-    value = tl.where(real, value, empty) * times
-    if ended != 0:
-        value = tl.where(q == total - 1, 0, value)
-    value += network * after
-    cell = at + network * apart_networks + q * stride
-    if fraction != 0:
-        tl.store(floats + step * floats_line + cell, value.to(tl.int32), mask=inside)
-    else:
-        tl.store(ints + step * ints_line + cell, value, mask=inside)
+    for e in range(tl.load(stretch + 4), tl.load(stretch + 5)):
+        entry = entries + e * NUMBERS
+        pointer, apart, long = tl.load(entry), tl.load(entry + 1), tl.load(entry + 2)
+        bits, to, block = tl.load(entry + 3).to(tl.int32), tl.load(entry + 4), tl.load(entry + 5).to(tl.int32)
+        plus, times = tl.load(entry + 6).to(tl.int32), tl.load(entry + 7).to(tl.int32)
+        fill, after, at = tl.load(entry + 8), tl.load(entry + 9), tl.load(entry + 10)
+        apart_networks, stride = tl.load(entry + 11), tl.load(entry + 12)
+        fraction, ended = tl.load(entry + 13), tl.load(entry + 14)
+        cell = line * apart + within
+        out = at + network * apart_networks + q * stride
+        if long != 0:
+            tl.store(ints + out, tl.load(pointer.to(tl.pointer_type(tl.int64)) + cell, mask=real, other=0), mask=inside)
+        else:
+            code = tl.load(pointer.to(tl.pointer_type(tl.int32)) + cell, mask=real, other=0)
+            value = code >> bits
+            if to >= 0:
+                target = (code - (value << bits)) * block + where
+                value += tl.load(begin + to + target, mask=real, other=0)
+            by = fills + (fill + where - size) * 4
+            first = tl.load(begin + tl.load(by + 1, mask=filler, other=0), mask=filler, other=0)
+            empty = tl.load(by, mask=filler, other=0).to(tl.int32)
+            empty += tl.load(by + 2, mask=filler, other=0).to(tl.int32) * first
+            empty += tl.load(by + 3, mask=filler, other=0).to(tl.int32) * k
+            value = tl.where(real, value + plus, empty) * times
+            if ended != 0:
+                value = tl.where(q == total - 1, 0, value)
+            if fraction != 0:
+                tl.store(floats + out, value, mask=inside)
+            else:
+                tl.store(ints + out, value.to(tl.int64) + network * after, mask=inside)
 
 
 def lay_out(
@@ -182,14 +199,15 @@ def lay_out(
     Args:
         program: what is written where.
         ids: the graphs of each batch, −1 for none, `[K · given, B]`.
-        begin: where each segment begins in each batch, `[K · given, T]`.
+        begin: where each segment begins in each batch, in 32 bits, `[K · given, T]`.
         ints: the line of whole numbers of each step, `[K, ...]`.
         floats: that of fractions.
         given: how many networks the batches are of; 1 if all get the same.
         networks: how many there are.
     """
-    _lay_out_kernel[(program.blocks.size(0), ints.size(0) * networks)](
-        program.entries, program.blocks, program.fills, program.row, program.place, program.old, ids.contiguous(),
-        begin, ints, floats.view(torch.int32), program.old.size(1), ids.size(1), given, networks, begin.size(1),
-        ints.size(1), floats.size(1), BLOCK=_BLOCK, STEPS=max(1, (program.most - 1).bit_length()), NUMBERS=_NUMBERS,
+    p = program
+    _lay_out_kernel[(p.blocks.size(0), ints.size(0) * networks)](
+        p.stretches, p.entries, p.blocks, p.fills, p.row, p.place, p.old, ids.contiguous(), begin, ints,
+        floats.view(torch.int32), p.old.size(1), ids.size(1), given, networks, begin.size(1), ints.size(1),
+        floats.size(1), BLOCK=_BLOCK, STEPS=max(1, (p.most - 1).bit_length()), NUMBERS=_NUMBERS,
     )  # fmt: skip
