@@ -174,16 +174,9 @@ class Padder:
     def __init__(self, bag: Bag, num_layers: int) -> None:
         self.bag = bag
         self.counts = Counts(bag)
-        rows = bag.rows
-        ends = torch.tensor(rows.row_ends, device=bag.device)
-        self._source_slot = torch.bucketize(rows.source, ends, right=True)
-        arc_ends = torch.tensor(rows.arc_ends, device=bag.device)
-        every = torch.arange(rows.source.numel(), device=bag.device)
-        self._arc_slot = torch.bucketize(every, arc_ends, right=True)
         self._held = bag.selection.holders(bag.graphs)[bag.graphs.arc_edge].float()
         self._constants = Constants(bag.device)
         self._num_layers = num_layers
-        self._sources = Sources(bag, self._held)
         self._plans: dict[tuple[Shape, int, frozenset[str] | None], Plan] = {}
 
     def lay_out(self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
@@ -201,14 +194,18 @@ class Padder:
 
     def _plan(self, shape: Shape, networks: int, only: Collection[str] | None) -> Plan:
         key = shape, networks, None if only is None else frozenset(only)
-        if key not in self._plans:
-            makers = self._sources.of_graphs(shape)
-            for slot in self._slots(shape):
-                stage = StageSources(self._sources, shape, slot).fields()
-                makers |= {f"stage{slot}.{name}": make for name, make in stage.items()}
-            fields = {name: make() for name, make in makers.items() if only is None or name in only}
-            self._plans[key] = Plan(fields, shape, networks)
-        return self._plans[key]
+        if key in self._plans:
+            return self._plans[key]
+        # The plan keeps what it gathers; the orders that this was made with are not kept.
+        sources = Sources(self.bag, self._held)
+        makers = sources.of_graphs(shape)
+        for slot in self._slots(shape):
+            stage = StageSources(sources, shape, slot).fields()
+            makers |= {f"stage{slot}.{name}": make for name, make in stage.items()}
+        plan = Plan({name: make() for name, make in makers.items() if only is None or name in only}, shape, networks)
+        if only is not None:
+            self._plans[key] = plan
+        return plan
 
     def _laid_out_plainly(self, ids: Tensor, shape: Shape, networks: int, only: Collection[str] | None) -> Batches:
         """The meaning of the plan, which its fields are compared with: lines are renumbered, then sorted."""
@@ -246,9 +243,12 @@ class Padder:
         if graphs.y is not None:
             absent = ~there.reshape(*there.shape, *[1] * (graphs.y.dim() - 1))
             fields.add("y", partial(graphs.y[ids].masked_fill, absent, 0))
+        row_ends, arc_ends = constants.of(*rows.row_ends), constants.of(*rows.arc_ends)
+        source_slot = torch.bucketize(rows.source, row_ends, right=True)
+        arc_slot = torch.bucketize(torch.arange(rows.source.numel(), device=ids.device), arc_ends, right=True)
         between = RowArcs(
-            row_arcs.refer(rows.source, in_rows, loop, self._source_slot),
-            row_arcs.refer(rows.target, in_rows, loop, self._arc_slot),
+            row_arcs.refer(rows.source, in_rows, loop, source_slot),
+            row_arcs.refer(rows.target, in_rows, loop, arc_slot),
             row_arcs.refer(rows.arc, arcs, shape.arcs - 1),
         )
         stored = StoredPairs(

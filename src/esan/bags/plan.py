@@ -29,8 +29,10 @@ class Plan:
     def __init__(self, fields: dict[str, Gathered], shape: "Shape", networks: int) -> None:
         from esan.kernels.gpu_layout import Program
 
-        self._networks, self._fields = networks, fields
-        self._segments = _Segments(fields, shape)
+        self._networks = networks
+        self._segments = segments = _Segments(fields, shape)
+        # The kernel reads them by their addresses.
+        self._values = [piece.values for field in fields.values() for piece in field.pieces]
         places = Places()
         work: dict[Stretch, list[Entry]] = {}
         fills: list[Fill] = []
@@ -43,8 +45,9 @@ class Plan:
                 work.setdefault(self._stretch(piece), []).append(entry)
                 fills += self._fills(piece)
         self._places = places
-        s = self._segments
-        self._program = Program.of(work, fills, s.row, s.place, s.old)
+        self._program = Program.of(work, fills, segments.row, segments.place, segments.old)
+        # Lines know their orders and codes, which nobody needs any more.
+        segments.first.clear()
 
     def lay_out(self, ids: Tensor) -> Batches:
         """The batches of these graphs, `[K, S, B]` or `[K, 1, B]`, −1 for no graph."""
