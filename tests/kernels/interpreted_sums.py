@@ -10,8 +10,10 @@ import strategies
 from esan.bags.arcs import Arcs
 from esan.bags.stage import Stage
 from esan.bags.sums import Grouping
+from esan.kernels.gpu_gather import Pool as BesideSums
+from esan.kernels.gpu_input import Input
 from esan.kernels.gpu_pools import Lift, Lookup, Pool, PoolNodes, spread
-from esan.kernels.gpu_sums import edges_backward, messages_backward, sum_lines
+from esan.kernels.gpu_sums import Pooled, edges_backward, messages_backward, sum_lines
 from esan.kernels.gpu_tiles import total, totals
 
 pytestmark = ONLY_INTERPRETED
@@ -125,7 +127,7 @@ def test_sums_of_messages_with_a_table(networks: int) -> None:
     many = Arcs(
         ends, Grouping((arcs.arc + torch.arange(networks)[:, None] * 16).reshape(-1), networks * 16), networks * rows
     )
-    types = torch.randint(5, (networks * 16,))
+    types = torch.randint(4, (networks * 16,))
 
     def plain(x: Tensor, table: Tensor, own: Tensor) -> Tensor:
         network = (ends[1] // rows)[:, None]
@@ -134,9 +136,11 @@ def test_sums_of_messages_with_a_table(networks: int) -> None:
         return own[torch.arange(len(x)) // rows, None] * x + _summed(len(x), ends[1], messages)
 
     x, own = torch.randn(networks * rows, WIDTH), torch.rand(networks)
-    agree(lambda x, t, own: many.sum_typed(x, t, types, own), plain, x, torch.randn(networks, 5, WIDTH), own)
+    agree(lambda x, t, own: many.sum_typed(x, t, types, own), plain, x, torch.randn(networks, 4, WIDTH), own)
     if networks == 1:
-        agree(lambda x, t, own: many.sum_typed(x, t, types, own), plain, x, torch.randn(5, WIDTH), own)
+        agree(lambda x, t, own: many.sum_typed(x, t, types, own), plain, x, torch.randn(4, WIDTH), own)
+    with pytest.raises(ValueError, match="4 lines at most"):
+        agree(lambda x, t, own: many.sum_typed(x, t, types, own), plain, x, torch.randn(networks, 5, WIDTH), own)
 
 
 @WEIGHTED
@@ -184,3 +188,51 @@ def test_a_wrong_sum_would_be_seen() -> None:
         agree(lambda x: Pool.apply(x, group, None), lambda x: other.sum(x), x)
     with pytest.raises(AssertionError, match="gradient"):
         agree(lambda x: Pool.apply(x, group, None), lambda x: group.sum(x) + x.sum() - x.sum().detach(), x)
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_rows_of_the_first_layer(marked: bool) -> None:
+    by_node = Grouping(torch.randint(9, (ROWS,)), 11)
+    marks = torch.rand(ROWS) < 0.3 if marked else None
+
+    def plain(x: Tensor) -> Tensor:
+        rows = x[by_node.owner]
+        parts = [rows] if marks is None else [torch.stack([marks, ~marks], 1).to(rows.dtype), rows]
+        wide = torch.cat(parts, 1)
+        return torch.cat([wide, wide.new_zeros(ROWS, 32 - wide.size(1))], 1)
+
+    agree(lambda x: Input.apply(x, by_node, marks, 32), plain, torch.randn(11, WIDTH))
+
+
+def test_gradients_of_rows_that_are_pooled_too() -> None:
+    arcs, group = _arcs(ROWS, 90, 25), Grouping(torch.randint(9, (ROWS,)), 11)
+    x, e, own, weight = torch.randn(ROWS, WIDTH), torch.randn(25, WIDTH), torch.rand(1), torch.rand(ROWS)
+    grad, of_pools = torch.randn(ROWS, WIDTH), torch.randn(11, WIDTH)
+    out = arcs.out_of
+    given = grad, x, e, own, arcs.out_target, arcs.out_arc, out.first, None, None, 1
+    alone = messages_backward(*given)[0]
+    for share in (weight, None):
+        both = messages_backward(*given, Pooled(of_pools, group.owner, share))[0]
+        factor = 1.0 if share is None else share[:, None]
+        close(both, alone.double() + factor * of_pools.double()[group.owner])
+
+
+@pytest.mark.parametrize("messages", [True, False])
+def test_pools_beside_sums(messages: bool) -> None:
+    """Three networks, each with a factor of its own rows; the rows get one gradient from the sums and the pools."""
+    arcs, group, weight = _arcs(3 * 12, 90, 25), Grouping(torch.randint(9, (36,)), 11), torch.rand(36)
+    source, target = arcs.edge_index
+    x, e, own = torch.randn(36, WIDTH), torch.randn(25, WIDTH), torch.rand(3)
+
+    def plain(x: Tensor, e: Tensor, own: Tensor) -> Tensor:
+        lines = torch.relu(x[source] + e[arcs.arc]) if messages else x[source] + 0 * e.sum()
+        y = own.repeat_interleave(12)[:, None] * x + _summed(36, target, lines)
+        return torch.cat([y, group.sum(x, weight)])
+
+    def kernel(x: Tensor, e: Tensor, own: Tensor) -> Tensor:
+        pool = BesideSums(group, weight)
+        y = arcs.sum_messages(x, e, own, pool=pool) if messages else arcs.sum_rows(x, own, pool=pool) + 0 * e.sum()
+        assert pool.lines is not None
+        return torch.cat([y, pool.lines])
+
+    agree(kernel, plain, x, e, own)

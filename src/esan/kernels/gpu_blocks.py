@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from esan.kernels.gpu_linear import linear, linear_backward
+from esan.kernels.gpu_linear import Matrix, linear, linear_backward
 from esan.kernels.gpu_moments import Moments, TileMoments, Tracked, finish, frozen, tile_moments
 from esan.kernels.gpu_norm import blend, grad_sums, norm_backward
 from esan.kernels.gpu_sums import sum_lines
@@ -124,10 +124,12 @@ class MLP(torch.autograd.Function):
         behind: Behind,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         u = u.contiguous()
-        a, part = linear(u, w1, b1, None, weight, moments=not norm.frozen)
+        first, second = Matrix.of(w1, w2)
+        a, part = linear(u, first, b1, None, weight, moments=not norm.frozen)
         moments = norm.moments(part)
-        c, after = linear(a, w2, b2, moments, weight, moments=not norm.frozen)
-        ctx.save_for_backward(u, a, w1, w2)
+        c, after = linear(a, second, b2, moments, weight, moments=not norm.frozen)
+        ctx.save_for_backward(u, a)
+        ctx.matrices = first, second
         ctx.moments, ctx.weight, ctx.shape, ctx.behind = moments, weight, gamma.shape, behind
         ctx.mark_non_differentiable(after.weight, after.mean, after.deviation)
         ctx.set_materialize_grads(False)
@@ -135,7 +137,8 @@ class MLP(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-        u, a, w1, w2 = ctx.saved_tensors
+        u, a = ctx.saved_tensors
+        w1, w2 = ctx.matrices
         behind: Behind = ctx.behind
         behind.found_here()
         second = linear_backward(
@@ -202,11 +205,12 @@ class Affine(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
         x = x.contiguous()
-        ctx.save_for_backward(x, matrix)
-        return linear(x, matrix, bias, None, None, moments=False)[0]
+        ctx.save_for_backward(x)
+        (ctx.matrix,) = Matrix.of(matrix)
+        return linear(x, ctx.matrix, bias, None, None, moments=False)[0]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        x, matrix = ctx.saved_tensors
-        grads = linear_backward(grad.contiguous(), x, matrix, None)
+        (x,) = ctx.saved_tensors
+        grads = linear_backward(grad.contiguous(), x, ctx.matrix, None)
         return grads.grad_x, grads.matrix, grads.bias

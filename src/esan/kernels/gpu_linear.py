@@ -9,8 +9,7 @@ from torch import Tensor
 
 from esan.kernels.gpu_moments import Moments, TileMoments, store_tile_moments
 from esan.kernels.gpu_norm import norm_backward_tile
-from esan.kernels.gpu_tiles import TILE, copies, padded, total, totals
-from esan.kernels.gpu_tiles import tiles as tiles_of
+from esan.kernels.gpu_tiles import copies, padded, total, totals
 
 
 def _precision() -> str:
@@ -19,8 +18,13 @@ def _precision() -> str:
     return "bf16x6" if new and torch.cuda.is_available() else "tf32x3"
 
 
-#: Lines that a program of the backward pass works on at once: more, and what it holds does not fit the registers.
-_BACK_TILE = 32
+#: Lines that a program works on at once, and its warps: more lines, and what it holds does not fit the registers.
+_TILE, _WARPS = 64, 4
+#: The same where the gradient of the lines is found, and where that of the matrix is.
+_DATA_TILE, _DATA_WARPS = 32, 4
+_MATRIX_TILE = 32
+#: Numbers that a program takes apart.
+_BLOCK = 1024
 #: Programs that share the lines of one network where the gradient of a matrix is summed, at most. The same for one
 #: network and for many, so that their gradients are summed in the same order.
 _PROGRAMS = 264
@@ -36,16 +40,66 @@ def _short(x):
 
 
 @triton.jit
-def _add_product(acc, x, y, PRECISION: tl.constexpr):
-    """acc + x y; written out where the compiler's own six products would hold more registers."""
+def _add_products(acc, x, y1, y2, y3):
+    """acc + x (y1 + y2 + y3), of short floats; what is smaller than single precision is left out."""
+    x1, x2, x3 = _short(x)
+    acc = tl.dot(x1, y3, tl.dot(x3, y1, tl.dot(x2, y2, acc)))
+    return tl.dot(x1, y1, tl.dot(x1, y2, tl.dot(x2, y1, acc)))
+
+
+@triton.jit
+def _times(acc, x, matrix, at, there, apart, PRECISION: tl.constexpr):
+    """acc + x y, where y is what `matrix` has at these places: `Matrix.pieces`, `apart` from one another, or itself."""
     if PRECISION == "bf16x6":
-        x1, x2, x3 = _short(x)
-        y1, y2, y3 = _short(y)
-        acc = tl.dot(x1, y3, tl.dot(x3, y1, tl.dot(x2, y2, acc)))
-        acc = tl.dot(x1, y1, tl.dot(x1, y2, tl.dot(x2, y1, acc)))
+        y1 = tl.load(matrix + at, mask=there, other=0.0)
+        y2 = tl.load(matrix + apart + at, mask=there, other=0.0)
+        y3 = tl.load(matrix + 2 * apart + at, mask=there, other=0.0)
+        acc = _add_products(acc, x, y1, y2, y3)
     else:
-        acc += tl.dot(x, y, input_precision=PRECISION)
+        acc += tl.dot(x, tl.load(matrix + at, mask=there, other=0.0), input_precision=PRECISION)
     return acc
+
+
+@triton.jit
+def _pieces_kernel(first, second, out_first, out_second, size_first, size_second, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < size_first
+    a, b, c = _short(tl.load(first + at, mask=mask, other=0.0))
+    tl.store(out_first + at, a, mask=mask)
+    tl.store(out_first + size_first + at, b, mask=mask)
+    tl.store(out_first + 2 * size_first + at, c, mask=mask)
+    mask = at < size_second
+    a, b, c = _short(tl.load(second + at, mask=mask, other=0.0))
+    tl.store(out_second + at, a, mask=mask)
+    tl.store(out_second + size_second + at, b, mask=mask)
+    tl.store(out_second + 2 * size_second + at, c, mask=mask)
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """W of a linear layer, and what the kernels read of it.
+
+    Attributes:
+        whole: W, with a leading dimension if it is of several networks.
+        pieces: three short floats in place of each number, all the first ones first; W itself where those are not
+            used. Taken apart once, not by every program that multiplies by it.
+    """
+
+    whole: Tensor
+    pieces: Tensor
+
+    @staticmethod
+    def of(*whole: Tensor) -> "tuple[Matrix, ...]":
+        """One or two matrices, taken apart in one pass."""
+        whole = tuple(w.contiguous() for w in whole)
+        if _precision() != "bf16x6":
+            return tuple(Matrix(w, w) for w in whole)
+        pieces = [w.new_empty(3, *w.shape, dtype=torch.bfloat16) for w in whole]
+        sizes = [w.numel() for w in whole]
+        _pieces_kernel[(triton.cdiv(max(sizes), _BLOCK),)](
+            whole[0], whole[-1], pieces[0], pieces[-1], sizes[0], sizes[-1], BLOCK=_BLOCK
+        )
+        return tuple(Matrix(w, p) for w, p in zip(whole, pieces, strict=True))
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -65,9 +119,10 @@ def _linear_kernel(
         of = network * inner + k
         value = value * tl.load(scale + of, mask=there_k, other=0.0) + tl.load(shift + of, mask=there_k, other=0.0)
         value = tl.maximum(value, 0.0)
-    matrix += network * outer * inner
-    across = tl.load(matrix + n[None, :] * inner + k[:, None], mask=there_n[None, :] & there_k[:, None], other=0.0)
-    out = tl.dot(value, across, input_precision=PRECISION)
+    at = network * outer * inner + n[None, :] * inner + k[:, None]
+    there = there_n[None, :] & there_k[:, None]
+    apart = tl.num_programs(1) * outer * inner
+    out = _times(tl.zeros((TILE, OUTER), tl.float32), value, matrix, at, there, apart, PRECISION)
     out += tl.load(bias + network * outer + n, mask=there_n, other=0.0)[None, :]
     tl.store(y + row[:, None] * outer + n[None, :], out, mask=inside[:, None] & there_n[None, :])
     if MOMENTS:
@@ -77,19 +132,19 @@ def _linear_kernel(
 
 
 def linear(
-    x: Tensor, matrix: Tensor, bias: Tensor, normed: Moments | None, weight: Tensor | None, moments: bool = True
+    x: Tensor, matrix: Matrix, bias: Tensor, normed: Moments | None, weight: Tensor | None, moments: bool = True
 ) -> tuple[Tensor, TileMoments]:
     """W f(x) + b, with f = ReLU of the normalised x, or the identity; and the moments of the result, tile by tile."""
-    networks = copies(matrix, 2)
-    outer, inner = matrix.shape[-2:]
+    networks = copies(matrix.whole, 2)
+    outer, inner = matrix.whole.shape[-2:]
     rows = x.size(0) // networks
     y = x.new_empty(x.size(0), outer)
-    part = TileMoments.empty(x, networks, outer)
-    _linear_kernel[(tiles_of(rows), networks)](
-        x, matrix, bias, x if normed is None else normed.scale, x if normed is None else normed.shift,
+    part = TileMoments.empty(x, networks, outer, _TILE)
+    _linear_kernel[(triton.cdiv(rows, _TILE), networks)](
+        x, matrix.pieces, bias, x if normed is None else normed.scale, x if normed is None else normed.shift,
         weight if weight is not None else x, y, part.weight, part.mean, part.deviation, rows, inner, outer,
-        TILE=TILE, INNER=padded(inner), OUTER=padded(outer), NORMED=normed is not None, WEIGHTED=weight is not None,
-        MOMENTS=moments, PRECISION=_precision(),
+        TILE=_TILE, INNER=padded(inner), OUTER=padded(outer), NORMED=normed is not None, WEIGHTED=weight is not None,
+        MOMENTS=moments, PRECISION=_precision(), num_warps=_WARPS,
     )  # fmt: skip
     return y, part
 
@@ -110,8 +165,6 @@ def _data_kernel(
     inside = line < rows
     mask_n, mask_k = inside[:, None] & there_n[None, :], inside[:, None] & there_k[None, :]
     at_n, at_k = row[:, None] * outer + n[None, :], row[:, None] * inner + k[None, :]
-    there = there_n[:, None] & there_k[None, :]
-    back = tl.load(matrix + network * outer * inner + n[:, None] * inner + k[None, :], mask=there, other=0.0)
     g = tl.load(grad + at_n, mask=mask_n, other=0.0)
     if GATED:
         g = tl.where(tl.load(gate + at_n, mask=mask_n, other=0.0) > 0, g, 0.0)
@@ -127,7 +180,10 @@ def _data_kernel(
         g = tl.where(mask_n, g, 0.0)
     if OUT_NORMED or GATED:
         tl.store(through + at_n, g, mask=mask_n)
-    gx = _add_product(tl.zeros((TILE, INNER), tl.float32), g, back, PRECISION)
+    at = network * outer * inner + n[:, None] * inner + k[None, :]
+    there = there_n[:, None] & there_k[None, :]
+    apart = tl.num_programs(1) * outer * inner
+    gx = _times(tl.zeros((TILE, INNER), tl.float32), g, matrix, at, there, apart, PRECISION)
     if NORMED:
         m = tl.load(mean + of_k, mask=there_k, other=0.0)
         i = tl.load(inverse + of_k, mask=there_k, other=0.0)
@@ -164,7 +220,11 @@ def _weights_kernel(
         value = tl.load(x + row[:, None] * inner + k[None, :], mask=mask_k, other=0.0)
         if NORMED:
             value = tl.where(mask_k, tl.maximum(value * s[None, :] + b[None, :], 0.0), 0.0)
-        acc = _add_product(acc, tl.trans(g), value, PRECISION)
+        if PRECISION == "bf16x6":
+            v1, v2, v3 = _short(value)
+            acc = _add_products(acc, tl.trans(g), v1, v2, v3)
+        else:
+            acc += tl.dot(tl.trans(g), value, input_precision=PRECISION)
         acc_bias += tl.sum(g, 0)
     part += (network * tl.num_programs(0) + program).to(tl.int64) * (outer * inner + outer)
     tl.store(part + n[:, None] * inner + k[None, :], acc, mask=there_n[:, None] & there_k[None, :])
@@ -191,7 +251,7 @@ class LinearGrads:
 def linear_backward(
     grad: Tensor,
     x: Tensor,
-    matrix: Tensor,
+    matrix: Matrix,
     normed: Moments | None,
     *,
     after: tuple[Tensor, Moments, Tensor] | None = None,
@@ -209,10 +269,12 @@ def linear_backward(
         weight: of the lines, for that norm.
         gate: the gradient counts only where this, like y, is positive.
     """
-    networks = copies(matrix, 2)
-    outer, inner = matrix.shape[-2:]
+    shape = matrix.whole.shape
+    networks = copies(matrix.whole, 2)
+    outer, inner = shape[-2:]
     rows = x.size(0) // networks
-    tile = _BACK_TILE if padded(inner) * padded(outer) <= 128 * 64 else _BACK_TILE // 2
+    narrow = padded(inner) * padded(outer) <= 128 * 64
+    tile = _DATA_TILE if narrow else _DATA_TILE // 2
     count = triton.cdiv(rows, tile)
     grad_x = torch.empty_like(x)
     of_norm = x.new_empty(networks, count, 2 * inner if normed is not None else 0)
@@ -221,11 +283,13 @@ def linear_backward(
     o = (x,) * 4 if of is None else (of.mean, of.inverse, of.scale, of.share)
     i = (x,) * 4 if normed is None else (normed.mean, normed.inverse, normed.scale, normed.shift)
     _data_kernel[(count, networks)](
-        grad, gate if gate is not None else x, y, weight if weight is not None else x, *o, sums, x, *i, matrix, through,
-        grad_x, of_norm, rows, inner, outer, TILE=tile, INNER=padded(inner), OUTER=padded(outer),
+        grad, gate if gate is not None else x, y, weight if weight is not None else x, *o, sums, x, *i, matrix.pieces,
+        through, grad_x, of_norm, rows, inner, outer, TILE=tile, INNER=padded(inner), OUTER=padded(outer),
         OUT_NORMED=after is not None, NORMED=normed is not None, WEIGHTED=weight is not None, GATED=gate is not None,
-        PRECISION=_precision(),
+        PRECISION=_precision(), num_warps=_DATA_WARPS,
     )  # fmt: skip
+    tile = _MATRIX_TILE if narrow else _MATRIX_TILE // 2
+    count = triton.cdiv(rows, tile)
     programs = min(count, _PROGRAMS)
     part = x.new_empty(networks, programs, outer * inner + outer)
     _weights_kernel[(programs, networks)](
@@ -235,7 +299,7 @@ def linear_backward(
     of_matrix, of_bias, _ = totals(part, outer * inner, outer)
     return LinearGrads(
         grad_x,
-        of_matrix.view(matrix.shape),
-        of_bias.view(*matrix.shape[:-2], outer),
+        of_matrix.view(shape),
+        of_bias.view(*shape[:-2], outer),
         None if normed is None else total(of_norm).view(networks, 2, inner),
     )

@@ -22,8 +22,8 @@ class TileMoments:
     deviation: Tensor
 
     @staticmethod
-    def empty(lines: Tensor, networks: int, width: int) -> "TileMoments":
-        count = tiles(lines.size(0) // networks)
+    def empty(lines: Tensor, networks: int, width: int, tile: int = TILE) -> "TileMoments":
+        count = triton.cdiv(lines.size(0) // networks, tile)
         part = lines.new_empty(2, networks, count, width)
         return TileMoments(lines.new_empty(networks, count), part[0], part[1])
 
