@@ -75,6 +75,11 @@ def test_protocols() -> None:
     assert (ogb.conv, ogb.layers, ogb.width, ogb.dropout, ogb.epochs) == ("gcn", 5, 300, 0.5, 100)
     assert (ogb.select, ogb.jk, ogb.batch_size, ogb.split) == ("best-valid", "last", 32, "given")
     assert (named("exp/gin").layers, named("exp/gin").width) == (6, 32)
+    csl = [named(f"csl/{method}") for method in ("ds-gin-ego", "ds-gin-ed", "dss-graphconv-nd", "dss-gin-ed-5%")]
+    assert [recipe.layers for recipe in csl] == [4, 8, 8, 8]
+    assert [recipe.double for recipe in csl] == [False, False, True, False]
+    assert all(recipe.renew_norms for recipe in csl)
+    assert not named("exp/gin").renew_norms
     assert (named("csl/ds-gin-ego").policy, named("csl/ds-gin-ego").folds) == ("EGO(4)", 5)
     assert (named("nci1/ds-graphconv-ed").layers, named("nci1/ds-graphconv-ed").width) == (3, 64)
 

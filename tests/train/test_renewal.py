@@ -89,6 +89,14 @@ def test_nothing_else_changes() -> None:
     assert all(norm.momentum == 0.1 for norm in renewing.model.modules() if isinstance(norm, BatchNorm))
 
 
+def test_a_network_without_norms_has_nothing_to_renew() -> None:
+    plain, renewing = (engine(conv="graphconv", norm=None) for _ in range(2))
+    plain.train_epoch(torch.arange(24))
+    renewing.train_epoch(torch.arange(24), renew=True)
+    for name, tensor in plain.model.state_dict().items():
+        assert torch.equal(tensor, renewing.model.state_dict()[name])
+
+
 @pytest.mark.parametrize("more", [{}, SAMPLES])
 def test_the_training_is_the_same(more: dict[str, Any]) -> None:
     assert Recipe(data="zinc").renew_norms is False
@@ -116,12 +124,15 @@ def test_jobs_side_by_side_are_what_they_are_alone() -> None:
     assert run_jobs(jobs, None, dataset=dataset) == [run_jobs([job], None, dataset=dataset)[0] for job in jobs]
 
 
-def test_kept_weights_give_what_the_record_says(tmp_path: Path) -> None:
-    job, dataset = Job(quick(renew_norms=True)), small("regression")
+@pytest.mark.parametrize("double", [False, True])
+def test_kept_weights_give_what_the_record_says(double: bool, tmp_path: Path) -> None:
+    job, dataset = Job(quick(renew_norms=True, double=double)), small("regression")
     (record,) = run_jobs([job], tmp_path, dataset=dataset)
     assert dataset.given is not None
     for weights, told in (("best", record.best), ("last", record.final)):
-        given = Fitted.load(job.folder(tmp_path), weights).predict(dataset).value[dataset.given.valid]
+        fitted = Fitted.load(job.folder(tmp_path), weights)
+        assert {t.dtype for t in fitted.model.parameters()} == {torch.double if double else torch.float}
+        given = fitted.predict(dataset).value[dataset.given.valid]
         assert float((given - dataset.y[dataset.given.valid]).abs().mean()) == pytest.approx(told.valid)
 
 

@@ -137,6 +137,8 @@ class EagerEngine:
 
     def _renew(self, ids: Tensor) -> None:
         renewal, state = Renewal(self.model), self.generator.get_state()
+        if not renewal.needed:
+            return
         with renewal.over_batches(), self._own_randomness():
             for batch in self._batches(ids):
                 renewal.add(partial(self._given, batch), len(batch))

@@ -128,6 +128,8 @@ class FabricEngine:
     def _renew(self, ids: Tensor) -> None:
         """Every process does all batches whole, so that the statistics are the same in all, and those of one."""
         renewal, state = Renewal(self.model), self.generator.get_state()
+        if not renewal.needed:
+            return
         for norm in self.norms:
             norm.together = False
         with renewal.over_batches(), self._own_randomness(apart=False):

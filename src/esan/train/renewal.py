@@ -37,6 +37,11 @@ class Renewal:
         lines = self._running[0] if self._running else torch.zeros(1)
         self._graphs = lines.new_zeros(lines.shape[:-1], dtype=torch.double)
 
+    @property
+    def needed(self) -> bool:
+        """Whether there are running statistics at all."""
+        return bool(self._running)
+
     @contextmanager
     def over_batches(self) -> Iterator[None]:
         """Within, `add` takes batches; in the end their means are the running statistics."""

@@ -145,7 +145,7 @@ class Team:
             # One by one: a list of places would have to be sent to the device, which waits for it.
             for place, seat in zip(places, asked, strict=True):
                 losses[place].copy_(mean[seat.number])
-            if renewing:
+            if renewing and self._renewal.needed:
                 steps = self._steps([asked[seat] if seat in renewing else nothing for seat in self.seats])
                 with self._renewal.over_batches():
                     deque(self._each(padder, steps, self._renew_step), maxlen=0)
