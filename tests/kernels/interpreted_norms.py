@@ -197,6 +197,7 @@ def _same_moments(part: TileMoments, plain: Plain, networks: int) -> None:
         (3, True, False, OUTER, INNER),
         (3, False, True, INNER, OUTER),
         (1, False, False, 65, 33),  # tiles of fewer lines
+        (3, True, True, 80, 16),  # columns in pieces
     ],
 )
 def test_gradients_of_linear_layers(networks: int, weighted: bool, gated: bool, inner: int, outer: int) -> None:

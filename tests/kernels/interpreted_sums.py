@@ -10,10 +10,11 @@ import strategies
 from esan.bags.arcs import Arcs
 from esan.bags.stage import Stage
 from esan.bags.sums import Grouping
+from esan.kernels.gpu_gather import Ahead
 from esan.kernels.gpu_gather import Pool as BesideSums
 from esan.kernels.gpu_input import Input
 from esan.kernels.gpu_pools import Lift, Lookup, Pool, PoolNodes, spread
-from esan.kernels.gpu_sums import Pooled, edges_backward, messages_backward, sum_lines
+from esan.kernels.gpu_sums import Normed, Pooled, edges_backward, messages_backward, sum_lines
 from esan.kernels.gpu_tiles import total, totals
 
 pytestmark = ONLY_INTERPRETED
@@ -97,9 +98,10 @@ def test_sums_of_messages(weighted: bool) -> None:
     by_source = None if weight is None else weight[out.order]
     by_copy = None if weight is None else weight[copies.order]
     got = messages_backward(grad, x, e, own, arcs.out_target, arcs.out_arc, out.first, None, by_source)
-    close(got[0], of_x, "of x")
-    close(got[1], of_own, "of own")
-    assert got[2] is None
+    close(got.x, of_x, "of x")
+    close(got.own, of_own, "of own")
+    assert got.table is None
+    assert got.sums is None
     close(edges_backward(grad, x, e, *arcs.copy_ends, copies.first, None, by_copy), of_e, "of e")
     # The same through the arcs, which choose the kernels by themselves, and without the factor of a row's own.
     agree(lambda x, e, own: arcs.sum_messages(x, e, own, weight), plain, x, e, own)
@@ -210,9 +212,9 @@ def test_gradients_of_rows_that_are_pooled_too() -> None:
     grad, of_pools = torch.randn(ROWS, WIDTH), torch.randn(11, WIDTH)
     out = arcs.out_of
     given = grad, x, e, own, arcs.out_target, arcs.out_arc, out.first, None, None, 1
-    alone = messages_backward(*given)[0]
+    alone = messages_backward(*given).x
     for share in (weight, None):
-        both = messages_backward(*given, Pooled(of_pools, group.owner, share))[0]
+        both = messages_backward(*given, Pooled(of_pools, group.owner, share)).x
         factor = 1.0 if share is None else share[:, None]
         close(both, alone.double() + factor * of_pools.double()[group.owner])
 
@@ -236,3 +238,31 @@ def test_pools_beside_sums(messages: bool) -> None:
         return torch.cat([y, pool.lines])
 
     agree(kernel, plain, x, e, own)
+
+
+@pytest.mark.parametrize("width", [WIDTH, 80], ids=["whole", "in pieces"])
+def test_gradients_of_rows_that_were_normalised(width: int) -> None:
+    """The gradient is taken through the ReLU, and summed, for each of three networks; wide rows piece by piece."""
+    arcs, networks = _arcs(36, 90, 25), 3
+    x, c, grad = torch.randn(36, width).relu(), torch.randn(36, width), torch.randn(36, width)
+    e, own, (mean, inverse) = torch.randn(25, width), torch.rand(networks), torch.rand(2, networks, width)
+    given = grad, x, e, own, arcs.out_target, arcs.out_arc, arcs.out_of.first, None, None, networks
+    alone, normed = messages_backward(*given), messages_backward(*given, None, Normed(c, mean, inverse))
+    expected = alone.x.double() * (x > 0)
+    close(normed.x, expected)
+    close(normed.own, (grad.double() * x.double()).view(networks, -1).sum(1))
+    standard = (c.double().view(networks, 12, width) - mean[:, None]) * inverse[:, None]
+    parts = expected.view(networks, 12, width)
+    close(normed.sums, torch.stack([parts.sum(1), (parts * standard).sum(1)], 1))
+
+
+def test_what_was_left_ahead_is_used_for_that_gradient_alone() -> None:
+    ahead, rows = Ahead(), torch.randn(3, 2)
+    assert Ahead.of(rows) is None
+    assert Ahead.of(ahead.attach(rows)) is ahead
+    grad, sums = torch.randn(3, 2), torch.randn(1, 2, 2)
+    ahead.leave(grad, sums)
+    assert ahead.found(grad + 0) is None
+    ahead.leave(grad, sums)
+    assert ahead.found(grad) is sums
+    assert ahead.found(grad) is None

@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from esan.kernels.gpu_gather import Ahead
 from esan.kernels.gpu_linear import Matrix, linear, linear_backward
 from esan.kernels.gpu_moments import Moments, TileMoments, Tracked, finish, frozen, tile_moments
 from esan.kernels.gpu_norm import blend, grad_sums, norm_backward
-from esan.kernels.gpu_sums import sum_lines
+from esan.kernels.gpu_sums import Normed, sum_lines
 from esan.kernels.gpu_tiles import copies
 
 
@@ -88,22 +89,35 @@ class Normalise(torch.autograd.Function):
     """Batch norm of lines, with ReLU if wanted."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, gamma: Tensor, beta: Tensor, norm: Norm, rows: Rows, relu: bool) -> Tensor:  # noqa: ARG004
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        gamma: Tensor,
+        beta: Tensor,  # noqa: ARG004
+        norm: Norm,
+        rows: Rows,
+        relu: bool,
+        ahead: Ahead | None = None,
+    ) -> Tensor:
         x = x.contiguous()
         part = rows.part if rows.part is not None or norm.frozen else tile_moments(x, rows.weight, copies(gamma))
         moments = norm.moments(part)  # type: ignore[arg-type]
         y = blend(x, moments, relu)
         ctx.save_for_backward(x, y if relu else None)
-        ctx.moments, ctx.rows, ctx.shape = moments, rows, gamma.shape
+        ctx.moments, ctx.rows, ctx.shape, ctx.ahead = moments, rows, gamma.shape, ahead
+        if ahead is not None:
+            ahead.normed = Normed(x, moments.mean, moments.inverse)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, gate = ctx.saved_tensors
-        grad = grad.contiguous()
-        sums = grad_sums(grad, gate, x, ctx.moments)
+        sums = None if ctx.ahead is None else ctx.ahead.found(grad)
+        grad, gate = grad.contiguous(), gate if sums is None else None
+        if sums is None:
+            sums = grad_sums(grad, gate, x, ctx.moments)
         grad_x = _through(ctx.rows, grad, gate, x, ctx.moments, sums)
-        return grad_x, *_of_parameters(sums, ctx.shape), None, None, None
+        return grad_x, *_of_parameters(sums, ctx.shape), None, None, None, None
 
 
 class MLP(torch.autograd.Function):
@@ -166,24 +180,30 @@ class Blend(torch.autograd.Function):
         norms: tuple[Norm, Norm],
         rows: tuple[Rows, Rows],
         spread: Spread,
+        ahead: Ahead | None = None,
     ) -> Tensor:
         own, shared = (norm.moments(r.part) for norm, r in zip(norms, rows, strict=True))  # type: ignore[arg-type]
         y = blend(c, own, True, (s, shared, spread.node))
         ctx.save_for_backward(c, s, y)
         ctx.own, ctx.shared, ctx.rows, ctx.spread, ctx.shape = own, shared, rows, spread, gamma.shape
+        ctx.ahead = ahead
+        if ahead is not None:
+            ahead.normed = Normed(c, own.mean, own.inverse)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         c, s, y = ctx.saved_tensors
-        grad, spread = grad.contiguous(), ctx.spread
-        sums = grad_sums(grad, y, c, ctx.own)
-        grad_c = _through(ctx.rows[0], grad, y, c, ctx.own, sums)
-        of_node = sum_lines(grad, spread.order, spread.first, spread.count, gate=y)
+        sums = None if ctx.ahead is None else ctx.ahead.found(grad)
+        grad, gate, spread = grad.contiguous(), y if sums is None else None, ctx.spread
+        if sums is None:
+            sums = grad_sums(grad, gate, c, ctx.own)
+        grad_c = _through(ctx.rows[0], grad, gate, c, ctx.own, sums)
+        of_node = sum_lines(grad, spread.order, spread.first, spread.count, gate=gate)
         shared = grad_sums(of_node, None, s, ctx.shared)
         grad_s = _through(ctx.rows[1], of_node, None, s, ctx.shared, shared)
         own = _of_parameters(sums, ctx.shape)
-        return grad_c, *own, grad_s, *_of_parameters(shared, ctx.shape), None, None, None
+        return grad_c, *own, grad_s, *_of_parameters(shared, ctx.shape), None, None, None, None
 
 
 def _through(rows: Rows, grad: Tensor, gate: Tensor | None, x: Tensor, moments: Moments, sums: Tensor) -> Tensor:

@@ -1,12 +1,12 @@
 """Triton kernels as one differentiable block: sums of messages into rows, and a pool of the same rows beside them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from esan.kernels.gpu_sums import Pooled, edges_backward, messages_backward, sum_lines
+from esan.kernels.gpu_sums import Normed, Pooled, edges_backward, messages_backward, sum_lines
 
 if TYPE_CHECKING:
     from esan.bags.arcs import Arcs
@@ -27,6 +27,38 @@ class Pool:
         self.lines: Tensor | None = None
 
 
+class Ahead:
+    """What the end of a layer lets the next one know: what its rows are the ReLU of.
+
+    The next layer finds the gradient of the rows; it takes it through the ReLU on the way, with the sums over it that
+    the norm's gradient needs, and leaves both here. Where the rows have other uses too, autograd adds their gradients
+    to another tensor, and what was left is not used.
+    """
+
+    def __init__(self) -> None:
+        self.normed: Normed | None = None
+        self._left: tuple[Tensor, Tensor] | None = None
+
+    def leave(self, grad: Tensor, sums: Tensor) -> None:
+        """The gradient as it is given on, and its sums."""
+        self._left = grad, sums
+
+    def found(self, grad: Tensor) -> Tensor | None:
+        """The sums, if this is the gradient that they are of."""
+        left, self._left = self._left, None
+        return left[1] if left is not None and left[0] is grad else None
+
+    @staticmethod
+    def of(rows: Tensor) -> "Ahead | None":
+        """What is known of these rows."""
+        return getattr(rows, "_esan_ahead", None)
+
+    def attach(self, rows: Tensor) -> Tensor:
+        """The rows, for which `of` will give this."""
+        rows._esan_ahead = self  # type: ignore[attr-defined]
+        return rows
+
+
 @dataclass(frozen=True, eq=False)
 class Along:
     """What messages are sent along.
@@ -36,12 +68,14 @@ class Along:
         weight: a factor a message, or None for 1.
         kinds: if e is a table: the line of it that each arc has, as the arcs are, and in the order of `arcs.out_of`.
         pool: what is pooled beside, or None.
+        ahead: what is known of the rows, or None.
     """
 
     arcs: "Arcs"
     weight: Tensor | None
     kinds: tuple[Tensor, Tensor] | None
     pool: Pool | None
+    ahead: Ahead | None = None
 
 
 class Gather(torch.autograd.Function):
@@ -53,8 +87,10 @@ class Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, e: Tensor | None, own: Tensor | None, along: Along) -> tuple[Tensor, Tensor]:
         x, arcs, pool = x.contiguous(), along.arcs, along.pool
+        known = along.ahead is not None and along.ahead.normed is not None
         # Without a ReLU, only the gradient of o takes x again.
-        ctx.save_for_backward(x if e is not None or ctx.needs_input_grad[2] else None, e, own)
+        ctx.save_for_backward(x if e is not None or known or ctx.needs_input_grad[2] else None, e, own)
+        ctx.of_own = ctx.needs_input_grad[2]
         ctx.along, ctx.networks = along, 1 if own is None else own.numel()
         into, messages = arcs.into, None
         if e is not None:
@@ -76,14 +112,19 @@ class Gather(torch.autograd.Function):
         out_of, copies = arcs.out_of, arcs.copies
         pooled = None if pool is None else Pooled(of_pool, pool.group.owner, pool.weight)
         table = e if e is None or kinds is None else _tables(e)
-        grad_x, grad_own, grad_e = messages_backward(
+        ahead = along.ahead
+        found = messages_backward(
             grad, x, table, own, arcs.out_target, None if e is None else kinds[1] if kinds else arcs.out_arc,
             out_of.first, out_of.count, None if weight is None else weight[out_of.order], ctx.networks, pooled,
+            None if ahead is None else ahead.normed, ctx.of_own,
         )  # fmt: skip
+        if ahead is not None and found.sums is not None:
+            ahead.leave(found.x, found.sums)
+        grad_e = found.table
         if e is not None and kinds is None:
             by_copy = None if weight is None else weight[copies.order]
             grad_e = edges_backward(grad, x, e, *arcs.copy_ends, copies.first, copies.count, by_copy)
-        return grad_x, grad_e if grad_e is None else grad_e.view(e.shape), grad_own, None
+        return found.x, grad_e if grad_e is None else grad_e.view(e.shape), found.own, None
 
 
 def _tables(table: Tensor) -> Tensor:
@@ -93,7 +134,7 @@ def _tables(table: Tensor) -> Tensor:
 
 def gather(x: Tensor, e: Tensor | None, own: Tensor | None, along: Along) -> Tensor:
     """The sums; the pool beside them, if there is one, gets its lines."""
-    y, lines = Gather.apply(x, e, own, along)
+    y, lines = Gather.apply(x, e, own, replace(along, ahead=Ahead.of(x)))
     if along.pool is not None:
         along.pool.lines = lines
     return y

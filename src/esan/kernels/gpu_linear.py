@@ -9,7 +9,7 @@ from torch import Tensor
 
 from esan.kernels.gpu_moments import Moments, TileMoments, store_tile_moments
 from esan.kernels.gpu_norm import norm_backward_tile
-from esan.kernels.gpu_tiles import copies, padded, total, totals
+from esan.kernels.gpu_tiles import columns, copies, padded, total, totals
 
 
 def _precision() -> str:
@@ -105,24 +105,27 @@ class Matrix:
 @triton.jit(do_not_specialize=["rows"])
 def _linear_kernel(
     x, matrix, bias, scale, shift, weight, y, tile_weight, tile_mean, tile_deviation, rows, inner, outer,
-    TILE: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, NORMED: tl.constexpr, WEIGHTED: tl.constexpr,
-    MOMENTS: tl.constexpr, PRECISION: tl.constexpr,
+    TILE: tl.constexpr, INNER: tl.constexpr, PIECES: tl.constexpr, OUTER: tl.constexpr, NORMED: tl.constexpr,
+    WEIGHTED: tl.constexpr, MOMENTS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1)
     line = tl.program_id(0) * TILE + tl.arange(0, TILE)
     row = network.to(tl.int64) * rows + line
-    k, n = tl.arange(0, INNER), tl.arange(0, OUTER)
+    n = tl.arange(0, OUTER)
     inside = line < rows
-    there_k, there_n = k < inner, n < outer
-    value = tl.load(x + row[:, None] * inner + k[None, :], mask=inside[:, None] & there_k[None, :], other=0.0)
-    if NORMED:
-        of = network * inner + k
-        value = value * tl.load(scale + of, mask=there_k, other=0.0) + tl.load(shift + of, mask=there_k, other=0.0)
-        value = tl.maximum(value, 0.0)
-    at = network * outer * inner + n[None, :] * inner + k[:, None]
-    there = there_n[None, :] & there_k[:, None]
-    apart = tl.num_programs(1) * outer * inner
-    out = _times(tl.zeros((TILE, OUTER), tl.float32), value, matrix, at, there, apart, PRECISION)
+    there_n = n < outer
+    out = tl.zeros((TILE, OUTER), tl.float32)
+    for piece in tl.static_range(PIECES):
+        k = piece * INNER + tl.arange(0, INNER)
+        there_k = k < inner
+        value = tl.load(x + row[:, None] * inner + k[None, :], mask=inside[:, None] & there_k[None, :], other=0.0)
+        if NORMED:
+            of = network * inner + k
+            value = value * tl.load(scale + of, mask=there_k, other=0.0) + tl.load(shift + of, mask=there_k, other=0.0)
+            value = tl.maximum(value, 0.0)
+        at = network * outer * inner + n[None, :] * inner + k[:, None]
+        there = there_n[None, :] & there_k[:, None]
+        out = _times(out, value, matrix, at, there, tl.num_programs(1) * outer * inner, PRECISION)
     out += tl.load(bias + network * outer + n, mask=there_n, other=0.0)[None, :]
     tl.store(y + row[:, None] * outer + n[None, :], out, mask=inside[:, None] & there_n[None, :])
     if MOMENTS:
@@ -143,8 +146,9 @@ def linear(
     _linear_kernel[(triton.cdiv(rows, _TILE), networks)](
         x, matrix.pieces, bias, x if normed is None else normed.scale, x if normed is None else normed.shift,
         weight if weight is not None else x, y, part.weight, part.mean, part.deviation, rows, inner, outer,
-        TILE=_TILE, INNER=padded(inner), OUTER=padded(outer), NORMED=normed is not None, WEIGHTED=weight is not None,
-        MOMENTS=moments, PRECISION=_precision(), num_warps=_WARPS,
+        TILE=_TILE, INNER=columns(inner), PIECES=triton.cdiv(inner, columns(inner)), OUTER=padded(outer),
+        NORMED=normed is not None, WEIGHTED=weight is not None, MOMENTS=moments, PRECISION=_precision(),
+        num_warps=_WARPS,
     )  # fmt: skip
     return y, part
 
@@ -153,18 +157,18 @@ def linear(
 def _data_kernel(
     grad, gate, out, weight, out_mean, out_inverse, out_scale, out_share, out_sums,
     x, mean, inverse, scale, shift, matrix, through, grad_x, part, rows, inner, outer,
-    TILE: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, OUT_NORMED: tl.constexpr, NORMED: tl.constexpr,
-    WEIGHTED: tl.constexpr, GATED: tl.constexpr, PRECISION: tl.constexpr,
+    TILE: tl.constexpr, INNER: tl.constexpr, PIECES: tl.constexpr, OUTER: tl.constexpr, OUT_NORMED: tl.constexpr,
+    NORMED: tl.constexpr, WEIGHTED: tl.constexpr, GATED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     tile, network = tl.program_id(0), tl.program_id(1)
-    k, n = tl.arange(0, INNER), tl.arange(0, OUTER)
-    there_k, there_n = k < inner, n < outer
-    of_k, of_n = network * inner + k, network * outer + n
+    n = tl.arange(0, OUTER)
+    there_n = n < outer
+    of_n = network * outer + n
     line = tile * TILE + tl.arange(0, TILE)
     row = network.to(tl.int64) * rows + line
     inside = line < rows
-    mask_n, mask_k = inside[:, None] & there_n[None, :], inside[:, None] & there_k[None, :]
-    at_n, at_k = row[:, None] * outer + n[None, :], row[:, None] * inner + k[None, :]
+    mask_n = inside[:, None] & there_n[None, :]
+    at_n = row[:, None] * outer + n[None, :]
     g = tl.load(grad + at_n, mask=mask_n, other=0.0)
     if GATED:
         g = tl.where(tl.load(gate + at_n, mask=mask_n, other=0.0) > 0, g, 0.0)
@@ -180,21 +184,27 @@ def _data_kernel(
         g = tl.where(mask_n, g, 0.0)
     if OUT_NORMED or GATED:
         tl.store(through + at_n, g, mask=mask_n)
-    at = network * outer * inner + n[:, None] * inner + k[None, :]
-    there = there_n[:, None] & there_k[None, :]
-    apart = tl.num_programs(1) * outer * inner
-    gx = _times(tl.zeros((TILE, INNER), tl.float32), g, matrix, at, there, apart, PRECISION)
-    if NORMED:
-        m = tl.load(mean + of_k, mask=there_k, other=0.0)
-        i = tl.load(inverse + of_k, mask=there_k, other=0.0)
-        s = tl.load(scale + of_k, mask=there_k, other=0.0)
-        b = tl.load(shift + of_k, mask=there_k, other=0.0)
-        value = tl.load(x + at_k, mask=mask_k, other=0.0)
-        gx = tl.where(mask_k & (value * s[None, :] + b[None, :] > 0), gx, 0.0)
-        at = part + (network * tl.num_programs(0) + tile) * 2 * inner + k
-        tl.store(at, tl.sum(gx, 0), mask=there_k)
-        tl.store(at + inner, tl.sum(gx * ((value - m[None, :]) * i[None, :]), 0), mask=there_k)
-    tl.store(grad_x + at_k, gx, mask=mask_k)
+    for piece in tl.static_range(PIECES):
+        k = piece * INNER + tl.arange(0, INNER)
+        there_k = k < inner
+        mask_k = inside[:, None] & there_k[None, :]
+        at_k = row[:, None] * inner + k[None, :]
+        at = network * outer * inner + n[:, None] * inner + k[None, :]
+        there = there_n[:, None] & there_k[None, :]
+        none = tl.zeros((TILE, INNER), tl.float32)
+        gx = _times(none, g, matrix, at, there, tl.num_programs(1) * outer * inner, PRECISION)
+        if NORMED:
+            of_k = network * inner + k
+            m = tl.load(mean + of_k, mask=there_k, other=0.0)
+            i = tl.load(inverse + of_k, mask=there_k, other=0.0)
+            s = tl.load(scale + of_k, mask=there_k, other=0.0)
+            b = tl.load(shift + of_k, mask=there_k, other=0.0)
+            value = tl.load(x + at_k, mask=mask_k, other=0.0)
+            gx = tl.where(mask_k & (value * s[None, :] + b[None, :] > 0), gx, 0.0)
+            to = part + (network * tl.num_programs(0) + tile) * 2 * inner + k
+            tl.store(to, tl.sum(gx, 0), mask=there_k)
+            tl.store(to + inner, tl.sum(gx * ((value - m[None, :]) * i[None, :]), 0), mask=there_k)
+        tl.store(grad_x + at_k, gx, mask=mask_k)
 
 
 @triton.jit(do_not_specialize=["rows", "tile_count"])
@@ -284,7 +294,8 @@ def linear_backward(
     i = (x,) * 4 if normed is None else (normed.mean, normed.inverse, normed.scale, normed.shift)
     _data_kernel[(count, networks)](
         grad, gate if gate is not None else x, y, weight if weight is not None else x, *o, sums, x, *i, matrix.pieces,
-        through, grad_x, of_norm, rows, inner, outer, TILE=tile, INNER=padded(inner), OUTER=padded(outer),
+        through, grad_x, of_norm, rows, inner, outer, TILE=tile, INNER=columns(inner),
+        PIECES=triton.cdiv(inner, columns(inner)), OUTER=padded(outer),
         OUT_NORMED=after is not None, NORMED=normed is not None, WEIGHTED=weight is not None, GATED=gate is not None,
         PRECISION=_precision(), num_warps=_DATA_WARPS,
     )  # fmt: skip

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.kernels.gpu_tiles import totals
+from esan.kernels.gpu_tiles import columns, totals
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,10 @@ class _Tuning:
     groups: int
     unroll: int
     warps: int
+
+    def of(self, width: int, wide: int) -> "_Tuning":
+        """The same for programs that work on so many columns of a width: on more groups, if these are some of them."""
+        return self if wide >= width else _Tuning(64 * self.groups // wide, self.unroll, self.warps)
 
 
 #: Lines of the largest table whose gradient `messages_backward` finds.
@@ -35,13 +39,28 @@ class Pooled:
     weight: Tensor | None
 
 
+@dataclass(frozen=True, eq=False)
+class Normed:
+    """What rows are the normalised lines of, under a ReLU: the lines, and their `Moments.mean` and `.inverse`."""
+
+    lines: Tensor
+    mean: Tensor
+    inverse: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class MessageGrads:
+    """Gradients of sums of messages: of x; of o; of a table; and the `grad_sums` of what x is the ReLU of."""
+
+    x: Tensor
+    own: Tensor | None
+    table: Tensor | None
+    sums: Tensor | None
+
+
 def _tuning(terms: int, groups: int) -> _Tuning:
     """For sums of few terms many at once, as their loops run as long as the longest; for long sums few."""
     return _SHORT if terms <= 4 * groups else _LONG
-
-
-def _width(lines: Tensor) -> int:
-    return max(16, triton.next_power_of_2(lines.size(1)))
 
 
 @triton.jit
@@ -64,7 +83,7 @@ def _sum_kernel(
     OWN: tl.constexpr, WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr,
 ):  # fmt: skip
     group = tl.program_id(0).to(tl.int64) * GROUPS + tl.arange(0, GROUPS)
-    column = tl.arange(0, WIDTH)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     inside = group < groups
     there = column[None, :] < width
     start, number = _ends(first, count, group, inside, groups, total, COUNTED)
@@ -132,12 +151,13 @@ def sum_lines(
         return y
     e, line = (x, which) if messages is None else (messages[0].contiguous(), messages[1])
     table = e.size(1) if e.dim() == 3 else 0
-    tuning = _tuning(which.numel(), groups)
-    _sum_kernel[(triton.cdiv(groups, tuning.groups),)](
+    wide = columns(x.size(1))
+    tuning = _tuning(which.numel(), groups).of(x.size(1), wide)
+    _sum_kernel[(triton.cdiv(groups, tuning.groups), triton.cdiv(x.size(1), wide))](
         x, e, own if own is not None else x, which, line, first, count if count is not None else first,
         weight if weight is not None else x, line_weight if line_weight is not None else x,
         gate.contiguous() if gate is not None else x, y, groups, which.numel(), x.size(1), groups // networks, table,
-        GROUPS=tuning.groups, WIDTH=_width(x), UNROLL=tuning.unroll, COUNTED=count is not None,
+        GROUPS=tuning.groups, WIDTH=wide, UNROLL=tuning.unroll, COUNTED=count is not None,
         MESSAGES=messages is not None, OWN=own is not None, WEIGHTED=weight is not None,
         LINE_WEIGHTED=line_weight is not None, GATED=gate is not None, num_warps=tuning.warps,
     )  # fmt: skip
@@ -146,25 +166,28 @@ def sum_lines(
 
 @triton.jit(do_not_specialize=["total", "per_network", "blocks", "part_width", "table"])
 def _messages_backward_kernel(
-    grad, x, e, own, target, line, first, count, weight, pooled, owner, share, out, part,
+    grad, x, e, own, target, line, first, count, weight, pooled, owner, share, lines, mean, inverse, out, part,
     total, width, per_network, blocks, part_width, table,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, TABLE: tl.constexpr, COUNTED: tl.constexpr,
     MESSAGES: tl.constexpr, OWN: tl.constexpr, OF_OWN: tl.constexpr, WEIGHTED: tl.constexpr, POOLED: tl.constexpr,
-    SHARED: tl.constexpr,
+    SHARED: tl.constexpr, NORMED: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1)
-    column = tl.arange(0, WIDTH)
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     there = column[None, :] < width
     # A sum a line of the table and place in the block; one tensor for all lines would have to change its layout.
     of_0 = tl.zeros((GROUPS, WIDTH), tl.float32)
-    of_1, of_2, of_3, of_own = of_0, of_0, of_0, of_0
+    of_1, of_2, of_3, of_own, sum_g, sum_gs = of_0, of_0, of_0, of_0, of_0, of_0
+    if NORMED:
+        m = tl.load(mean + network * width + column, mask=column < width, other=0.0)
+        i = tl.load(inverse + network * width + column, mask=column < width, other=0.0)
     for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
         line_here = block * GROUPS + tl.arange(0, GROUPS)
         group = network.to(tl.int64) * per_network + line_here
         inside = line_here < per_network
         keep = inside[:, None] & there
         here = group[:, None] * width + column[None, :]
-        if MESSAGES or OF_OWN:
+        if MESSAGES or OF_OWN or NORMED:
             x_here = tl.load(x + here, mask=keep, other=0.0)
         start, number = _ends(first, count, group, inside, per_network * tl.num_programs(1), total, COUNTED)
         acc = tl.zeros((GROUPS, WIDTH), tl.float32)
@@ -202,6 +225,10 @@ def _messages_backward_kernel(
             if SHARED:
                 g = g * tl.load(share + group, mask=inside, other=0.0)[:, None]
             acc += g
+        if NORMED:
+            acc = tl.where(x_here > 0, acc, 0.0)
+            sum_g += acc
+            sum_gs += acc * ((tl.load(lines + here, mask=keep, other=0.0) - m[None, :]) * i[None, :])
         tl.store(out + here, acc, mask=keep)
     part += (network * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * part_width
     if TABLE > 0:
@@ -212,8 +239,13 @@ def _messages_backward_kernel(
         tl.store(part + 2 * width + column, tl.sum(of_2, 0), mask=column < width)
     if TABLE > 3:
         tl.store(part + 3 * width + column, tl.sum(of_3, 0), mask=column < width)
+    part += TABLE * width
     if OF_OWN:
-        tl.store(part + part_width - 1, tl.sum(tl.sum(of_own, 1), 0))
+        tl.store(part + tl.program_id(2), tl.sum(tl.sum(of_own, 1), 0))
+    if NORMED:
+        part += tl.num_programs(2) if OF_OWN else 0
+        tl.store(part + column, tl.sum(sum_g, 0), mask=column < width)
+        tl.store(part + width + column, tl.sum(sum_gs, 0), mask=column < width)
 
 
 def messages_backward(
@@ -228,12 +260,14 @@ def messages_backward(
     weight: Tensor | None,
     networks: int = 1,
     pooled: Pooled | None = None,
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    r"""The gradients of x, :math:`o\, g_u + \sum_{u \to v} w\, g_v\, [x_u + e_{uv} > 0]`, of o, and of a table.
+    normed: Normed | None = None,
+    of_own: bool = True,
+) -> MessageGrads:
+    r"""The gradient of x, :math:`o\, g_u + \sum_{u \to v} w\, g_v\, [x_u + e_{uv} > 0]`, and what is found with it.
 
     Args:
         grad: g, a line a row.
-        x: as in the forward pass; None if neither e nor the gradient of o needs it.
+        x: as in the forward pass; None if nothing needs it.
         e: as in the forward pass; a table `[S, C, d]`, C at most `TABLE`, gets a gradient here, other lines by
             `edges_backward`. None if the messages are the rows.
         own: o, one number a network, or None.
@@ -244,34 +278,41 @@ def messages_backward(
         weight: w of each of these arcs, or None.
         networks: how many networks the rows are of.
         pooled: what is added to the gradient of x, as x was pooled too.
+        normed: what x is the ReLU of; the gradient is then that of what is under the ReLU.
+        of_own: whether the gradient of o is wanted.
     """
     grad, x, e = grad.contiguous(), grad if x is None else x.contiguous(), None if e is None else e.contiguous()
-    of_own = own is not None and x is not grad
+    of_own = of_own and own is not None and x is not grad
     out = torch.empty_like(grad)
     rows, width = grad.size(0) // networks, grad.size(1)
     table = e.size(1) if e is not None and e.dim() == 3 else 0
     if table > TABLE:
         raise ValueError(f"Expected a table of {TABLE} lines at most (got {table}). Give e a line an arc.")
-    tuning = _BACK
+    wide = columns(width)
+    tuning = _BACK.of(width, wide)
     blocks = triton.cdiv(rows, tuning.groups)
-    programs = max(1, min(blocks, _PROGRAMS))
-    part = grad.new_empty(networks, programs, table * width + of_own)
+    programs, pieces = max(1, min(blocks, _PROGRAMS)), triton.cdiv(width, wide)
+    factors = pieces if of_own else 0
+    part = grad.new_empty(networks, programs, table * width + factors + (2 * width if normed is not None else 0))
+    before = Normed(x, x, x) if normed is None else normed
     p = Pooled(grad, target, None) if pooled is None else pooled
-    _messages_backward_kernel[(programs, networks)](
+    _messages_backward_kernel[(programs, networks, pieces)](
         grad, x, e if e is not None else x, own if own is not None else x, target, line if line is not None else target,
         first, count if count is not None else first, weight if weight is not None else x, p.grad.contiguous(), p.owner,
-        p.weight if p.weight is not None else x, out, part, target.numel(), width, rows, blocks, part.size(2), table,
-        GROUPS=tuning.groups, WIDTH=_width(grad), UNROLL=tuning.unroll, TABLE=table, COUNTED=count is not None,
+        p.weight if p.weight is not None else x, before.lines, before.mean, before.inverse, out, part,
+        target.numel(), width, rows, blocks, part.size(2), table,
+        GROUPS=tuning.groups, WIDTH=wide, UNROLL=tuning.unroll, TABLE=table, COUNTED=count is not None,
         MESSAGES=e is not None, OWN=own is not None, OF_OWN=of_own, WEIGHTED=weight is not None,
-        POOLED=pooled is not None, SHARED=p.weight is not None, num_warps=tuning.warps,
+        POOLED=pooled is not None, SHARED=p.weight is not None, NORMED=normed is not None, num_warps=tuning.warps,
     )  # fmt: skip
     if not part.size(2):
-        return out, None, None
-    of_table, of_factor, _ = totals(part, table * width, int(of_own))
-    return (
+        return MessageGrads(out, None, None, None)
+    of_table, of_factor, sums = totals(part, table * width, factors)
+    return MessageGrads(
         out,
-        of_factor.view(own.shape) if own is not None and of_own else None,
+        of_factor.view(networks, pieces).sum(1).view(own.shape) if own is not None and of_own else None,
         of_table.view(e.shape) if e is not None and table else None,
+        sums.view(networks, 2, width) if normed is not None else None,
     )
 
 
@@ -282,7 +323,7 @@ def _edges_backward_kernel(
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
     group = tl.program_id(0).to(tl.int64) * GROUPS + tl.arange(0, GROUPS)
-    column = tl.arange(0, WIDTH)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     inside = group < groups
     there = column[None, :] < width
     keep = inside[:, None] & there
@@ -330,11 +371,12 @@ def edges_backward(
     grad, x, e = grad.contiguous(), x.contiguous(), e.contiguous()
     out = torch.empty_like(e)
     if out.numel():
-        tuning = _tuning(source.numel(), e.size(0))
-        _edges_backward_kernel[(triton.cdiv(e.size(0), tuning.groups),)](
+        wide = columns(x.size(1))
+        tuning = _tuning(source.numel(), e.size(0)).of(x.size(1), wide)
+        _edges_backward_kernel[(triton.cdiv(e.size(0), tuning.groups), triton.cdiv(x.size(1), wide))](
             grad, x, e, source, target, first, count if count is not None else first,
             weight if weight is not None else x, out, e.size(0), source.numel(), x.size(1),
-            GROUPS=tuning.groups, WIDTH=_width(x), UNROLL=tuning.unroll, COUNTED=count is not None,
+            GROUPS=tuning.groups, WIDTH=wide, UNROLL=tuning.unroll, COUNTED=count is not None,
             WEIGHTED=weight is not None, num_warps=tuning.warps,
         )  # fmt: skip
     return out

@@ -30,6 +30,12 @@ def padded(width: int) -> int:
     return max(16, triton.next_power_of_2(width))
 
 
+def columns(width: int) -> int:
+    """Columns of that width that a program works on at once: all, unless a power of 2 would leave many lanes idle."""
+    whole = padded(width)
+    return whole if width < 64 or width % 16 or 4 * whole <= 5 * width else width & -width
+
+
 @triton.jit(do_not_specialize=["count", "width", "end", "next_end"])
 def _total_kernel(part, out, count, width, end, next_end, TILES: tl.constexpr, COLUMNS: tl.constexpr):
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)

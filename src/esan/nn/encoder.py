@@ -29,6 +29,8 @@ class Encoder(nn.Module):
     def __init__(self, layers: list[DSLayer] | list[DSSLayer], dropout: float = 0.0) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
+        #: Whether the rows of every layer are read, not those of the last alone.
+        self.reads_all = False
         self.dropout = dropout
         self.lookahead = max(layer.inside.lookahead for layer in layers)
         self._why_literal = next((why for layer in layers if (why := layer.why_literal)), None)
@@ -59,5 +61,7 @@ class Encoder(nn.Module):
         for t, layer in enumerate(self.layers, start=1):
             stage = bag.stage(t + self.lookahead)
             h = F.dropout(layer(h, bag, stage), self.dropout, self.training)
+            if self.reads_all:
+                fused.has_other_uses(h)
             given.append(Encoded(h, stage))
         return given

@@ -51,16 +51,19 @@ def _fits(conv: Any, norm: Any) -> bool:
 def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSLayer.forward`."""
     from esan.kernels import gpu_blocks as blocks
+    from esan.kernels.gpu_gather import Ahead
 
     h = _aligned(h)
     c, rows = _mlp(layer.inside, _aggregate(layer.inside, h, stage.arcs, bag), stage.norm_weight)
     norm = cast(BatchNorm, layer.norm)
-    return blocks.Normalise.apply(c, norm.weight, norm.bias, norm.for_kernels(), rows, True)
+    ahead = Ahead()
+    return ahead.attach(blocks.Normalise.apply(c, norm.weight, norm.bias, norm.for_kernels(), rows, True, ahead))
 
 
 def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSSLayer.forward` where the bag is pooled by sum or mean."""
     from esan.kernels import gpu_blocks as blocks
+    from esan.kernels.gpu_gather import Ahead
 
     h = _aligned(h)
     side = bag.side if isinstance(bag, PaddedBag) else None
@@ -80,7 +83,16 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     group = stage.by_node
     spread = blocks.Spread(group.owner, group.order, group.first, group.count)
     norms = own.for_kernels(), shared.for_kernels()
-    return blocks.Blend.apply(c, own.weight, own.bias, s, shared.weight, shared.bias, norms, (rows, nodes), spread)
+    ahead = Ahead()
+    y = blocks.Blend.apply(
+        c, own.weight, own.bias, s, shared.weight, shared.bias, norms, (rows, nodes), spread, ahead
+    )  # fmt: skip
+    return ahead.attach(y)
+
+
+def has_other_uses(rows: Tensor) -> None:
+    """Say that the next layer is not alone in reading these rows: it need not prepare their gradient."""
+    rows.__dict__.pop("_esan_ahead", None)
 
 
 def filled(width: int) -> int:

@@ -51,6 +51,7 @@ class SubgraphGNN(nn.Module):
         super().__init__()
         self.features, self.encoder, self.set_encoder, self.head = features, encoder, set_encoder, head
         self.readout, self.jk, self.output = readout, jk, output
+        encoder.reads_all = jk == "cat"
         self._said: set[str] = set()
 
     @property

@@ -112,7 +112,7 @@ class PPGNEncoder(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.edges = None if edge_channels is None else encoder(edge_channels, hidden_channels, "edge_attr")
         self.rows = nn.ModuleList(nn.Linear(2 * hidden_channels, hidden_channels) for _ in layers)
-        self.dropout = dropout
+        self.dropout, self.reads_all = dropout, False
 
     @staticmethod
     def width(in_channels: int, hidden_channels: int, edge_channels: Channels) -> int:
