@@ -27,7 +27,12 @@ _MATRIX_TILE = 32
 _BLOCK = 1024
 #: Programs that share the lines of one network where the gradient of a matrix is summed, at most. The same for one
 #: network and for many, so that their gradients are summed in the same order.
-_PROGRAMS = 264
+_PROGRAMS = 132
+
+
+def _registers(inner: int, outer: int) -> int | None:
+    """The most registers of a thread: four programs share a processor where a few numbers kept elsewhere allow it."""
+    return 128 if columns(inner) <= 64 and outer <= 64 else None
 
 
 @triton.jit
@@ -148,7 +153,7 @@ def linear(
         weight if weight is not None else x, y, part.weight, part.mean, part.deviation, rows, inner, outer,
         TILE=_TILE, INNER=columns(inner), PIECES=triton.cdiv(inner, columns(inner)), OUTER=padded(outer),
         NORMED=normed is not None, WEIGHTED=weight is not None, MOMENTS=moments, PRECISION=_precision(),
-        num_warps=_WARPS,
+        num_warps=_WARPS, maxnreg=_registers(inner, outer),
     )  # fmt: skip
     return y, part
 
@@ -297,7 +302,7 @@ def linear_backward(
         through, grad_x, of_norm, rows, inner, outer, TILE=tile, INNER=columns(inner),
         PIECES=triton.cdiv(inner, columns(inner)), OUTER=padded(outer),
         OUT_NORMED=after is not None, NORMED=normed is not None, WEIGHTED=weight is not None, GATED=gate is not None,
-        PRECISION=_precision(), num_warps=_DATA_WARPS,
+        PRECISION=_precision(), num_warps=_DATA_WARPS, maxnreg=_registers(inner, outer),
     )  # fmt: skip
     tile = _MATRIX_TILE if narrow else _MATRIX_TILE // 2
     count = triton.cdiv(rows, tile)

@@ -168,7 +168,7 @@ def sum_lines(
 def _messages_backward_kernel(
     grad, x, e, own, target, line, first, count, weight, pooled, owner, share, lines, mean, inverse, out, part,
     total, width, per_network, blocks, part_width, table,
-    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, TABLE: tl.constexpr, COUNTED: tl.constexpr,
+    GROUPS: tl.constexpr, WIDTH: tl.constexpr, TABLE: tl.constexpr, COUNTED: tl.constexpr,
     MESSAGES: tl.constexpr, OWN: tl.constexpr, OF_OWN: tl.constexpr, WEIGHTED: tl.constexpr, POOLED: tl.constexpr,
     SHARED: tl.constexpr, NORMED: tl.constexpr,
 ):  # fmt: skip
@@ -187,25 +187,40 @@ def _messages_backward_kernel(
         inside = line_here < per_network
         keep = inside[:, None] & there
         here = group[:, None] * width + column[None, :]
+        # All that does not wait for other numbers is fetched first, and the ends of an arc while those before it are
+        # worked on: the loop waits once a round, not for one thing after another.
+        start, number = _ends(first, count, group, inside, per_network * tl.num_programs(1), total, COUNTED)
+        if POOLED:
+            pool = tl.load(owner + group, mask=inside, other=0).to(tl.int64)
         if MESSAGES or OF_OWN or NORMED:
             x_here = tl.load(x + here, mask=keep, other=0.0)
-        start, number = _ends(first, count, group, inside, per_network * tl.num_programs(1), total, COUNTED)
+        if NORMED:
+            standard = (tl.load(lines + here, mask=keep, other=0.0) - m[None, :]) * i[None, :]
         acc = tl.zeros((GROUPS, WIDTH), tl.float32)
-        for begin in range(0, tl.max(number, 0), UNROLL):
-            for j in tl.static_range(UNROLL):
-                k = begin + j
-                more = k < number
-                mask = more[:, None] & there
-                row = tl.load(target + start + k, mask=more, other=0)
-                g = tl.load(grad + row[:, None] * width + column[None, :], mask=mask, other=0.0)
-                if WEIGHTED:
-                    g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
-                if MESSAGES:
-                    kind = tl.load(line + start + k, mask=more, other=0)
-                    at = kind + network * table
-                    bond = tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0)
-                    g = tl.where(x_here + bond > 0, g, 0.0)
-                acc += g
+        if OWN:
+            g_here = tl.load(grad + here, mask=keep, other=0.0)
+            acc += tl.load(own + network) * g_here
+            if OF_OWN:
+                of_own += g_here * x_here
+        row = tl.load(target + start, mask=number > 0, other=0)
+        if MESSAGES:
+            kind = tl.load(line + start, mask=number > 0, other=0)
+        if POOLED:
+            g = tl.load(pooled + pool[:, None] * width + column[None, :], mask=keep, other=0.0)
+            if SHARED:
+                g = g * tl.load(share + group, mask=inside, other=0.0)[:, None]
+            acc += g
+        for k in range(tl.max(number, 0)):
+            more = k < number
+            mask = more[:, None] & there
+            g = tl.load(grad + row.to(tl.int64)[:, None] * width + column[None, :], mask=mask, other=0.0)
+            row = tl.load(target + start + k + 1, mask=k + 1 < number, other=0)
+            if WEIGHTED:
+                g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
+            if MESSAGES:
+                at = kind + network * table
+                bond = tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0)
+                g = tl.where(x_here + bond > 0, g, 0.0)
                 if TABLE > 0:
                     of_0 += tl.where((kind == 0)[:, None], g, 0.0)
                 if TABLE > 1:
@@ -214,21 +229,12 @@ def _messages_backward_kernel(
                     of_2 += tl.where((kind == 2)[:, None], g, 0.0)
                 if TABLE > 3:
                     of_3 += tl.where((kind == 3)[:, None], g, 0.0)
-        if OWN:
-            g_here = tl.load(grad + here, mask=keep, other=0.0)
-            acc += tl.load(own + network) * g_here
-            if OF_OWN:
-                of_own += g_here * x_here
-        if POOLED:
-            at = tl.load(owner + group, mask=inside, other=0).to(tl.int64)
-            g = tl.load(pooled + at[:, None] * width + column[None, :], mask=keep, other=0.0)
-            if SHARED:
-                g = g * tl.load(share + group, mask=inside, other=0.0)[:, None]
+                kind = tl.load(line + start + k + 1, mask=k + 1 < number, other=0)
             acc += g
         if NORMED:
             acc = tl.where(x_here > 0, acc, 0.0)
             sum_g += acc
-            sum_gs += acc * ((tl.load(lines + here, mask=keep, other=0.0) - m[None, :]) * i[None, :])
+            sum_gs += acc * standard
         tl.store(out + here, acc, mask=keep)
     part += (network * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * part_width
     if TABLE > 0:
@@ -301,7 +307,7 @@ def messages_backward(
         first, count if count is not None else first, weight if weight is not None else x, p.grad.contiguous(), p.owner,
         p.weight if p.weight is not None else x, before.lines, before.mean, before.inverse, out, part,
         target.numel(), width, rows, blocks, part.size(2), table,
-        GROUPS=tuning.groups, WIDTH=wide, UNROLL=tuning.unroll, TABLE=table, COUNTED=count is not None,
+        GROUPS=tuning.groups, WIDTH=wide, TABLE=table, COUNTED=count is not None,
         MESSAGES=e is not None, OWN=own is not None, OF_OWN=of_own, WEIGHTED=weight is not None,
         POOLED=pooled is not None, SHARED=p.weight is not None, NORMED=normed is not None, num_warps=tuning.warps,
     )  # fmt: skip
