@@ -231,7 +231,8 @@ def test_gradients_of_linear_layers(networks: int, weighted: bool, gated: bool, 
     close(got.grad_x, of_x, "of the normalised x, through a norm")
     close(got.matrix, of_matrix, "of the matrix, through a norm")
     # What is added to every line is taken away again.
-    close(got.bias, of_bias, "of the bias, through a norm", tolerance=1e-4)
+    close(got.bias, of_bias, "of the bias, through a norm")
+    assert not got.bias.any()
 
 
 def test_matrices_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,7 +215,8 @@ def _data_kernel(
 @triton.jit(do_not_specialize=["rows", "tile_count"])
 def _weights_kernel(
     grad, x, scale, shift, part, rows, inner, outer, tile_count,
-    TILE: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, NORMED: tl.constexpr, PRECISION: tl.constexpr,
+    TILE: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, NORMED: tl.constexpr, OUT_NORMED: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     program, network = tl.program_id(0), tl.program_id(1)
     k, n = tl.arange(0, INNER), tl.arange(0, OUTER)
@@ -240,7 +241,10 @@ def _weights_kernel(
             acc = _add_products(acc, tl.trans(g), v1, v2, v3)
         else:
             acc += tl.dot(tl.trans(g), value, input_precision=PRECISION)
-        acc_bias += tl.sum(g, 0)
+        # A norm takes away what is added to every line: exactly 0, where a sum would give rounding, of which Adam
+        # makes full steps.
+        if not OUT_NORMED:
+            acc_bias += tl.sum(g, 0)
     part += (network * tl.num_programs(0) + program).to(tl.int64) * (outer * inner + outer)
     tl.store(part + n[:, None] * inner + k[None, :], acc, mask=there_n[:, None] & there_k[None, :])
     tl.store(part + outer * inner + n, acc_bias, mask=there_n)
@@ -310,7 +314,7 @@ def linear_backward(
     part = x.new_empty(networks, programs, outer * inner + outer)
     _weights_kernel[(programs, networks)](
         through, x, i[2], i[3], part, rows, inner, outer, count, TILE=tile, INNER=padded(inner), OUTER=padded(outer),
-        NORMED=normed is not None, PRECISION=_precision(), num_stages=1,
+        NORMED=normed is not None, OUT_NORMED=after is not None, PRECISION=_precision(), num_stages=1,
     )  # fmt: skip
     of_matrix, of_bias, _ = totals(part, outer * inner, outer)
     return LinearGrads(
