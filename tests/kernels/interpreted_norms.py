@@ -172,12 +172,12 @@ def test_linear_layers(networks: int, weighted: bool) -> None:
     x, weight = torch.randn(networks * LINES, INNER), _weight(networks, weighted)
     matrix, bias = _layer(networks, INNER, OUTER)
     gamma, beta = _parameters(networks, INNER)
-    y, part = linear(x, *Matrix.of(matrix), bias, None, weight)
+    y, part = linear(x, _read(matrix), bias, None, weight)
     plain = _applied(x.double(), matrix.double(), bias.double(), networks)
     close(y, plain, "W x + b")
     _same_moments(part, Plain(plain, weight, networks), networks)
     normed = finish(tile_moments(x, weight, networks), gamma, beta, EPS, None)
-    y, _ = linear(x, *Matrix.of(matrix), bias, normed, weight)
+    y, _ = linear(x, _read(matrix), bias, normed, weight)
     before = Plain(x.double(), weight, networks).normed(gamma.double(), beta.double()).relu()
     close(y, _applied(before, matrix.double(), bias.double(), networks), "after a norm")
 
@@ -216,18 +216,18 @@ def test_gradients_of_linear_layers(networks: int, weighted: bool, gated: bool, 
     standard = _split((normed_x.detach() - _each(beta, networks)) / _each(gamma, networks), networks)
     sums = torch.stack([_split(of_x, networks).sum(1), (_split(of_x, networks) * standard).sum(1)], 1)
 
-    got = linear_backward(grad, x, *Matrix.of(matrix), normed, gate=gate)
+    got = linear_backward(grad, x, _read(matrix), normed, gate=gate)
     close(got.grad_x, of_x, "of the normalised x")
     close(got.matrix, of_matrix, "of the matrix")
     close(got.bias, of_bias, "of the bias")
     close(got.sums, sums, "sums of the norm before")
 
-    y, part = linear(x, *Matrix.of(matrix), bias, normed, weight)
+    y, part = linear(x, _read(matrix), bias, normed, weight)
     behind = finish(part, after_gamma, after_beta, EPS, None)
     result = Plain(plain, weight, networks).normed(after_gamma.double(), after_beta.double())
     of_x, of_matrix, of_bias = torch.autograd.grad(result, leaves, g)
     after = (y, behind, grad_sums(grad, gate, y, behind))
-    got = linear_backward(grad, x, *Matrix.of(matrix), normed, after=after, weight=weight, gate=gate)
+    got = linear_backward(grad, x, _read(matrix), normed, after=after, weight=weight, gate=gate)
     close(got.grad_x, of_x, "of the normalised x, through a norm")
     close(got.matrix, of_matrix, "of the matrix, through a norm")
     # What is added to every line is taken away again.
@@ -240,6 +240,11 @@ def test_matrices_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_linear, "_precision", lambda: "bf16x6")
     for found in (*Matrix.of(_layer(3, INNER, OUTER)[0], _layer(1, 70, OUTER)[0]), *Matrix.of(_layer(3, 70, 5)[0])):
         close(found.pieces.double().sum(0), found.whole, tolerance=1e-7)
+
+
+def _read(matrix: Tensor) -> Matrix:
+    """A matrix as the kernels read it."""
+    return Matrix.of(matrix)[0]
 
 
 def _each(parameter: Tensor, networks: int) -> Tensor:
