@@ -3,9 +3,11 @@
     python benchmarks/step.py [--repeats 15] [--out benchmarks/figures/step.json]
 
 Forward, backward and Adam step, the batch ready in memory, every batch new to the network (nothing is cached from an
-earlier step). The three take turns, and a ratio is that of medians. "row-layers" is how many rows all layers together
-compute, literal over compact: what the compact bag saves by construction. The yardstick has the same weights; its
-prediction is compared first.
+earlier step). All take turns, and a ratio is that of medians. "row-layers" is how many rows all layers together
+compute, literal over compact: what the compact bag saves by construction. "graphs alone" is what a network of the same
+kind takes on the graphs themselves (identity policy), as a part of the compact step: the shared branch, Adam and all
+that is done once a batch, which no bag saves, and one row a node. The yardstick has the same weights; its prediction
+is compared first.
 """
 
 import argparse
@@ -28,7 +30,8 @@ LAYERS, WIDTH, BATCH = 4, 64, 128
 NOTE = (
     "Written by `benchmarks/step.py`: ZINC-like batches of 128, 4 layers of width 64, forward, backward and Adam, the "
     "batch in memory. Ratios of times; more is better for esan. Row-layers: the rows that all layers compute, literal "
-    "over compact."
+    "over compact. Graphs alone: what the same kind of network takes on the graphs themselves, as a part of the compact "
+    "step; most of it no bag saves."
 )
 
 
@@ -55,10 +58,15 @@ def measure(name: str, shares: bool, repeats: int) -> dict[str, Any]:
         esan.Categories(ATOM_TYPES), WIDTH, LAYERS, 1, conv="gine", edge_channels=esan.Categories(BOND_TYPES),
         marked=policy.marked, readout="mean", set_encoder="mean",
     )  # fmt: skip
+    alone = build(
+        esan.Categories(ATOM_TYPES), WIDTH, LAYERS, 1, conv="gine", edge_channels=esan.Categories(BOND_TYPES),
+        readout="mean", set_encoder="mean",
+    )  # fmt: skip
     plain = Yardstick(WIDTH, LAYERS, policy.marked, shares)
     plain.load_from(model)
     graphs = zinc_like(2 * BATCH)
     batches = {kind: esan.Bag.of(graphs, policy, LAYERS, literal=kind == "literal") for kind in ("literal", "compact")}
+    batches["graphs"] = esan.Bag.of(graphs, esan.policy_named("identity"), LAYERS)
     union = Union.of(graphs[:BATCH], policy)
     with torch.no_grad():
         model.eval(), plain.eval()
@@ -66,7 +74,7 @@ def measure(name: str, shares: bool, repeats: int) -> dict[str, Any]:
         torch.testing.assert_close(model(first), plain(union), rtol=1e-3, atol=1e-4)
         model.train(), plain.train()
 
-    optimisers = {m: torch.optim.Adam(m.parameters(), lr=1e-3, fused=True) for m in (model, plain)}
+    optimisers = {m: torch.optim.Adam(m.parameters(), lr=1e-3, fused=True) for m in (model, plain, alone)}
 
     def step(network: torch.nn.Module, batch: Any) -> float:
         start = time.perf_counter()
@@ -83,6 +91,7 @@ def measure(name: str, shares: bool, repeats: int) -> dict[str, Any]:
         "yardstick": lambda: step(plain, union),
         "literal": lambda: step(model, fresh("literal")),
         "compact": lambda: step(model, fresh("compact")),
+        "graphs": lambda: step(alone, fresh("graphs")),
     }
     times: dict[str, list[float]] = {kind: [] for kind in turns}
     for repeat in range(repeats + 2):
@@ -99,6 +108,7 @@ def measure(name: str, shares: bool, repeats: int) -> dict[str, Any]:
         "compact vs literal": middle["literal"] / middle["compact"],
         "row-layers": rows["literal"] / rows["compact"],
         "compact vs yardstick": middle["yardstick"] / middle["compact"],
+        "graphs alone": middle["graphs"] / middle["compact"],
     }
 
 
