@@ -30,8 +30,8 @@ LAYERS, WIDTH, BATCH = 4, 64, 128
 NOTE = (
     "Written by `benchmarks/step.py`: ZINC-like batches of 128, 4 layers of width 64, forward, backward and Adam, the "
     "batch in memory. Ratios of times; more is better for esan. Row-layers: the rows that all layers compute, literal "
-    "over compact. Graphs alone: what the same kind of network takes on the graphs themselves, as a part of the compact "
-    "step; most of it no bag saves."
+    "over compact. Graphs alone: what the same kind of network takes on the graphs themselves, as a part of the "
+    "compact step; most of it no bag saves."
 )
 
 
