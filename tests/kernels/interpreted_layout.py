@@ -112,7 +112,7 @@ def test_the_kernel_writes_only_what_is_asked_for() -> None:
     values = torch.tensor([5, 6, 7], dtype=torch.int32)
     stretch = Stretch(column=0, columns=2, width=1, size=5)
     entry = Entry(
-        pointer=values.data_ptr(), apart=1, long=0, bits=0, to=-1, block=0, plus=10, times=2, fill=0, step=100, begin=1,
+        pointer=values.data_ptr(), apart=1, size=4, bits=0, to=-1, block=0, plus=10, times=2, fill=0, step=100, begin=1,
         network=6, stride=1, fraction=0, ended=1,
     )  # fmt: skip
     fill = Fill(1, 1, 1, 1)

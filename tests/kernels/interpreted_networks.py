@@ -1,6 +1,7 @@
 """Interpreted: whole networks, alone and stacked, against plain torch in double precision."""
 
 import copy
+import gc
 from typing import Any
 
 import pytest
@@ -56,6 +57,27 @@ def test_networks(architecture: str, encoder: str, name: str, literal: bool, cho
         close(buffer, other, part)
     with torch.no_grad():
         close(ours.eval()(bag), theirs.eval()(bag), "predictions in eval mode")
+
+
+@pytest.mark.parametrize(("architecture", "encoder"), [("ds", "gin"), ("dss", "gine")])
+def test_nothing_of_a_step_stays(architecture: str, encoder: str) -> None:
+    """What blocks leave for one another must not refer to the graph that holds it: no collector sees such cycles."""
+    policy = strategies.POLICIES["ND"]
+    model, bag = network(architecture, encoder, policy), esan.Bag.of(GRAPHS, policy, 2)
+    before = _of_graphs()
+    prediction = model(bag)
+    assert _of_graphs() > before
+    prediction.square().sum().backward()
+    del prediction
+    assert _of_graphs() == before
+    with torch.no_grad():
+        assert not any(vars(given.h) for given in model.encoder(_rows(model, bag), bag))
+
+
+def _of_graphs() -> int:
+    """How many tensors that have come of others are held."""
+    gc.collect()
+    return sum(type(thing) is Tensor and thing.grad_fn is not None for thing in gc.get_objects())
 
 
 def _gradients(model: SubgraphGNN) -> dict[str, Tensor | None]:

@@ -143,6 +143,19 @@ def test_batch_norm(networks: int, weighted: bool, relu: bool) -> None:
     agree(kernel, plain, torch.randn(networks * LINES, OUTER), *_parameters(networks, OUTER))
 
 
+def test_a_norm_wider_than_a_program() -> None:
+    """Columns in pieces, the last of them not whole."""
+    weight, tracked = _weight(3, True), _buffers(3, 150)
+
+    def kernel(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+        return Normalise.apply(x, gamma, beta, Norm(gamma, beta, EPS, tracked, frozen=False), Rows(weight), True)
+
+    def plain(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+        return Plain(x, weight, 3).normed(gamma, beta).relu()
+
+    agree(kernel, plain, torch.randn(3 * LINES, 150), *_parameters(3, 150))
+
+
 def test_the_norm_of_networks() -> None:
     """`BatchNorm` itself, which chooses the kernels in single precision, and is plain in double."""
     norm = BatchNorm(OUTER)

@@ -183,6 +183,24 @@ def test_lookups(networks: int, rows: int) -> None:
         agree(lambda t: Lookup.apply(t, index), lambda t: t[index], tables[0])
 
 
+def test_lines_wider_than_a_program() -> None:
+    """Columns in pieces, the last of them not whole."""
+    group, index, arcs = Grouping(torch.randint(9, (ROWS,)), 11), torch.randint(7, (ROWS,)), _arcs(ROWS, 90, 25)
+    x, table, e = torch.randn(ROWS, 150), torch.randn(7, 150), torch.randn(25, 150)
+    agree(lambda x: Pool.apply(x, group, None), lambda x: group.sum(x), x)
+    agree(lambda t: Lookup.apply(t, index), lambda t: t[index], table)
+    agree(
+        lambda t: Input.apply(t, group, None, 160), lambda t: torch.cat([t[group.owner], t.new_zeros(ROWS, 10)], 1), x
+    )
+    source, target = arcs.edge_index
+    agree(
+        lambda x, e: arcs.sum_messages(x, e),
+        lambda x, e: _summed(ROWS, target, torch.relu(x[source] + e[arcs.arc])),
+        x,
+        e,
+    )
+
+
 def test_a_wrong_sum_would_be_seen() -> None:
     group, x = Grouping(torch.randint(9, (ROWS,)), 11), torch.randn(ROWS, WIDTH)
     other = Grouping((group.owner + 1) % 11, 11)

@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.kernels.gpu_sums import sum_lines
-from esan.kernels.gpu_tiles import TILE, padded, tiles
+from esan.kernels.gpu_tiles import TILE, columns, tiles
 
 if TYPE_CHECKING:
     from esan.bags.sums import Grouping
@@ -19,7 +19,7 @@ def _input_kernel(
     x, node, marked, y, rows, given, width, TILE: tl.constexpr, WIDTH: tl.constexpr, MARKED: tl.constexpr
 ):
     row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    column = tl.arange(0, WIDTH)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     inside = row < rows
     at = tl.load(node + row, mask=inside, other=0).to(tl.int64)
     of_x = column - 2 if MARKED else column
@@ -40,9 +40,10 @@ class Input(torch.autograd.Function):
         x = x.contiguous()
         node = by_node.owner
         y = x.new_empty(node.numel(), width)
-        _input_kernel[(tiles(y.size(0)),)](
+        wide = columns(width)
+        _input_kernel[(tiles(y.size(0)), triton.cdiv(width, wide))](
             x, node, node if marked is None else marked.view(torch.uint8), y, y.size(0), x.size(1), width,
-            TILE=TILE, WIDTH=padded(width), MARKED=marked is not None,
+            TILE=TILE, WIDTH=wide, MARKED=marked is not None,
         )  # fmt: skip
         ctx.by_node, ctx.begin, ctx.given = by_node, 0 if marked is None else 2, x.size(1)
         return y

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.kernels.gpu_tiles import COLUMNS, TILE, block, copies, padded, tiles
+from esan.kernels.gpu_tiles import COLUMNS, TILE, block, columns, copies, padded, tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ def _moments_kernel(
     tile = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
     line = tl.program_id(0) * TILE + tl.arange(0, TILE)
     row = tl.program_id(1).to(tl.int64) * rows + line
-    column = tl.arange(0, WIDTH)
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     inside = line < rows
     mask = inside[:, None] & (column[None, :] < width)
     y = tl.load(x + row[:, None] * width + column[None, :], mask=mask, other=0.0)
@@ -72,9 +72,10 @@ def tile_moments(x: Tensor, weight: Tensor | None, networks: int) -> TileMoments
     """The moments of each tile of x, its lines counted `weight` times."""
     part = TileMoments.empty(x, networks, x.size(1))
     rows = x.size(0) // networks
-    _moments_kernel[(tiles(rows), networks)](
+    wide = columns(x.size(1))
+    _moments_kernel[(tiles(rows), networks, triton.cdiv(x.size(1), wide))](
         x, weight if weight is not None else x, part.weight, part.mean, part.deviation, rows, x.size(1),
-        TILE=TILE, WIDTH=padded(x.size(1)), WEIGHTED=weight is not None,
+        TILE=TILE, WIDTH=wide, WEIGHTED=weight is not None,
     )  # fmt: skip
     return part
 

@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.kernels.gpu_moments import Moments
-from esan.kernels.gpu_tiles import TILE, padded, tiles, total
+from esan.kernels.gpu_tiles import TILE, columns, tiles, total
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -20,7 +20,7 @@ def _blend_kernel(
 ):  # fmt: skip
     line = tl.program_id(0) * TILE + tl.arange(0, TILE)
     row = tl.program_id(1).to(tl.int64) * rows + line
-    column = tl.arange(0, WIDTH)
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     inside = line < rows
     there = column < width
     of = tl.program_id(1) * width + column
@@ -44,9 +44,10 @@ def blend(x: Tensor, moments: Moments, relu: bool, shared: tuple[Tensor, Moments
     s, of, node = (x, moments, x) if shared is None else shared
     networks = moments.scale.size(0)
     rows = x.size(0) // networks
-    _blend_kernel[(tiles(rows), networks)](
+    wide = columns(x.size(1))
+    _blend_kernel[(tiles(rows), networks, triton.cdiv(x.size(1), wide))](
         x, moments.scale, moments.shift, s, of.scale, of.shift, node, y, rows, x.size(1),
-        TILE=TILE, WIDTH=padded(x.size(1)), RELU=relu, SHARED=shared is not None,
+        TILE=TILE, WIDTH=wide, RELU=relu, SHARED=shared is not None,
     )  # fmt: skip
     return y
 
@@ -59,7 +60,7 @@ def _grad_sums_kernel(
     tile, network = tl.program_id(0), tl.program_id(1)
     line = tile * TILE + tl.arange(0, TILE)
     row = network.to(tl.int64) * rows + line
-    column = tl.arange(0, WIDTH)
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     there = column < width
     of = network * width + column
     mask = (line < rows)[:, None] & there[None, :]
@@ -79,9 +80,10 @@ def grad_sums(grad: Tensor, gate: Tensor | None, x: Tensor, moments: Moments) ->
     networks = moments.mean.size(0) if moments.mean.dim() > 1 else 1
     rows = x.size(0) // networks
     part = x.new_empty(networks, tiles(rows), 2 * x.size(1))
-    _grad_sums_kernel[(tiles(rows), networks)](
+    wide = columns(x.size(1))
+    _grad_sums_kernel[(tiles(rows), networks, triton.cdiv(x.size(1), wide))](
         grad, gate if gate is not None else x, x, moments.mean, moments.inverse, part, rows, x.size(1),
-        TILE=TILE, WIDTH=padded(x.size(1)), GATED=gate is not None,
+        TILE=TILE, WIDTH=wide, GATED=gate is not None,
     )  # fmt: skip
     return total(part).reshape(networks, 2, x.size(1))
 
@@ -100,7 +102,7 @@ def _norm_backward_kernel(
     network = tl.program_id(1)
     line = tl.program_id(0) * TILE + tl.arange(0, TILE)
     row = network.to(tl.int64) * rows + line
-    column = tl.arange(0, WIDTH)
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     inside = line < rows
     there = column < width
     of = network * width + column
@@ -126,9 +128,10 @@ def norm_backward(
     out = torch.empty_like(x)
     networks = sums.size(0)
     rows = x.size(0) // networks
-    _norm_backward_kernel[(tiles(rows), networks)](
+    wide = columns(x.size(1))
+    _norm_backward_kernel[(tiles(rows), networks, triton.cdiv(x.size(1), wide))](
         grad, gate if gate is not None else x, x, weight if weight is not None else x, moments.mean, moments.inverse,
         moments.scale, moments.share, sums, out, rows, x.size(1),
-        TILE=TILE, WIDTH=padded(x.size(1)), GATED=gate is not None, WEIGHTED=weight is not None,
+        TILE=TILE, WIDTH=wide, GATED=gate is not None, WEIGHTED=weight is not None,
     )  # fmt: skip
     return out

@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.kernels.gpu_sums import sum_lines
-from esan.kernels.gpu_tiles import TILE, copies, padded, tiles, total
+from esan.kernels.gpu_tiles import TILE, columns, copies, padded, tiles, total
 
 if TYPE_CHECKING:
     from esan.bags.gathered import Lifted
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @triton.jit(do_not_specialize=["rows"])
 def _spread_kernel(x, owner, weight, y, rows, width, TILE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTED: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    column = tl.arange(0, WIDTH)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     inside = row < rows
     mask = inside[:, None] & (column < width)[None, :]
     at = tl.load(owner + row, mask=inside, other=0)
@@ -35,9 +35,10 @@ def spread(x: Tensor, owner: Tensor, weight: Tensor | None) -> Tensor:
     y = x.new_empty(owner.numel(), x.size(1))
     if not y.numel():
         return y
-    _spread_kernel[(tiles(y.size(0)),)](
+    wide = columns(y.size(1))
+    _spread_kernel[(tiles(y.size(0)), triton.cdiv(y.size(1), wide))](
         x, owner, weight if weight is not None else x, y, y.size(0), y.size(1),
-        TILE=TILE, WIDTH=padded(y.size(1)), WEIGHTED=weight is not None,
+        TILE=TILE, WIDTH=wide, WEIGHTED=weight is not None,
     )  # fmt: skip
     return y
 
@@ -107,7 +108,7 @@ def _lookup_kernel(table, index, y, rows, width, size, TILE: tl.constexpr, WIDTH
     network = tl.program_id(1)
     line = tl.program_id(0) * TILE + tl.arange(0, TILE)
     row = network.to(tl.int64) * rows + line
-    column = tl.arange(0, WIDTH)
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     inside = line < rows
     mask = inside[:, None] & (column < width)[None, :]
     at = network * size + tl.load(index + row, mask=inside, other=0)
@@ -121,7 +122,7 @@ def _table_grad_kernel(
     TILE: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr,
 ):  # fmt: skip
     program, network = tl.program_id(0), tl.program_id(1)
-    column, entry = tl.arange(0, WIDTH), tl.arange(0, SIZE)
+    column, entry = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH), tl.arange(0, SIZE)
     there = column < width
     acc = tl.zeros((SIZE, WIDTH), tl.float32)
     for tile in range(program, tile_count, tl.num_programs(0)):
@@ -144,8 +145,9 @@ class Lookup(torch.autograd.Function):
         networks, (size, width) = copies(table, 2), table.shape[-2:]
         rows = index.numel() // networks
         y = table.new_empty(index.numel(), width)
-        _lookup_kernel[(tiles(rows), networks)](
-            table.contiguous(), index, y, rows, width, size, TILE=TILE, WIDTH=padded(width)
+        wide = columns(width)
+        _lookup_kernel[(tiles(rows), networks, triton.cdiv(width, wide))](
+            table.contiguous(), index, y, rows, width, size, TILE=TILE, WIDTH=wide
         )
         ctx.save_for_backward(index)
         ctx.shape = table.shape
@@ -161,7 +163,8 @@ class Lookup(torch.autograd.Function):
         count = tiles(rows)
         programs = max(1, min(count, 64))
         part = grad.new_empty(networks, programs, size * width)
-        _table_grad_kernel[(programs, networks)](
-            grad, index, part, rows, width, size, count, TILE=TILE, WIDTH=padded(width), SIZE=padded(size)
+        wide = columns(width)
+        _table_grad_kernel[(programs, networks, triton.cdiv(width, wide))](
+            grad, index, part, rows, width, size, count, TILE=TILE, WIDTH=wide, SIZE=padded(size)
         )
         return total(part).reshape(ctx.shape), None

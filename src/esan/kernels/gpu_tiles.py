@@ -6,6 +6,8 @@ from torch import Tensor
 
 #: Lines of a tile.
 TILE = 64
+#: The most columns that a program works on at once.
+_WIDEST = 128
 #: Tiles (at most), and columns, that the last step of a sum over tiles works on at once.
 _TILES, COLUMNS = 512, 8
 
@@ -31,8 +33,10 @@ def padded(width: int) -> int:
 
 
 def columns(width: int) -> int:
-    """Columns of that width that a program works on at once: all, unless a power of 2 would leave many lanes idle."""
+    """Columns of that width that a program works on at once: all, unless they are many, or a power of 2 idles lanes."""
     whole = padded(width)
+    if whole > _WIDEST:
+        return _WIDEST // 2
     return whole if width < 64 or width % 16 or 4 * whole <= 5 * width else width & -width
 
 

@@ -114,6 +114,10 @@ class OneHotLines(LineEncoder):
         return CodedLines(torch.eye(self.out_channels, dtype=like.dtype, device=like.device), code)
 
 
+#: The most lines of a table whose gradient the kernels find.
+LOOKED_UP = 128
+
+
 class Embeddings(LineEncoder):
     """Category numbers → the sum of the embeddings of all columns."""
 
@@ -147,7 +151,7 @@ class Embeddings(LineEncoder):
     def _looked_up(self, place: int, columns: Tensor) -> Tensor:
         table: nn.Embedding = self.tables[place]  # type: ignore[assignment]
         # In a fixed order of summation, and without the sort that torch's own gradient takes on a GPU.
-        if kernels.on_gpu(table.weight) and max(table.weight.shape[-2:]) <= 128:
+        if kernels.on_gpu(table.weight) and table.weight.size(-2) <= LOOKED_UP:
             from esan.kernels.gpu_pools import Lookup
 
             return Lookup.apply(table.weight, columns[:, place].contiguous())

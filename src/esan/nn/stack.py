@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from esan.nn.conv import GIN, GINE, EdgeFeatures, GraphConv, WeightedMLP
 from esan.nn.encoder import Encoder
-from esan.nn.features import Constant, Embeddings, NodeFeatures, Numbers, OneHotLines
+from esan.nn.features import LOOKED_UP, Constant, Embeddings, NodeFeatures, Numbers, OneHotLines
 from esan.nn.layer import DSLayer, DSSLayer
 from esan.nn.linear import Linear
 from esan.nn.model import SubgraphGNN
@@ -26,8 +26,6 @@ _KNOWN = (
 )
 #: The activations that are known, where they are no modules.
 _FUNCTIONS = (torch.relu, F.relu, F.elu)
-#: The widest table and layer that the kernels take.
-_WIDEST = 128
 
 
 def stackable(model: SubgraphGNN) -> bool:
@@ -41,7 +39,7 @@ def stackable(model: SubgraphGNN) -> bool:
     return (
         dropout == 0
         and all(isinstance(act, nn.Module) or act in _FUNCTIONS for act in _activations(model))
-        and all(max(table.weight.shape) <= _WIDEST for table in tables)
+        and all(table.num_embeddings <= LOOKED_UP for table in tables)
         and all(n.affine and n.momentum is not None and n.track_running_stats for n in norms)
     )
 
