@@ -13,6 +13,7 @@ import esan
 import strategies
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
+from esan.kernels.gpu_gather import Ahead
 from esan.nn import SubgraphGNN
 from esan.nn.stack import stack, stackable, unstacked
 
@@ -71,7 +72,10 @@ def test_nothing_of_a_step_stays(architecture: str, encoder: str) -> None:
     del prediction
     assert _of_graphs() == before
     with torch.no_grad():
-        assert not any(vars(given.h) for given in model.encoder(_rows(model, bag), bag))
+        like = next(model.parameters())
+        width = model.encoder.filled(model.features.out_channels, like)
+        rows = model.features(bag, model.encoder.first_stage(bag), like, width)
+        assert all(Ahead.of(given.h) is None for given in model.encoder(rows, bag)), "no gradient to prepare"
 
 
 def _of_graphs() -> int:

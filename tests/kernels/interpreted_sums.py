@@ -189,9 +189,8 @@ def test_lines_wider_than_a_program() -> None:
     x, table, e = torch.randn(ROWS, 150), torch.randn(7, 150), torch.randn(25, 150)
     agree(lambda x: Pool.apply(x, group, None), lambda x: group.sum(x), x)
     agree(lambda t: Lookup.apply(t, index), lambda t: t[index], table)
-    agree(
-        lambda t: Input.apply(t, group, None, 160), lambda t: torch.cat([t[group.owner], t.new_zeros(ROWS, 10)], 1), x
-    )
+    nodes, rest = torch.randn(11, 150), torch.zeros(ROWS, 10)
+    agree(lambda t: Input.apply(t, group, None, 160), lambda t: torch.cat([t[group.owner], rest.to(t)], 1), nodes)
     source, target = arcs.edge_index
     agree(
         lambda x, e: arcs.sum_messages(x, e),
