@@ -63,6 +63,19 @@ class Spread:
     count: Tensor | None
 
 
+@dataclass(frozen=True, eq=False)
+class Left:
+    """What a norm leaves to the MLP before it.
+
+    Attributes:
+        norm: the lines that were normalised, their moments, and the sums of the gradient; None if nothing was left.
+        gate: the gradient counts only where this is positive; None if it counts everywhere.
+    """
+
+    norm: tuple[Tensor, Moments, Tensor] | None = None
+    gate: Tensor | None = None
+
+
 class Behind:
     """What the norm behind an MLP leaves for the MLP's gradient, so that its own is never written out.
 
@@ -70,19 +83,23 @@ class Behind:
     """
 
     def __init__(self) -> None:
-        self.norm: tuple[Tensor, Moments, Tensor] | None = None
-        self.gate: Tensor | None = None
+        self._left = Left()
 
     def leave(self, y: Tensor, moments: Moments, sums: Tensor, gate: Tensor | None) -> None:
         """The lines that were normalised, their moments, the sums of the gradient, and where it counts."""
-        self.norm, self.gate = (y, moments, sums), gate
+        self._left = Left((y, moments, sums), gate)
 
-    def found_here(self) -> None:
-        """Say that the current stream reads what may have been left on another."""
-        if self.norm is not None and self.norm[2].is_cuda:
-            _, moments, sums = self.norm
+    def take(self) -> Left:
+        """What was left, for the current stream, which need not be the one where it was left.
+
+        It is not kept: the lines belong to the graph that this belongs to, and neither would ever be freed.
+        """
+        left, self._left = self._left, Left()
+        if left.norm is not None and left.norm[2].is_cuda:
+            _, moments, sums = left.norm
             for tensor in (moments.mean, moments.share, sums):
                 tensor.record_stream(torch.cuda.current_stream(tensor.device))
+        return left
 
 
 class Normalise(torch.autograd.Function):
@@ -142,8 +159,7 @@ class MLP(torch.autograd.Function):
         a, part = linear(u, first, b1, None, weight, moments=not norm.frozen)
         moments = norm.moments(part)
         c, after = linear(a, second, b2, moments, weight, moments=not norm.frozen)
-        ctx.save_for_backward(u, a)
-        ctx.matrices = first, second
+        ctx.save_for_backward(u, a, first.whole, first.pieces, second.whole, second.pieces)
         ctx.moments, ctx.weight, ctx.shape, ctx.behind = moments, weight, gamma.shape, behind
         ctx.mark_non_differentiable(after.weight, after.mean, after.deviation)
         ctx.set_materialize_grads(False)
@@ -151,12 +167,11 @@ class MLP(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-        u, a = ctx.saved_tensors
-        w1, w2 = ctx.matrices
-        behind: Behind = ctx.behind
-        behind.found_here()
+        u, a, *matrices = ctx.saved_tensors
+        w1, w2 = Matrix(*matrices[:2]), Matrix(*matrices[2:])
+        left = ctx.behind.take()
         second = linear_backward(
-            grad.contiguous(), a, w2, ctx.moments, after=behind.norm, weight=ctx.weight, gate=behind.gate
+            grad.contiguous(), a, w2, ctx.moments, after=left.norm, weight=ctx.weight, gate=left.gate
         )
         assert second.sums is not None
         after = (a, ctx.moments, second.sums)
@@ -225,12 +240,12 @@ class Affine(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
         x = x.contiguous()
-        ctx.save_for_backward(x)
-        (ctx.matrix,) = Matrix.of(matrix)
-        return linear(x, ctx.matrix, bias, None, None, moments=False)[0]
+        (read,) = Matrix.of(matrix)
+        ctx.save_for_backward(x, read.whole, read.pieces)
+        return linear(x, read, bias, None, None, moments=False)[0]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        (x,) = ctx.saved_tensors
-        grads = linear_backward(grad.contiguous(), x, ctx.matrix, None)
+        x, *matrix = ctx.saved_tensors
+        grads = linear_backward(grad.contiguous(), x, Matrix(*matrix), None)
         return grads.grad_x, grads.matrix, grads.bias

@@ -91,7 +91,9 @@ class Gather(torch.autograd.Function):
         # Without a ReLU, only the gradient of o takes x again.
         ctx.save_for_backward(x if e is not None or known or ctx.needs_input_grad[2] else None, e, own)
         ctx.of_own = ctx.needs_input_grad[2]
-        ctx.along, ctx.networks = along, 1 if own is None else own.numel()
+        # Not the pool itself: it gets the lines, whose graph holds this context, and the two would never be freed.
+        ctx.pooled = None if pool is None else (pool.group.owner, pool.weight)
+        ctx.along, ctx.networks = replace(along, pool=None), 1 if own is None else own.numel()
         into, messages = arcs.into, None
         if e is not None:
             messages = (e, arcs.arc) if along.kinds is None else (_tables(e), along.kinds[0])
@@ -108,9 +110,9 @@ class Gather(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, of_pool: Tensor) -> tuple[Tensor | None, ...]:
         x, e, own = ctx.saved_tensors
         along: Along = ctx.along
-        arcs, weight, kinds, pool = along.arcs, along.weight, along.kinds, along.pool
+        arcs, weight, kinds = along.arcs, along.weight, along.kinds
         out_of, copies = arcs.out_of, arcs.copies
-        pooled = None if pool is None else Pooled(of_pool, pool.group.owner, pool.weight)
+        pooled = None if ctx.pooled is None else Pooled(of_pool, *ctx.pooled)
         table = e if e is None or kinds is None else _tables(e)
         ahead = along.ahead
         found = messages_backward(

@@ -1,6 +1,7 @@
 """Triton: linear layers with the norm before them and the moments after them in one pass, and their gradients."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 import triton
@@ -12,6 +13,7 @@ from esan.kernels.gpu_norm import norm_backward_tile
 from esan.kernels.gpu_tiles import columns, copies, padded, total, totals
 
 
+@cache
 def _precision() -> str:
     """Six products of the tensor cores' short floats, or three of their longer ones, are as exact as single."""
     new = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 4)

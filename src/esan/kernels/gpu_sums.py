@@ -287,8 +287,9 @@ def messages_backward(
         normed: what x is the ReLU of; the gradient is then that of what is under the ReLU.
         of_own: whether the gradient of o is wanted.
     """
-    grad, x, e = grad.contiguous(), grad if x is None else x.contiguous(), None if e is None else e.contiguous()
-    of_own = of_own and own is not None and x is not grad
+    of_own = of_own and own is not None and x is not None
+    grad, e = grad.contiguous(), None if e is None else e.contiguous()
+    x = grad if x is None else x.contiguous()
     out = torch.empty_like(grad)
     rows, width = grad.size(0) // networks, grad.size(1)
     table = e.size(1) if e is not None and e.dim() == 3 else 0

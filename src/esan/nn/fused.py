@@ -57,7 +57,9 @@ def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     c, rows = _mlp(layer.inside, _aggregate(layer.inside, h, stage.arcs, bag), stage.norm_weight)
     norm = cast(BatchNorm, layer.norm)
     ahead = Ahead()
-    return ahead.attach(blocks.Normalise.apply(c, norm.weight, norm.bias, norm.for_kernels(), rows, True, ahead))
+    y = blocks.Normalise.apply(c, norm.weight, norm.bias, norm.for_kernels(), rows, True, ahead)
+    # Without gradients, it would only keep alive what the norm was given.
+    return ahead.attach(y) if y.requires_grad else y
 
 
 def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
@@ -87,7 +89,7 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     y = blocks.Blend.apply(
         c, own.weight, own.bias, s, shared.weight, shared.bias, norms, (rows, nodes), spread, ahead
     )  # fmt: skip
-    return ahead.attach(y)
+    return ahead.attach(y) if y.requires_grad else y
 
 
 def has_other_uses(rows: Tensor) -> None:
