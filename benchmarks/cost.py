@@ -20,6 +20,7 @@ from matplotlib.axes import Axes
 from esan.report.paper import method
 from esan.report.results import results_of, rows_of
 from esan.report.rows import Row
+from esan.train import named
 
 HERE = Path(__file__).parent
 COLOURS = {"gnn": "tab:gray", "ds": "tab:blue", "dss": "tab:red"}
@@ -47,7 +48,7 @@ def draw(axes: Axes, seconds: dict[str, dict[str, Any]], rows: list[Row]) -> Non
         if error is None or row.recipe not in seconds:
             continue
         line = seconds[row.recipe]
-        colour = COLOURS[row.recipe.partition("/")[2].partition("-")[0].replace("gin", "gnn")]
+        colour = COLOURS[named(row.recipe).model]
         filled = colour if row.ours is not None else "white"
         here, usual = line["esan, s"], line["usual, s"]
         if usual is not None:

@@ -13,6 +13,7 @@ from torch import Tensor
 import esan
 from esan.nn import BatchNorm, SubgraphGNN
 from esan.train import EagerEngine, Fitted, Job, Objective, Recipe, named, run_jobs
+from esan.train.renewal import Renewal
 
 SAMPLES = {"fraction": 0.5, "dropout": 0.3}
 
@@ -87,6 +88,23 @@ def test_nothing_else_changes() -> None:
     assert apart == {name for name in mine["model"] if name.endswith(("running_mean", "running_var"))}
     assert torch.equal(mine["generator"], other["generator"])
     assert all(norm.momentum == 0.1 for norm in renewing.model.modules() if isinstance(norm, BatchNorm))
+
+
+def test_statistics_survive_an_interruption() -> None:
+    mine = engine()
+    mine.train_epoch(torch.arange(24))
+    before = copy.deepcopy(mine.model.state_dict())
+    renewal = Renewal(mine.model)
+
+    def forward() -> None:
+        mine.model(mine.loader.bag[[0, 1, 2]])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), renewal.over_batches():
+        renewal.add(forward, 3)
+    for name, tensor in mine.model.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+    assert not any(part.training for part in mine.model.modules())
 
 
 def test_a_network_without_norms_has_nothing_to_renew() -> None:

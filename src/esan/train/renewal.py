@@ -44,9 +44,12 @@ class Renewal:
 
     @contextmanager
     def over_batches(self) -> Iterator[None]:
-        """Within, `add` takes batches; in the end their means are the running statistics."""
+        """Within, `add` takes batches; in the end their means are the running statistics.
+
+        Where it ends by an exception, they are what they were. The network is left in eval mode.
+        """
         counts = [m.num_batches_tracked for m in self._norms if m.num_batches_tracked is not None]
-        kept = [buffer.clone() for buffer in (*self._running, *counts)]
+        running, tracked = ([buffer.clone() for buffer in buffers] for buffers in (self._running, counts))
         momenta = [norm.momentum for norm in self._norms]
         for total in (*self._sums, self._graphs):
             total.zero_()
@@ -60,16 +63,20 @@ class Renewal:
         try:
             with torch.no_grad():
                 yield
+        except BaseException:
+            self._graphs.zero_()
+            raise
         finally:
+            self._model.eval()
             for norm, momentum in zip(self._norms, momenta, strict=True):
                 norm.momentum = momentum
                 if isinstance(norm, BatchNorm):
                     norm.unbiased = True
-        there, graphs = self._graphs.unsqueeze(-1) > 0, self._graphs.unsqueeze(-1).clamp(min=1)
-        for buffer, total, before in zip(self._running, self._sums, kept, strict=False):
-            buffer.copy_(torch.where(there, (total / graphs).to(buffer.dtype), before))
-        for count, before in zip(counts, kept[len(self._running) :], strict=True):
-            count.copy_(before)
+            there, graphs = self._graphs.unsqueeze(-1) > 0, self._graphs.unsqueeze(-1).clamp(min=1)
+            for buffer, total, before in zip(self._running, self._sums, running, strict=True):
+                buffer.copy_(torch.where(there, (total / graphs).to(buffer.dtype), before))
+            for count, before in zip(counts, tracked, strict=True):
+                count.copy_(before)
 
     def add(self, forward: Callable[[], Any], graphs: Tensor | float) -> None:
         """Count a batch.
