@@ -55,19 +55,20 @@ class Trial:
         return ids[torch.randperm(len(ids), generator=torch.Generator().manual_seed(100 * seed + epoch))]
 
 
-def trial(device: torch.device | str, *, sampled: float | None = None) -> Trial:
+def trial(device: torch.device | str, *, sampled: float | None = None, dropout: float = 0.0) -> Trial:
     """Fifty paths and cycles, and a DSS network of three layers on GINE."""
     policy: esan.Policy = esan.EdgeDeletion()
     policy = policy if sampled is None else esan.Sampled(policy, sampled)
-    options = {"conv": "gine", "edge_channels": esan.Categories(strategies.BONDS)}
+    options = {"conv": "gine", "edge_channels": esan.Categories(strategies.BONDS), "dropout": dropout}
     return _trial(device, policy, _graphs(50, 12), 8, lambda: _network(esan.dss_gnn, 32, 3, **options))
 
 
-def small_trial(device: torch.device | str, *, sampled: float | None = None) -> Trial:
+def small_trial(device: torch.device | str, *, sampled: float | None = None, dropout: float = 0.0) -> Trial:
     """Five small graphs, two to train on, and a DS network of one layer on GIN, for where kernels are interpreted."""
     policy: esan.Policy = esan.NodeDeletion()
     policy = policy if sampled is None else esan.Sampled(policy, sampled)
-    return _trial(device, policy, _graphs(5, 4), 2, lambda: _network(esan.ds_gnn, 3, 1, set_encoder="mean"), 3)
+    options = {"set_encoder": "mean", "dropout": dropout}
+    return _trial(device, policy, _graphs(5, 4), 2, lambda: _network(esan.ds_gnn, 3, 1, **options), 3)
 
 
 def _network(build: Callable[..., esan.nn.SubgraphGNN], width: int, layers: int, **options: Any) -> esan.nn.SubgraphGNN:

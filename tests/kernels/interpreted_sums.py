@@ -10,6 +10,7 @@ import strategies
 from esan.bags.arcs import Arcs
 from esan.bags.stage import Stage
 from esan.bags.sums import Grouping
+from esan.kernels.gpu_dropout import Dropout
 from esan.kernels.gpu_gather import Ahead
 from esan.kernels.gpu_gather import Pool as BesideSums
 from esan.kernels.gpu_input import Input
@@ -283,3 +284,22 @@ def test_what_was_left_ahead_is_used_for_that_gradient_alone() -> None:
     ahead.leave(grad, sums)
     assert ahead.found(grad) is sums
     assert ahead.found(grad) is None
+
+
+def test_dropout_follows_from_seeds() -> None:
+    """What a network drops depends on its seed and the layer, not on who is beside it; gradients are dropped alike."""
+    x, seeds = torch.ones(3 * 40, 50, requires_grad=True), torch.tensor([5, 2**61, 5])
+    y = Dropout.apply(x, 0.25, seeds, 1)
+    kept = (y > 0).float()
+    assert abs(float(kept.mean()) - 0.75) < 0.03
+    close(y, kept / 0.75)
+    grad = torch.randn_like(y)
+    (of_x,) = torch.autograd.grad(y, x, grad)
+    close(of_x, grad * kept / 0.75)
+    first, second, third = kept.split(40)
+    assert torch.equal(first, third)
+    assert not torch.equal(first, second)
+    alone = Dropout.apply(x[:40].detach(), 0.25, seeds[1:2], 1)
+    assert torch.equal((alone > 0).float(), second)
+    assert not torch.equal((Dropout.apply(x, 0.25, seeds, 2) > 0).float(), kept)
+    assert not torch.equal((Dropout.apply(x, 0.25, seeds + 1, 1) > 0).float(), kept)

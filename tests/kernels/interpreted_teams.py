@@ -90,5 +90,10 @@ def test_samples() -> None:
     teams.check_sampled(trial(sampled=0.5))
 
 
+def test_dropout() -> None:
+    """With batches of unequal numbers: what one network draws depends neither on the others nor on their steps."""
+    teams.check_alone(trial(dropout=0.5), [torch.arange(1), torch.arange(3)])
+
+
 def test_kinds() -> None:
     teams.check_kinds(trial())

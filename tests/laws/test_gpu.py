@@ -124,6 +124,10 @@ def test_samples_in_a_team(gpu: torch.device) -> None:
     teams.check_sampled(teams.trial(gpu, sampled=0.5))
 
 
+def test_dropout_in_a_team(gpu: torch.device) -> None:
+    teams.check_alone(teams.trial(gpu, dropout=0.5))
+
+
 def test_kinds_of_teams(gpu: torch.device) -> None:
     teams.check_kinds(teams.trial(gpu))
 

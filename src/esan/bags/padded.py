@@ -31,6 +31,8 @@ class PaddedBag(Bag):
     shape: Shape | None = None
     networks: int = 1
     side: "torch.cuda.Stream | None" = None
+    #: Of what each network draws in this step, `[S]`; None if nothing is drawn.
+    seeds: Tensor | None = None
 
     @staticmethod
     def over(

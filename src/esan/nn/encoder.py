@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
+from esan.bags.padded import PaddedBag
 from esan.nn import compiled, fused
 from esan.nn.layer import DSLayer, DSSLayer
 
@@ -60,8 +61,17 @@ class Encoder(nn.Module):
         given = []
         for t, layer in enumerate(self.layers, start=1):
             stage = bag.stage(t + self.lookahead)
-            h = F.dropout(layer(h, bag, stage), self.dropout, self.training)
+            h = self._dropped(layer(h, bag, stage), bag, t)
             if self.reads_all:
                 fused.has_other_uses(h)
             given.append(Encoded(h, stage))
         return given
+
+    def _dropped(self, h: Tensor, bag: Bag, t: int) -> Tensor:
+        """The rows of layer t after dropout, which a batch of several networks draws for each by its own seed."""
+        seeds = bag.seeds if isinstance(bag, PaddedBag) else None
+        if seeds is None or not self.dropout or not self.training:
+            return F.dropout(h, self.dropout, self.training)
+        from esan.kernels.gpu_dropout import Dropout
+
+        return Dropout.apply(h, self.dropout, seeds, t)

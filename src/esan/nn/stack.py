@@ -35,10 +35,8 @@ def stackable(model: SubgraphGNN) -> bool:
         return False
     tables = [m for m in modules if isinstance(m, nn.Embedding)]
     norms = [m for m in modules if isinstance(m, BatchNorm)]
-    dropout = getattr(model.encoder, "dropout", 0.0)
     return (
-        dropout == 0
-        and all(isinstance(act, nn.Module) or act in _FUNCTIONS for act in _activations(model))
+        all(isinstance(act, nn.Module) or act in _FUNCTIONS for act in _activations(model))
         and all(table.num_embeddings <= LOOKED_UP for table in tables)
         and all(n.affine and n.momentum is not None and n.track_running_stats for n in norms)
     )
@@ -48,7 +46,7 @@ def kind_of(model: SubgraphGNN) -> tuple[object, ...]:
     """What networks that are stacked must have in common: all but the values of their parameters and buffers."""
     functions = tuple(act for act in _activations(model) if not isinstance(act, nn.Module))
     names = tuple(name for name, _ in model.named_parameters())
-    return repr(model), model.readout, model.jk, model.output, functions, names
+    return repr(model), model.encoder.dropout, model.readout, model.jk, model.output, functions, names
 
 
 def _activations(model: SubgraphGNN) -> list[Any]:

@@ -77,6 +77,10 @@ class Seat:
             self.team.seats.append(self)
         return self.team
 
+    def draw(self) -> int:
+        """A seed for what the network draws in an epoch."""
+        return int(torch.randint(2**62, (), generator=self.generator))
+
     def network(self) -> SubgraphGNN:
         """The network alone, as it was built."""
         return self._alone

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,7 @@ class Team:
             self.lr = torch.zeros(len(seats), device=self.bag.device)
             self.optimiser = FlatAdam(list(self.model.parameters()), len(seats), self.lr)
             self._sums = torch.zeros(2, len(seats), device=self.bag.device)
+            self._seeds = torch.zeros(len(seats), dtype=torch.int64, device=self.bag.device)
             self._layers = self.model.num_layers + self.model.encoder.lookahead
             self._renewal = Renewal(self.model)
             self._captured: dict[str, Captured] = {}
@@ -140,6 +142,9 @@ class Team:
             padder = self._ready(self._resampled())
             self.model.train()
             self._sums.zero_()
+            if self.model.encoder.dropout:
+                for seat in asked:
+                    self._seeds[seat.number] = seat.draw()
             deque(self._each(padder, steps, self._train_step), maxlen=0)
             mean = self._sums[0] / self._sums[1].clamp(min=1)
             # One by one: a list of places would have to be sent to the device, which waits for it.
@@ -233,6 +238,7 @@ class Team:
         return known
 
     def _train_step(self, bag: PaddedBag) -> None:
+        bag = replace(bag, seeds=self._seeds)
         self.optimiser.zero_grad()
         prediction, there = self._forward(bag), self._split(bag.graph_weight)[:, :-1]
         assert bag.y is not None
@@ -241,8 +247,10 @@ class Team:
         total, count = (terms.value.view(self.networks, -1) * there).sum(1), there.sum(1)
         # The losses of the networks are added up: none depends on the others' parameters.
         (total / count.clamp(min=1)).sum().backward()
-        self.optimiser.step(there.amax(1))
+        live = there.amax(1)
+        self.optimiser.step(live)
         self._sums += torch.stack([total.detach(), count])
+        self._seeds += (live > 0).long()
 
     def _renew_step(self, bag: PaddedBag) -> None:
         self._renewal.add(lambda: self.model(bag), self._split(bag.graph_weight)[:, :-1].sum(1))
@@ -261,7 +269,8 @@ class Team:
     def _resampled(self) -> Bag:
         bag = self.bag
         bag = bag.resample(self.seats[0].generator) if isinstance(bag.policy, Sampled) else bag
-        if self.model.why_literal is None:
+        # Dropout is drawn for every pair while training; predictions use the same bag.
+        if self.model.why_literal is None and not self.model.encoder.dropout:
             return bag
         self.bag = bag.to_literal()
         return self.bag
