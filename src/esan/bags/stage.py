@@ -251,15 +251,19 @@ class Stage:
         if kernels.on_gpu(h):
             from esan.kernels.gpu_pools import Pool
 
-            return Pool.apply(h, self.by_node, self._mean_weight if reduce == "mean" else self.norm_weight)
+            return Pool.apply(h, self.by_node, self._bag_weight(reduce))
         total = self.by_node.sum(h, self.weight)
         return total if reduce == "sum" else total / self._selection.num_subgraphs[self._graphs.node_graph, None]
 
-    def bag_pool(self, reduce: str) -> "Pool":
+    def pool_beside(self, reduce: str) -> "Pool":
         """`pool_bag` as a pool that sums over the same rows take beside; on a GPU, by sum or mean."""
         from esan.kernels.gpu_gather import Pool
 
-        return Pool(self.by_node, self._mean_weight if reduce == "mean" else self.norm_weight)
+        return Pool(self.by_node, self._bag_weight(reduce))
+
+    def _bag_weight(self, reduce: str) -> Tensor | None:
+        """The factor of each row in the sum or mean over the bag of its node."""
+        return self._mean_weight if reduce == "mean" else self.norm_weight
 
     def pool_nodes(self, h: Tensor, reduce: str) -> Tensor:
         r"""Rows → a line a subgraph: :math:`\sum_v h_{v,s}`, its mean over the nodes, or the maximum (literal bags)."""

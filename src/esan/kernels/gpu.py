@@ -7,6 +7,9 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+#: Lines of the largest table that messages are looked up in: the kernel of their gradients has a sum for each.
+TABLE = 4
+
 
 @cache
 def _triton_is_here() -> bool:

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from esan.kernels.gpu import TABLE
 from esan.kernels.gpu_tiles import columns, totals
 
 
@@ -23,8 +24,6 @@ class _Tuning:
         return self if wide >= width else _Tuning(64 * self.groups // wide, self.unroll, self.warps)
 
 
-#: Lines of the largest table whose gradient `messages_backward` finds.
-TABLE = 4
 _SHORT, _LONG, _BACK = _Tuning(16, 1, 4), _Tuning(4, 4, 2), _Tuning(8, 1, 4)
 #: Programs that share the rows of one network where a gradient is summed over rows, at most.
 _PROGRAMS = 528

@@ -18,9 +18,6 @@ from esan.nn.norm import BatchNorm
 if TYPE_CHECKING:
     from esan.kernels.gpu_gather import Pool
 
-#: The largest table of edge features that is looked up inside the sums of messages.
-_SMALL = 4
-
 
 class Conv(nn.Module):
     """A message-passing layer that reads its own row, the rows its arcs come from, and their edge features.
@@ -209,7 +206,7 @@ class EdgeFeatures(nn.Module):
     @property
     def table(self) -> Tensor | None:
         """The one small table that the vectors are lines of, if they are."""
-        if not isinstance(self.lines, Embeddings) or len(self.lines.sizes) > 1 or self.lines.sizes[0] > _SMALL:
+        if not isinstance(self.lines, Embeddings) or len(self.lines.sizes) > 1 or self.lines.sizes[0] > kernels.TABLE:
             return None
         return self.lines.tables[0].weight if isinstance(self.project, nn.Identity) else None  # type: ignore[return-value]
 

@@ -69,7 +69,7 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
 
     h = _aligned(h)
     side = bag.side if isinstance(bag, PaddedBag) else None
-    pool = stage.bag_pool(layer.bag_pool)
+    pool = stage.pool_beside(layer.bag_pool)
     u = _aggregate(layer.inside, h, stage.arcs, bag, pool)
     # The shared branch is small and does not need the other: where there is a second stream, it takes no time.
     pooled = cast(Tensor, pool.lines)
