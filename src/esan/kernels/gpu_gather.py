@@ -33,6 +33,9 @@ class Ahead:
     The next layer finds the gradient of the rows; it takes it through the ReLU on the way, with the sums over it that
     the norm's gradient needs, and leaves both here. Where the rows have other uses too, autograd adds their gradients
     to another tensor, and what was left is not used.
+
+    Gradients of parameters are what they would be otherwise. Who looks at the gradient of the rows themselves, by a
+    hook or `retain_grad`, finds 0 where the ReLU gave 0.
     """
 
     def __init__(self) -> None:
