@@ -1,5 +1,6 @@
 """Interpreted: the engine of teams on a GPU that is not there: streams do nothing, steps are run, not replayed."""
 
+import gc
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,6 +11,10 @@ from interpreting import ONLY_INTERPRETED
 from torch import Tensor
 
 import teams
+from esan.bags.lines import Lines
+from esan.bags.padded import PaddedBag
+from esan.bags.padding import Padder
+from esan.bags.plan import Plan
 from esan.kernels.gpu_adam import FlatAdam
 from esan.train import captured, graphed
 from esan.train.team import Team
@@ -97,3 +102,36 @@ def test_dropout() -> None:
 
 def test_kinds() -> None:
     teams.check_kinds(trial())
+
+
+def alive(*kinds: type) -> list[str]:
+    return [type(thing).__name__ for thing in gc.get_objects() if type(thing) in kinds]
+
+
+def test_nothing_of_a_team_stays() -> None:
+    """Neither the team, nor what its steps and batches were made with, once its engines are gone."""
+
+    def train() -> None:
+        t = trial()
+        engines = t.engines([0])
+        teams.epoch(engines, [t.order(0, 0)], t.valid)
+        assert alive(Team, captured.Captured, Padder, Plan)
+
+    train()
+    gc.collect()
+    assert not alive(Team, captured.Captured, Padder, Plan, PaddedBag, Lines)
+
+
+def test_the_fields_of_a_plan_wait_for_no_collector() -> None:
+    """Gigabytes of a GPU would wait with them."""
+    t = trial()
+    gc.collect()
+    gc.disable()
+    try:
+        padder = Padder(t.bag, 1)
+        ids = torch.tensor([[[0, 1]]])
+        padder.lay_out(ids, padder.counts.shape(ids[0].numpy()))
+        del padder
+        assert not alive(Plan, Lines)
+    finally:
+        gc.enable()

@@ -38,7 +38,13 @@ class Lines:
         absent: int = 0,
     ) -> None:
         self.counts, self.total, self.room, self.absent = counts, total, room, absent
-        self.fillers = [[Filler(self, block)] for block in range(self.blocks)] if fillers is None else fillers
+        self._fillers = fillers
+
+    @property
+    def fillers(self) -> "list[list[Filler]]":
+        """The filler that ends each block; lines in an order of their own have one a block."""
+        # Made anew: if it were kept, lines would refer to themselves, and their memory would wait for the collector.
+        return [[Filler(self, block)] for block in range(self.blocks)] if self._fillers is None else self._fillers
 
     @property
     def blocks(self) -> int:
@@ -54,17 +60,20 @@ class Lines:
         """Where the lines of each block and graph begin, `[blocks, G]`."""
         return ragged.starts(self.counts)
 
-    @cached_property
+    @property
     def segment(self) -> Tensor:
         """The (block, graph) of each line, as one number."""
         return torch.repeat_interleave(self.counts.reshape(-1), output_size=self.total)
 
     @cached_property
+    def short(self) -> bool:
+        """Whether 16 bits hold any reference to one of these lines, or how many of them a group has."""
+        return int(self.counts.max()) + 1 < 2 ** (15 - self.bits) if self.counts.numel() else True
+
     def code(self) -> Tensor:
         """A reference to each line."""
-        every = torch.arange(self.total, device=self.counts.device)
-        place = every - self.start.reshape(-1)[self.segment]
-        return self._coded(place, self.segment // self.counts.size(1))
+        every, segment = torch.arange(self.total, device=self.counts.device), self.segment
+        return self._coded(every - self.start.reshape(-1)[segment], segment // self.counts.size(1))
 
     def begins(self, first: Tensor, owner: "Lines") -> Tensor:
         """References to where the groups of lines of each owner begin, which may be the end of a graph.
@@ -79,7 +88,11 @@ class Lines:
         return self._coded(first - self.start[block, graph], block)
 
     def _coded(self, place: Tensor, block: Tensor) -> Tensor:
-        return ((place << self.bits) + block).int()
+        return self.shortened((place << self.bits) + block)
+
+    def shortened(self, numbers: Tensor) -> Tensor:
+        """References, or counts of these lines, in as few bits as hold them."""
+        return numbers.to(torch.int16 if self.short else torch.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,4 +116,6 @@ class Order:
     def of(owner: Tensor, size: int) -> "Order":
         # `bincount` would wait for the device to tell the largest owner.
         count = owner.new_zeros(size).scatter_add_(0, owner, torch.ones_like(owner))
-        return Order(torch.argsort(owner, stable=True), ragged.starts(count), count.int())
+        # Short numbers are sorted in less memory, and sooner.
+        key = owner.int() if size < 2**31 else owner
+        return Order(torch.argsort(key, stable=True), ragged.starts(count), count)

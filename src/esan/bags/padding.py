@@ -13,9 +13,10 @@ from esan import kernels, ragged
 from esan.bags.bag import Bag
 from esan.bags.orders import Constants, Orders, RowArcs, StoredPairs
 from esan.bags.packing import Batches, Fields
+from esan.bags.pieces import Gathered
 from esan.bags.plan import Plan
 from esan.bags.rows import slot_of_layer
-from esan.bags.sources import Sources
+from esan.bags.sources import Makers, Sources
 from esan.bags.stage_sources import StageSources
 
 
@@ -177,7 +178,10 @@ class Padder:
         self._held = bag.selection.holders(bag.graphs)[bag.graphs.arc_edge].float()
         self._constants = Constants(bag.device)
         self._num_layers = num_layers
-        self._plans: dict[tuple[Shape, int, frozenset[str] | None], Plan] = {}
+        #: Plans for the last shape, and what they gather from, which those of more networks or fewer fields share.
+        self._shape: Shape | None = None
+        self._plans: dict[tuple[int, frozenset[str] | None], Plan] = {}
+        self._made: dict[str, Gathered] = {}
 
     def lay_out(self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
         """Batches for one network or several, each network's behind the other's.
@@ -192,20 +196,34 @@ class Padder:
             return self._plan(shape, networks, only).lay_out(ids)
         return self._laid_out_plainly(ids, shape, networks, only)
 
+    def blank(self, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
+        """One batch that is filler alone, for which one graph of the dataset is enough; arguments as in `lay_out`."""
+        ids = torch.full((1, 1, shape.graphs), -1, device=self.bag.device)
+        return Padder(self.bag[:1], self._num_layers).lay_out(ids, shape, networks, only)
+
     def _plan(self, shape: Shape, networks: int, only: Collection[str] | None) -> Plan:
-        key = shape, networks, None if only is None else frozenset(only)
-        if key in self._plans:
-            return self._plans[key]
-        # The plan keeps what it gathers; the orders that this was made with are not kept.
+        if self._shape != shape:
+            self._shape, self._plans, self._made = shape, {}, {}
+        key = networks, None if only is None else frozenset(only)
+        if key not in self._plans:
+            self._plans[key] = Plan(self._gathered(shape, only), shape, networks)
+        return self._plans[key]
+
+    def _gathered(self, shape: Shape, only: Collection[str] | None) -> dict[str, Gathered]:
+        """What these fields are gathered from."""
         sources = Sources(self.bag, self._held)
-        makers = sources.of_graphs(shape)
+        found = self._wanted(sources.of_graphs(shape), "", only)
         for slot in self._slots(shape):
-            stage = StageSources(sources, shape, slot).fields()
-            makers |= {f"stage{slot}.{name}": make for name, make in stage.items()}
-        plan = Plan({name: make() for name, make in makers.items() if only is None or name in only}, shape, networks)
-        if only is not None:
-            self._plans[key] = plan
-        return plan
+            # Stage by stage: the orders that its fields are made with are not kept.
+            found |= self._wanted(StageSources(sources, shape, slot).fields(), f"stage{slot}.", only)
+        return found
+
+    def _wanted(self, makers: Makers, stage: str, only: Collection[str] | None) -> dict[str, Gathered]:
+        names = [name for name in makers if only is None or stage + name in only]
+        for name in names:
+            if stage + name not in self._made:
+                self._made[stage + name] = makers[name]()
+        return {stage + name: self._made[stage + name] for name in names}
 
     def _laid_out_plainly(self, ids: Tensor, shape: Shape, networks: int, only: Collection[str] | None) -> Batches:
         """The meaning of the plan, which its fields are compared with: lines are renumbered, then sorted."""

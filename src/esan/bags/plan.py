@@ -46,8 +46,6 @@ class Plan:
                 fills += self._fills(piece)
         self._places = places
         self._program = Program.of(work, fills, segments.row, segments.place, segments.old)
-        # Lines know their orders and codes, which nobody needs any more.
-        segments.first.clear()
 
     def lay_out(self, ids: Tensor) -> Batches:
         """The batches of these graphs, `[K, S, B]` or `[K, 1, B]`, −1 for no graph."""
@@ -77,7 +75,7 @@ class Plan:
         return Entry(
             pointer=values.data_ptr(),
             apart=0 if values.size(0) == 1 else width,
-            long=int(values.dtype == torch.int64),
+            size=values.element_size(),
             bits=0 if to is None else to.bits,
             to=-1 if to is None else self._segments.first[to],
             block=0 if to is None else self._segments.block(to),
@@ -170,21 +168,9 @@ class _Segments:
 
 def _kinds(fields: dict[str, Gathered]) -> list[Lines]:
     """All lines that these fields are about."""
-    found: dict[Lines, None] = {}
-
-    def add(lines: Lines) -> None:
-        if lines not in found:
-            found[lines] = None
-            for fillers in lines.fillers:
-                for filler in fillers:
-                    add(filler.lines)
-
-    for field in fields.values():
-        for piece in field.pieces:
-            add(piece.lines)
-            if piece.to is not None:
-                add(piece.to)
-            for fill in piece.fill:
-                if fill.begin is not None:
-                    add(fill.begin.lines)
-    return [*found]
+    pieces = [piece for field in fields.values() for piece in field.pieces]
+    named = [piece.lines for piece in pieces] + [piece.to for piece in pieces if piece.to is not None]
+    named += [fill.begin.lines for piece in pieces for fill in piece.fill if fill.begin is not None]
+    # Fillers are those of lines as they are, whose fillers are their own.
+    like = [filler.lines for lines in dict.fromkeys(named) for fillers in lines.fillers for filler in fillers]
+    return [*dict.fromkeys(named + like)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from esan import ragged
 from esan.bags.bag import Bag
 from esan.bags.lines import Filler, Lines, Order
 from esan.bags.pieces import Filled, Gathered, Piece, bits
@@ -38,7 +39,52 @@ class Sources:
         self.rows = Lines(rows.num_rows, rows.background + rows.node.numel(), lambda s: s.rows)
         self.pairs = Lines(rows.num_rows[1:], rows.node.numel(), lambda s: s.rows[1:])
         self.row_arcs = Lines(rows.num_arcs, rows.arc.numel(), lambda s: s.row_arcs)
-        self._stages: dict[int, _StageLines] = {}
+        self._codes: dict[Lines, Tensor] = {}
+
+    def refer(self, lines: Lines, numbers: Tensor | None = None) -> Tensor:
+        """References to the lines with these numbers, or to all of them in turn."""
+        if lines not in self._codes:
+            self._codes[lines] = lines.code()
+        return self._codes[lines] if numbers is None else self._codes[lines][numbers]
+
+    # What follows is the same in every stage, but for how much of it a stage has.
+
+    @cached_property
+    def pair_node(self) -> Tensor:
+        return self.refer(self.nodes, self.bag.rows.node)
+
+    @cached_property
+    def pair_subgraph(self) -> Tensor:
+        return self.refer(self.subgraphs, self.bag.rows.subgraph)
+
+    @cached_property
+    def pair_mean(self) -> Tensor:
+        """The share of each stored pair among those of its node."""
+        node = self.bag.rows.node
+        return bits(torch.ones(node.numel(), device=node.device) / self.subgraphs_of_node.clamp(min=1)[node])
+
+    @cached_property
+    def pair_marked(self) -> Tensor:
+        return self.bag.rows.marked.to(torch.int16)
+
+    @cached_property
+    def subgraphs_of_node(self) -> Tensor:
+        return self.bag.selection.num_subgraphs[self.bag.graphs.node_graph]
+
+    @cached_property
+    def target(self) -> Tensor:
+        return self.refer(self.rows, self.bag.rows.target)
+
+    @cached_property
+    def arc(self) -> Tensor:
+        return self.refer(self.arcs, self.bag.rows.arc)
+
+    @cached_property
+    def into_rows(self) -> tuple[Tensor, Tensor]:
+        """Where the arcs into each row begin, and how many they are."""
+        target = self.bag.rows.target
+        count = target.new_zeros(self.rows.total).scatter_add_(0, target, torch.ones_like(target))
+        return self.row_arcs.begins(ragged.starts(count), self.rows), self.row_arcs.shortened(count)
 
     @cached_property
     def out(self) -> Order:
@@ -57,11 +103,6 @@ class Sources:
     def one(self) -> Tensor:
         return bits(torch.ones(1, device=self.bag.device))
 
-    def stage(self, slot: int) -> "_StageLines":
-        if slot not in self._stages:
-            self._stages[slot] = _StageLines(self, slot)
-        return self._stages[slot]
-
     def of_graphs(self, shape: "Shape") -> Makers:
         """The fields that do not depend on the stage."""
         graphs, selection = self.bag.graphs, self.bag.selection
@@ -79,7 +120,7 @@ class Sources:
 
         def ends(side: int) -> Gathered:
             return Gathered(
-                [Piece(arcs, shape.arcs, nodes.code[graphs.edge_index[side]], last_node, nodes)], shape.nodes
+                [Piece(arcs, shape.arcs, self.refer(nodes, graphs.edge_index[side]), last_node, nodes)], shape.nodes
             )
 
         def graph_of(lines: Lines, room: int) -> Gathered:
@@ -90,15 +131,15 @@ class Sources:
             return Gathered([Piece(nodes, shape.nodes, arcs.begins(order.first, nodes), begin, arcs)], shape.arcs)
 
         def count(order: Order) -> Gathered:
-            return Gathered([Piece(nodes, shape.nodes, order.count, zero)])
+            return Gathered([Piece(nodes, shape.nodes, arcs.shortened(order.count), zero)])
 
         def out_target() -> Gathered:
-            code = nodes.code[graphs.edge_index[1][self.out.order]]
+            code = self.refer(nodes, graphs.edge_index[1][self.out.order])
             return Gathered([Piece(arcs, shape.arcs, code, last_node, nodes)], shape.nodes)
 
         def out_order() -> Gathered:
             own = [Filled(begin=Filler(arcs, 0), apart=1)]
-            return Gathered([Piece(arcs, shape.arcs, arcs.code[self.out.order], own, arcs)], shape.arcs)
+            return Gathered([Piece(arcs, shape.arcs, self.refer(arcs, self.out.order), own, arcs)], shape.arcs)
 
         found: Makers = {
             "num_nodes": partial(number, nodes, shape.nodes, 0),
@@ -138,7 +179,7 @@ class Sources:
         return Gathered([Piece(lines, room, numbers, [Filled()])], fraction=fraction, shape=shape)
 
 
-class _StageLines:
+class StageLines:
     """The lines of a stage in other orders, and what its rows and arcs are in the dataset.
 
     Args:
@@ -200,6 +241,7 @@ class _StageLines:
 
     @property
     def arc(self) -> Tensor:
+        """The arc of the graph that each arc is a copy of."""
         return self.sources.bag.rows.arc[: self.arcs]
 
     @cached_property
@@ -210,22 +252,14 @@ class _StageLines:
 
     @cached_property
     def weight(self) -> Tensor:
-        """How many pairs each row stands for."""
-        node = self.pair_node
-        stored = torch.ones(self.pairs, device=node.device)
-        if not self.sources.bag.rows.background:
-            return stored
-        mine = torch.zeros_like(self._m).scatter_add_(0, node, torch.ones_like(node))
-        return torch.cat([(self._m - mine).float(), stored])
+        """How many pairs the background row of each node stands for; a stored row stands for one."""
+        node, m = self.pair_node, self.sources.subgraphs_of_node
+        mine = torch.zeros_like(m).scatter_add_(0, node, torch.ones_like(node))
+        return (m - mine).float()
 
-    @cached_property
+    @property
     def mean(self) -> Tensor:
-        return self.weight / self._m.clamp(min=1)[self.node]
-
-    @cached_property
-    def _m(self) -> Tensor:
-        bag = self.sources.bag
-        return bag.selection.num_subgraphs[bag.graphs.node_graph]
+        return self.weight / self.sources.subgraphs_of_node.clamp(min=1)
 
     @cached_property
     def by_node(self) -> Order:
@@ -238,10 +272,6 @@ class _StageLines:
     @cached_property
     def by_subgraph(self) -> Order:
         return Order.of(self.subgraph, self.sources.subgraphs.total)
-
-    @cached_property
-    def into(self) -> Order:
-        return Order.of(self.target, self.rows)
 
     @cached_property
     def out(self) -> Order:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from esan.bags.lines import Filler, Lines, Order
 from esan.bags.pieces import Filled, Gathered, Piece, bits
-from esan.bags.sources import Makers, Sources
+from esan.bags.sources import Makers, Sources, StageLines
 
 if TYPE_CHECKING:
     from esan.bags.padding import Shape
@@ -25,7 +25,7 @@ class StageSources:
     """
 
     def __init__(self, sources: Sources, shape: "Shape", slot: int) -> None:
-        self._of, self._stage, self._shape = sources, sources.stage(slot), shape
+        self._of, self._stage, self._shape = sources, StageLines(sources, slot), shape
         self._rows, self._arcs = sum(shape.rows[: slot + 1]), sum(shape.row_arcs[: slot + 1])
         self._background = shape.rows[0]
         self._stored = self._rows - self._background
@@ -38,14 +38,16 @@ class StageSources:
         of, stage, shape = self._of, self._stage, self._shape
         rows, arcs, nodes = self._rows, self._arcs, shape.nodes
         found: Makers = {
-            "node": lambda: Gathered([*self._nodes(), self._pairs(of.nodes, stage.pair_node)], nodes),
-            "stored_subgraph": lambda: Gathered([self._pairs(of.subgraphs, stage.subgraph).at(0)], shape.subgraphs),
+            "node": lambda: Gathered([*self._nodes(), self._pairs(of.nodes, of.pair_node)], nodes),
+            "stored_subgraph": lambda: Gathered([self._pairs(of.subgraphs, of.pair_subgraph).at(0)], shape.subgraphs),
             "marked": self._marked,
-            "weight": lambda: self._fractions(stage.weight),
-            "mean": lambda: self._fractions(stage.mean),
-            "source": lambda: self._between(of.row_arcs, of.rows, stage.source, self._loops, rows),
-            "target": lambda: self._between(of.row_arcs, of.rows, stage.target, self._loops, rows),
-            "arc": lambda: self._between(of.row_arcs, of.arcs, stage.arc, self._last_arc, shape.arcs),
+            "weight": lambda: self._fractions(lambda: stage.weight, of.one),
+            "mean": lambda: self._fractions(lambda: stage.mean, of.pair_mean[: stage.pairs]),
+            "source": lambda: self._between(of.rows, of.refer(of.rows, stage.source), self._loops, rows),
+            "target": lambda: self._between(of.rows, of.target[: stage.arcs], self._loops, rows),
+            "arc": lambda: self._between(of.arcs, of.arc[: stage.arcs], self._last_arc, shape.arcs),
+            "into.first": lambda: self._of_rows(of.into_rows[0], of.row_arcs),
+            "into.count": lambda: self._of_rows(of.into_rows[1]),
             "out.target": lambda: self._by_source(of.rows, stage.target, self._loops, rows),
             "out.arc": lambda: self._by_source(of.arcs, stage.arc, self._last_arc, shape.arcs),
             "copies.source": lambda: self._by_copy(of.rows, stage.source, self._loops, rows),
@@ -65,16 +67,13 @@ class StageSources:
             "copies", lambda: stage.copies, lambda: stage.arcs_by_graph, of.row_arcs, arcs, shape.arcs, of.arcs
         )
         row = rows, of.rows
-        found |= self._grouped("into", lambda: stage.into, lambda: of.row_arcs, of.row_arcs, arcs, *row)
         found |= self._grouped("out", lambda: stage.out, lambda: stage.arcs_by_source, of.row_arcs, arcs, *row)
-        # Arcs are in this order as they are.
-        del found["into.order"]
         if self._background:
             found |= self._grouped(
                 "stored_by_node", lambda: stage.stored_by_node, lambda: stage.pairs_by_graph, of.pairs, self._stored,
                 *one,
             )  # fmt: skip
-            found |= self._backgrounds(found)
+            found |= self._backgrounds(found["by_subgraph.first"], found["by_subgraph.count"])
         return found
 
     @property
@@ -88,33 +87,46 @@ class StageSources:
     def _nodes(self) -> list[Piece]:
         """Every node itself; nothing in a literal bag."""
         nodes, own = self._of.nodes, [Filled(begin=Filler(self._of.nodes, 0), apart=1)]
-        return [Piece(nodes, self._background, nodes.code, own, nodes)] if self._background else []
+        return [Piece(nodes, self._background, self._of.refer(nodes), own, nodes)] if self._background else []
 
-    def _pairs(self, to: Lines, values: Tensor) -> Piece:
+    def _pairs(self, to: Lines, code: Tensor) -> Piece:
         """What each stored pair refers to, behind the background; fillers refer to the last."""
         last = {self._of.nodes: self._shape.nodes, self._of.subgraphs: self._shape.subgraphs}[to] - 1
         fill = [Filled(last) for _ in self._slots]
-        return Piece(self._of.pairs, self._stored, to.code[values], fill, to, offset=self._background)
+        return Piece(self._of.pairs, self._stored, code[: self._stage.pairs], fill, to, offset=self._background)
 
     def _marked(self) -> Gathered:
-        marked = self._of.bag.rows.marked[: self._stage.pairs].int()
+        marked = self._of.pair_marked[: self._stage.pairs]
         stored = Piece(self._of.pairs, self._stored, marked, self._nothing, offset=self._background)
         background = Piece(self._of.nodes, self._background, self._of.zero, self._nothing)
         return Gathered([background, stored])
 
-    def _fractions(self, values: Tensor) -> Gathered:
-        return Gathered([Piece(self._of.rows, self._rows, bits(values), self._nothing)], fraction=True)
+    def _fractions(self, background: Callable[[], Tensor], stored: Tensor) -> Gathered:
+        """Fractions of background rows, if there are any, and those of stored ones, as their bits."""
+        behind = Piece(self._of.pairs, self._stored, stored, self._nothing, offset=self._background)
+        if not self._background:
+            return Gathered([behind], fraction=True)
+        first = Piece(self._of.nodes, self._background, bits(background()), self._nothing)
+        return Gathered([first, behind], fraction=True)
 
-    def _between(self, lines: Lines, to: Lines, values: Tensor, fill: Sequence[Filled], step: int) -> Gathered:
-        return Gathered([Piece(lines, self._arcs, to.code[values], fill, to)], step)
+    def _of_rows(self, values: Tensor, to: Lines | None = None) -> Gathered:
+        """Where the arcs into each row begin, or how many they are; arcs are in this order as they are."""
+        begin = [Filled() if to is None else Filled(begin=Filler(to, slot)) for slot in self._slots]
+        piece = Piece(self._of.rows, self._rows, values[: self._stage.rows], begin, to)
+        return Gathered([piece], 0 if to is None else self._arcs)
+
+    def _between(
+        self, to: Lines, code: Tensor, fill: Sequence[Filled], step: int, lines: Lines | None = None
+    ) -> Gathered:
+        return Gathered([Piece(lines or self._of.row_arcs, self._arcs, code, fill, to)], step)
 
     def _by_source(self, to: Lines, values: Tensor, fill: Sequence[Filled], step: int) -> Gathered:
         stage = self._stage
-        return self._between(stage.arcs_by_source, to, values[stage.out.order], fill, step)
+        return self._between(to, self._of.refer(to, values[stage.out.order]), fill, step, stage.arcs_by_source)
 
     def _by_copy(self, to: Lines, values: Tensor, fill: Sequence[Filled], step: int) -> Gathered:
         stage = self._stage
-        return self._between(stage.arcs_by_graph, to, values[stage.copies.order], fill, step)
+        return self._between(to, self._of.refer(to, values[stage.copies.order]), fill, step, stage.arcs_by_graph)
 
     def _grouped(
         self, name: str, order: Callable[[], Order], ordered: Callable[[], Lines], lines: Lines, count: int,
@@ -135,7 +147,7 @@ class StageSources:
 
         def lines_in_order() -> Gathered:
             own = [Filled(begin=filler, apart=1) for block in ordered().fillers for filler in block]
-            return Gathered([Piece(ordered(), count, lines.code[order().order], own, lines)], count)
+            return Gathered([Piece(ordered(), count, self._of.refer(lines, order().order), own, lines)], count)
 
         def first() -> Gathered:
             into = ordered()
@@ -144,12 +156,18 @@ class StageSources:
 
         def number() -> Gathered:
             fill = [Filled(alone) for _ in range(owner.blocks)]
-            return Gathered([Piece(owner, owners, order().count, fill, ended=bool(alone))])
+            count_of = ordered().shortened(order().count)
+            return Gathered([Piece(owner, owners, count_of, fill, ended=bool(alone))])
 
         return {f"{name}.order": lines_in_order, f"{name}.first": first, f"{name}.count": number}
 
-    def _backgrounds(self, known: Makers) -> Makers:
-        """How stored rows and background rows make the pool over nodes."""
+    def _backgrounds(self, first: Callable[[], Gathered], count: Callable[[], Gathered]) -> Makers:
+        """How stored rows and background rows make the pool over nodes.
+
+        Args:
+            first: where the pairs of each subgraph begin.
+            count: how many they are.
+        """
         of, stage, shape = self._of, self._stage, self._shape
         background, rows = self._background, self._rows
 
@@ -159,8 +177,8 @@ class StageSources:
             own = [Filled(begin=Filler(of.rows, slot), apart=1) for slot in pairs]
             last = [Filled(shape.nodes - 1) for _ in pairs]
             # A background row is its node.
-            stored = Piece(ordered, self._stored, of.rows.code[order + of.bag.rows.background], own, of.rows)
-            base = Piece(ordered, self._stored, of.rows.code[stage.pair_node[order]], last, of.rows)
+            stored = Piece(ordered, self._stored, of.refer(of.rows, order + of.bag.rows.background), own, of.rows)
+            base = Piece(ordered, self._stored, of.refer(of.rows, stage.pair_node[order]), last, of.rows)
             return Gathered([stored.at(0, 2), base.at(1, 2)], rows)
 
         def sign() -> Gathered:
@@ -175,20 +193,20 @@ class StageSources:
         def pooled_into() -> Gathered:
             alike = [Filled(shape.subgraphs + shape.graphs)]
             base = Piece(of.nodes, background, of.zero, alike, of.graphs, plus=shape.subgraphs)
-            return Gathered([base, self._pairs(of.subgraphs, stage.subgraph)], shape.subgraphs + shape.graphs + 1)
+            return Gathered([base, self._pairs(of.subgraphs, of.pair_subgraph)], shape.subgraphs + shape.graphs + 1)
 
         def subgraphs() -> Gathered:
             last = [Filled(shape.subgraphs - 1) for _ in self._slots]
-            code = of.subgraphs.code[stage.subgraph[stage.stored_by_node.order]]
+            code = of.refer(of.subgraphs, stage.subgraph[stage.stored_by_node.order])
             return Gathered([Piece(stage.pairs_by_graph, self._stored, code, last, of.subgraphs)], shape.subgraphs)
 
-        def doubled(name: str, step: int) -> Gathered:
-            return Gathered([piece.doubled() for piece in known[name]().pieces], step)
+        def doubled(make: Callable[[], Gathered], step: int) -> Gathered:
+            return Gathered([piece.doubled() for piece in make().pieces], step)
 
         return {
             "differences": differences,
-            "differences.first": lambda: doubled("by_subgraph.first", 2 * self._stored),
-            "differences.count": lambda: doubled("by_subgraph.count", 0),
+            "differences.first": lambda: doubled(first, 2 * self._stored),
+            "differences.count": lambda: doubled(count, 0),
             "differences.sign": sign,
             "pooled_into": pooled_into,
             "background": lambda: Gathered(self._nodes(), rows),

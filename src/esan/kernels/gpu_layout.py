@@ -33,9 +33,9 @@ class Entry:
     """How numbers of a stretch are laid out, as the kernel reads it.
 
     Attributes:
-        pointer: where the dataset's numbers are, whole numbers of 32 bits (or 64), or fractions as their bits.
+        pointer: where the dataset's numbers are: whole numbers, or fractions as their bits.
         apart: how far those of two lines are apart; 0 if all lines have the first.
-        long: 1 if they have 64 bits, else 0; then nothing is added to them.
+        size: bytes of a number, 2, 4 or 8; to those of 8 nothing is added.
         bits: how many of the lowest bits say which block a reference goes to.
         to: the first segment of what is referred to; −1 if the numbers are no references.
         block: segments from one block of what is referred to to the next.
@@ -52,7 +52,7 @@ class Entry:
 
     pointer: int
     apart: int
-    long: int
+    size: int
     bits: int
     to: int
     block: int
@@ -161,7 +161,7 @@ def _lay_out_kernel(
 
     for e in range(tl.load(stretch + 4), tl.load(stretch + 5)):
         entry = entries + e * NUMBERS
-        pointer, apart, long = tl.load(entry), tl.load(entry + 1), tl.load(entry + 2)
+        pointer, apart, bytes_each = tl.load(entry), tl.load(entry + 1), tl.load(entry + 2)
         bits, to, block = tl.load(entry + 3).to(tl.int32), tl.load(entry + 4), tl.load(entry + 5).to(tl.int32)
         plus, times = tl.load(entry + 6).to(tl.int32), tl.load(entry + 7).to(tl.int32)
         fill, after, at = tl.load(entry + 8), tl.load(entry + 9), tl.load(entry + 10)
@@ -169,10 +169,13 @@ def _lay_out_kernel(
         fraction, ended = tl.load(entry + 13), tl.load(entry + 14)
         cell = line * apart + within
         out = at + network * apart_networks + q * stride
-        if long != 0:
+        if bytes_each == 8:
             tl.store(ints + out, tl.load(pointer.to(tl.pointer_type(tl.int64)) + cell, mask=real, other=0), mask=inside)
         else:
-            code = tl.load(pointer.to(tl.pointer_type(tl.int32)) + cell, mask=real, other=0)
+            if bytes_each == 2:
+                code = tl.load(pointer.to(tl.pointer_type(tl.int16)) + cell, mask=real, other=0).to(tl.int32)
+            else:
+                code = tl.load(pointer.to(tl.pointer_type(tl.int32)) + cell, mask=real, other=0)
             value = code >> bits
             if to >= 0:
                 target = (code - (value << bits)) * block + where

@@ -19,18 +19,18 @@ class Captured:
     """A piece of work captured over the memory of one batch, replayed for each."""
 
     def __init__(self, team: "Team", padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> None:
-        self.shape, self._padder, self._networks = shape, padder, team.networks
+        self.shape, self._networks = shape, team.networks
         # An empty batch: the runs that warm up leave no trace.
-        ids = torch.full((1, 1, team.batch_size), -1, device=team.bag.device)
-        batches = padder.lay_out(ids, shape, team.networks)
+        batches = padder.blank(shape, team.networks)
         noted = Noted(batches.views(batches.ints[0], batches.floats[0]))
         # On the same streams as later: gradients are gathered where they were first made.
         work(PaddedBag.over(noted, shape, team.bag, team.networks, team.side))
         #: The fields that the work reads; no others are laid out.
         self._only = frozenset(noted.read)
-        batches = padder.lay_out(ids, shape, team.networks, self._only)
-        self._ints, self._floats = batches.ints[0].clone(), batches.floats[0].clone()
+        batches = padder.blank(shape, team.networks, self._only)
+        self._ints, self._floats = batches.ints[0], batches.floats[0]
         fields = batches.views(self._ints, self._floats)
+        del noted
         #: What the work gave, in memory that every replay writes anew.
         self.out: Any = None
 
