@@ -114,8 +114,13 @@ class Order:
 
     @staticmethod
     def of(owner: Tensor, size: int) -> "Order":
-        # `bincount` would wait for the device to tell the largest owner.
-        count = owner.new_zeros(size).scatter_add_(0, owner, torch.ones_like(owner))
+        count = counted(owner, size)
         # Short numbers are sorted in less memory, and sooner.
-        key = owner.int() if size < 2**31 else owner
-        return Order(torch.argsort(key, stable=True), ragged.starts(count), count)
+        order = torch.argsort(owner.int() if size < 2**31 else owner, stable=True)
+        return Order(order.int() if owner.numel() < 2**31 else order, ragged.starts(count), count)
+
+
+def counted(owner: Tensor, size: int) -> Tensor:
+    """How many lines each owner has."""
+    # `bincount` would wait for the device to tell the largest owner.
+    return owner.new_zeros(size).scatter_add_(0, owner, owner.new_ones(1).expand_as(owner))

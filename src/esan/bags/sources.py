@@ -10,7 +10,7 @@ from torch import Tensor
 
 from esan import ragged
 from esan.bags.bag import Bag
-from esan.bags.lines import Filler, Lines, Order
+from esan.bags.lines import Filler, Lines, Order, counted
 from esan.bags.pieces import Filled, Gathered, Piece, bits
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Sources:
         """References to the lines with these numbers, or to all of them in turn."""
         if lines not in self._codes:
             self._codes[lines] = lines.code()
-        return self._codes[lines] if numbers is None else self._codes[lines][numbers]
+        return self._codes[lines] if numbers is None else self._codes[lines].index_select(0, numbers)
 
     # What follows is the same in every stage, but for how much of it a stage has.
 
@@ -82,8 +82,7 @@ class Sources:
     @cached_property
     def into_rows(self) -> tuple[Tensor, Tensor]:
         """Where the arcs into each row begin, and how many they are."""
-        target = self.bag.rows.target
-        count = target.new_zeros(self.rows.total).scatter_add_(0, target, torch.ones_like(target))
+        count = counted(self.bag.rows.target, self.rows.total)
         return self.row_arcs.begins(ragged.starts(count), self.rows), self.row_arcs.shortened(count)
 
     @cached_property
@@ -134,7 +133,7 @@ class Sources:
             return Gathered([Piece(nodes, shape.nodes, arcs.shortened(order.count), zero)])
 
         def out_target() -> Gathered:
-            code = self.refer(nodes, graphs.edge_index[1][self.out.order])
+            code = self.refer(nodes, graphs.edge_index[1].index_select(0, self.out.order))
             return Gathered([Piece(arcs, shape.arcs, code, last_node, nodes)], shape.nodes)
 
         def out_order() -> Gathered:
@@ -192,6 +191,7 @@ class StageLines:
         rows = sources.bag.rows
         self.rows, self.arcs = rows.row_ends[slot], rows.arc_ends[slot]
         self.pairs = self.rows - rows.background
+        self._ordered: tuple[str, Order] | None = None
 
     def _by_graph(self, lines: Lines, blocks: int, total: int) -> Lines:
         """The lines of the first blocks, those of a graph together; the filler is that of one block after another."""
@@ -216,11 +216,11 @@ class StageLines:
         """Arcs by the slot of the row that they come from; the filler of each slot has loops."""
         rows, blocks = self.sources.rows, self.slot + 1
         segment = rows.segment[self.source]
-        counts = segment.new_zeros(rows.counts[:blocks].numel()).scatter_add_(0, segment, torch.ones_like(segment))
+        counts = counted(segment, rows.counts[:blocks].numel())
         fillers = [[Filler(self.sources.row_arcs, block)] for block in range(blocks)]
         return Lines(counts.view(blocks, -1), self.arcs, fillers=fillers)
 
-    @cached_property
+    @property
     def node(self) -> Tensor:
         """The node of each row."""
         rows = self.sources.bag.rows
@@ -253,30 +253,36 @@ class StageLines:
     @cached_property
     def weight(self) -> Tensor:
         """How many pairs the background row of each node stands for; a stored row stands for one."""
-        node, m = self.pair_node, self.sources.subgraphs_of_node
-        mine = torch.zeros_like(m).scatter_add_(0, node, torch.ones_like(node))
-        return (m - mine).float()
+        m = self.sources.subgraphs_of_node
+        return (m - counted(self.pair_node, m.numel())).float()
 
     @property
     def mean(self) -> Tensor:
         return self.weight / self.sources.subgraphs_of_node.clamp(min=1)
 
-    @cached_property
+    @property
     def by_node(self) -> Order:
-        return Order.of(self.node, self.sources.nodes.total)
+        return self._order("node", self.sources.nodes.total)
 
-    @cached_property
+    @property
     def stored_by_node(self) -> Order:
-        return Order.of(self.pair_node, self.sources.nodes.total)
+        return self._order("pair_node", self.sources.nodes.total)
 
-    @cached_property
+    @property
     def by_subgraph(self) -> Order:
-        return Order.of(self.subgraph, self.sources.subgraphs.total)
+        return self._order("subgraph", self.sources.subgraphs.total)
 
-    @cached_property
+    @property
     def out(self) -> Order:
-        return Order.of(self.source, self.rows)
+        return self._order("source", self.rows)
 
-    @cached_property
+    @property
     def copies(self) -> Order:
-        return Order.of(self.arc, self.sources.arcs.total)
+        return self._order("arc", self.sources.arcs.total)
+
+    def _order(self, owner: str, size: int) -> Order:
+        """Lines by their owner; only the last one that was asked for is kept."""
+        if self._ordered is None or self._ordered[0] != owner:
+            self._ordered = None
+            self._ordered = owner, Order.of(getattr(self, owner), size)
+        return self._ordered[1]

@@ -48,11 +48,8 @@ class StageSources:
             "arc": lambda: self._between(of.arcs, of.arc[: stage.arcs], self._last_arc, shape.arcs),
             "into.first": lambda: self._of_rows(of.into_rows[0], of.row_arcs),
             "into.count": lambda: self._of_rows(of.into_rows[1]),
-            "out.target": lambda: self._by_source(of.rows, stage.target, self._loops, rows),
-            "out.arc": lambda: self._by_source(of.arcs, stage.arc, self._last_arc, shape.arcs),
-            "copies.source": lambda: self._by_copy(of.rows, stage.source, self._loops, rows),
-            "copies.target": lambda: self._by_copy(of.rows, stage.target, self._loops, rows),
         }
+        # What takes the same order goes together: orders are large, and only one is kept.
         one = nodes, of.nodes
         # A filler node has a background row, which is a line of it.
         alone = 1 if self._background else 0
@@ -60,20 +57,26 @@ class StageSources:
             "by_node", lambda: stage.by_node, lambda: stage.rows_by_graph, of.rows, rows, *one, alone
         )
         found |= self._grouped(
+            "copies", lambda: stage.copies, lambda: stage.arcs_by_graph, of.row_arcs, arcs, shape.arcs, of.arcs
+        )
+        found["copies.source"] = lambda: self._by_copy(of.rows, of.refer(of.rows, stage.source), self._loops, rows)
+        found["copies.target"] = lambda: self._by_copy(of.rows, of.target, self._loops, rows)
+        row = rows, of.rows
+        found |= self._grouped("out", lambda: stage.out, lambda: stage.arcs_by_source, of.row_arcs, arcs, *row)
+        found["out.target"] = lambda: self._by_source(of.rows, of.target, self._loops, rows)
+        found["out.arc"] = lambda: self._by_source(of.arcs, of.arc, self._last_arc, shape.arcs)
+        by_subgraph = self._grouped(
             "by_subgraph", lambda: stage.by_subgraph, lambda: stage.pairs_by_graph, of.pairs, self._stored,
             shape.subgraphs, of.subgraphs,
         )  # fmt: skip
-        found |= self._grouped(
-            "copies", lambda: stage.copies, lambda: stage.arcs_by_graph, of.row_arcs, arcs, shape.arcs, of.arcs
-        )
-        row = rows, of.rows
-        found |= self._grouped("out", lambda: stage.out, lambda: stage.arcs_by_source, of.row_arcs, arcs, *row)
+        found |= by_subgraph
         if self._background:
+            found |= self._backgrounds(by_subgraph["by_subgraph.first"], by_subgraph["by_subgraph.count"])
             found |= self._grouped(
                 "stored_by_node", lambda: stage.stored_by_node, lambda: stage.pairs_by_graph, of.pairs, self._stored,
                 *one,
             )  # fmt: skip
-            found |= self._backgrounds(found["by_subgraph.first"], found["by_subgraph.count"])
+            found["subgraph_of_stored"] = self._subgraph_of_stored
         return found
 
     @property
@@ -120,13 +123,13 @@ class StageSources:
     ) -> Gathered:
         return Gathered([Piece(lines or self._of.row_arcs, self._arcs, code, fill, to)], step)
 
-    def _by_source(self, to: Lines, values: Tensor, fill: Sequence[Filled], step: int) -> Gathered:
+    def _by_source(self, to: Lines, code: Tensor, fill: Sequence[Filled], step: int) -> Gathered:
         stage = self._stage
-        return self._between(to, self._of.refer(to, values[stage.out.order]), fill, step, stage.arcs_by_source)
+        return self._between(to, code.index_select(0, stage.out.order), fill, step, stage.arcs_by_source)
 
-    def _by_copy(self, to: Lines, values: Tensor, fill: Sequence[Filled], step: int) -> Gathered:
+    def _by_copy(self, to: Lines, code: Tensor, fill: Sequence[Filled], step: int) -> Gathered:
         stage = self._stage
-        return self._between(to, self._of.refer(to, values[stage.copies.order]), fill, step, stage.arcs_by_graph)
+        return self._between(to, code.index_select(0, stage.copies.order), fill, step, stage.arcs_by_graph)
 
     def _grouped(
         self, name: str, order: Callable[[], Order], ordered: Callable[[], Lines], lines: Lines, count: int,
@@ -178,7 +181,9 @@ class StageSources:
             last = [Filled(shape.nodes - 1) for _ in pairs]
             # A background row is its node.
             stored = Piece(ordered, self._stored, of.refer(of.rows, order + of.bag.rows.background), own, of.rows)
-            base = Piece(ordered, self._stored, of.refer(of.rows, stage.pair_node[order]), last, of.rows)
+            base = Piece(
+                ordered, self._stored, of.refer(of.rows, stage.pair_node.index_select(0, order)), last, of.rows
+            )
             return Gathered([stored.at(0, 2), base.at(1, 2)], rows)
 
         def sign() -> Gathered:
@@ -195,11 +200,6 @@ class StageSources:
             base = Piece(of.nodes, background, of.zero, alike, of.graphs, plus=shape.subgraphs)
             return Gathered([base, self._pairs(of.subgraphs, of.pair_subgraph)], shape.subgraphs + shape.graphs + 1)
 
-        def subgraphs() -> Gathered:
-            last = [Filled(shape.subgraphs - 1) for _ in self._slots]
-            code = of.refer(of.subgraphs, stage.subgraph[stage.stored_by_node.order])
-            return Gathered([Piece(stage.pairs_by_graph, self._stored, code, last, of.subgraphs)], shape.subgraphs)
-
         def doubled(make: Callable[[], Gathered], step: int) -> Gathered:
             return Gathered([piece.doubled() for piece in make().pieces], step)
 
@@ -210,8 +210,13 @@ class StageSources:
             "differences.sign": sign,
             "pooled_into": pooled_into,
             "background": lambda: Gathered(self._nodes(), rows),
-            "subgraph_of_stored": subgraphs,
         }
+
+    def _subgraph_of_stored(self) -> Gathered:
+        of, stage, room = self._of, self._stage, self._shape.subgraphs
+        last = [Filled(room - 1) for _ in self._slots]
+        code = of.pair_subgraph.index_select(0, stage.stored_by_node.order)
+        return Gathered([Piece(stage.pairs_by_graph, self._stored, code, last, of.subgraphs)], room)
 
 
 def float_bits(value: float) -> int:
