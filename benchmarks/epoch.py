@@ -163,6 +163,7 @@ def _data(graphs: Graphs, count: int) -> list[usual.Data]:
 def _forget_peak(device: str) -> None:
     gc.collect()  # a team and its captured steps refer to each other
     if device.startswith("cuda"):
+        torch._C._cuda_clearCublasWorkspaces()  # else those of one row would count in the next
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
 

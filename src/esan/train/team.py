@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +26,17 @@ if TYPE_CHECKING:
     from esan.train.seat import Seat
 
 #: Batches laid out at a time: enough to keep the device busy, few enough to cost little memory.
-_CHUNK = 10
+_CHUNK = 4
 #: How many such pieces may wait to be worked on.
-_AHEAD = 2
+_AHEAD = 1
 #: Random batches that the room of a shape is found from, and what is added to it.
 _TRIED, _MARGIN = 1000, 1.02
+
+
+@cache
+def _streams(device: torch.device) -> list[torch.cuda.Stream]:
+    """Those of all teams on a device: libraries keep memory for every stream that they have worked on."""
+    return [torch.cuda.Stream(device) for _ in range(3)]
 
 
 class Team:
@@ -48,9 +55,10 @@ class Team:
         self.bag, self.objective, self.batch_size = bag, objective.to(bag.device), batch_size
         self.seats: list[Seat] = []
         self.closed = False
-        self.stream, self._aside = torch.cuda.Stream(bag.device), torch.cuda.Stream(bag.device)
+        streams = _streams(bag.device)
+        self.stream, self._aside = streams[:2]
         #: Where layers do what does not depend on their main work; many networks fill the device without it.
-        self.side = torch.cuda.Stream(bag.device)
+        self.side = streams[2]
         self._pending: dict[Seat, Tensor] = {}
         self._renewing: set[Seat] = set()
         self._losses = torch.zeros(0, device=bag.device)
