@@ -13,7 +13,7 @@ import esan
 import strategies
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
-from esan.kernels.gpu_gather import Ahead
+from esan.kernels.ahead import Ahead
 from esan.nn import SubgraphGNN
 from esan.nn.stack import stack, stackable, unstacked
 
@@ -78,6 +78,20 @@ def test_nothing_of_a_step_stays(architecture: str, encoder: str) -> None:
         assert all(Ahead.of(given.h) is None for given in model.encoder(rows, bag)), "no gradient to prepare"
 
 
+def test_gradients_of_rows_between_layers() -> None:
+    """Who looks at the rows of a layer finds their gradient, also where the ReLU gave 0."""
+    policy = strategies.POLICIES["EGO+(2)"]
+    ours, bag = network("dss", "gin", policy, jk="last"), esan.Bag.of(GRAPHS, policy, 2)
+    theirs = copy.deepcopy(ours).double()
+    seen: list[Tensor] = []
+    for model in (ours, theirs):
+        model.encoder.layers[0].register_forward_hook(lambda _, __, rows: (rows.retain_grad(), seen.append(rows))[0])
+        model(bag).square().sum().backward()
+    mine, other = seen
+    assert bool((other.grad[other == 0] != 0).any())  # type: ignore[index]
+    close(mine.grad, other.grad, "of the rows of the first layer")
+
+
 def _of_graphs() -> int:
     """How many tensors that have come of others are held."""
     gc.collect()
@@ -92,6 +106,7 @@ def _gradients(model: SubgraphGNN) -> dict[str, Tensor | None]:
     ("architecture", "encoder", "name", "choices"),
     [
         ("dss", "gine", "ED", {}),
+        ("dss", "gin", "EGO+(2)", {"jk": "last"}),  # whose layers leave one another prepared gradients
         ("ds", "gin", "EGO+(2)", {"readout": "mean"}),
         ("dss", "graphconv", "NM", {"set_encoder": "invariant-deepsets"}),
     ],

@@ -10,12 +10,13 @@ import strategies
 from esan.bags.arcs import Arcs
 from esan.bags.stage import Stage
 from esan.bags.sums import Grouping
+from esan.kernels.ahead import Ahead, Normed
 from esan.kernels.gpu_dropout import Dropout
-from esan.kernels.gpu_gather import Ahead
-from esan.kernels.gpu_gather import Pool as BesideSums
+from esan.kernels.gpu_gather import PoolBeside
 from esan.kernels.gpu_input import Input
+from esan.kernels.gpu_message_grads import Pooled, edges_backward, messages_backward
 from esan.kernels.gpu_pools import Lift, Lookup, Pool, PoolNodes, spread
-from esan.kernels.gpu_sums import Normed, Pooled, edges_backward, messages_backward, sum_lines
+from esan.kernels.gpu_sums import sum_lines
 from esan.kernels.gpu_tiles import total, totals
 
 pytestmark = ONLY_INTERPRETED
@@ -250,7 +251,7 @@ def test_pools_beside_sums(messages: bool) -> None:
         return torch.cat([y, group.sum(x, weight)])
 
     def kernel(x: Tensor, e: Tensor, own: Tensor) -> Tensor:
-        pool = BesideSums(group, weight)
+        pool = PoolBeside(group, weight)
         y = arcs.sum_messages(x, e, own, pool=pool) if messages else arcs.sum_rows(x, own, pool=pool) + 0 * e.sum()
         assert pool.lines is not None
         return torch.cat([y, pool.lines])

@@ -87,6 +87,30 @@ def test_networks_in_single_precision(name: str, architecture: str, encoder: str
         check_close(theirs.to(buffer.dtype).cpu(), buffer, f"{part} on the GPU", tolerance=1e-5)
 
 
+@pytest.mark.parametrize(("inner", "outer"), [(64, 64), (80, 64), (20, 33)])
+def test_products_of_short_floats(inner: int, outer: int, gpu: torch.device) -> None:
+    """Products are as exact as those of single precision, where numbers of all sizes meet."""
+    from esan.kernels.gpu_linear import Matrix, linear, linear_backward
+
+    torch.manual_seed(0)
+    x, grad = torch.randn(3 * 1000, inner, device=gpu), torch.randn(3 * 1000, outer, device=gpu)
+    x, grad = x * 10 ** torch.randn(3000, 1, device=gpu), grad * 1e-6 * 10 ** torch.randn(3000, 1, device=gpu)
+    matrix, bias = torch.randn(3, outer, inner, device=gpu), torch.randn(3, outer, device=gpu)
+    (read,) = Matrix.of(matrix)
+    leaves = [t.double().requires_grad_() for t in (x, matrix, bias)]
+    expected = torch.baddbmm(leaves[2][:, None], leaves[0].view(3, 1000, inner), leaves[1].transpose(1, 2))
+    of_x, of_matrix, of_bias = torch.autograd.grad(expected, leaves, grad.double().view(3, 1000, outer))
+    got = linear_backward(grad, x, read, None)
+    pairs = {
+        "products": (linear(x, read, bias, None, None)[0], expected.detach().flatten(0, 1)),
+        "gradients of lines": (got.grad_x, of_x),
+        "gradients of matrices": (got.matrix, of_matrix),
+        "gradients of biases": (got.bias, of_bias),
+    }
+    for what, (mine, exact) in pairs.items():
+        check_close(mine.double(), exact, what, scale=float(exact.abs().max()), tolerance=1e-6)
+
+
 def test_a_team_gives_what_each_gives_alone(gpu: torch.device) -> None:
     teams.check_alone(teams.trial(gpu))
 

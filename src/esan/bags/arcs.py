@@ -14,7 +14,7 @@ from esan.graphs import Graphs
 from esan.kernels import cpu
 
 if TYPE_CHECKING:
-    from esan.kernels.gpu_gather import Pool
+    from esan.kernels.gpu_gather import PoolBeside
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Arcs:
         return torch.bincount(self.edge_index[1], minlength=self.num_rows)
 
     def sum_rows(
-        self, x: Tensor, own: Tensor | None = None, weight: Tensor | None = None, pool: "Pool | None" = None
+        self, x: Tensor, own: Tensor | None = None, weight: Tensor | None = None, pool: "PoolBeside | None" = None
     ) -> Tensor:
         r""":math:`y_v = o\, x_v + \sum_{u \to v} w_{uv}\, x_u`.
 
@@ -74,6 +74,7 @@ class Arcs:
             from esan.kernels.gpu_gather import Along, gather
 
             return gather(x, None, own, Along(self, factor, None, pool))
+        _no_pool(pool, x)
         return _SumRows.apply(x, own, self, factor)
 
     def sum_messages(
@@ -82,7 +83,7 @@ class Arcs:
         e: Tensor | CodedLines,
         own: Tensor | None = None,
         weight: Tensor | None = None,
-        pool: "Pool | None" = None,
+        pool: "PoolBeside | None" = None,
     ) -> Tensor:
         r""":math:`y_v = o\, x_v + \sum_{u \to v} w_{uv}\, \mathrm{ReLU}(x_u + e_{uv})`.
 
@@ -104,9 +105,12 @@ class Arcs:
             from esan.kernels.gpu_gather import Along, gather
 
             return gather(x, lines, own, Along(self, factor, None, pool))
+        _no_pool(pool, x)
         return _SumMessages.apply(x, lines, own, self, factor)
 
-    def sum_typed(self, x: Tensor, table: Tensor, types: Tensor, own: Tensor, pool: "Pool | None" = None) -> Tensor:
+    def sum_typed(
+        self, x: Tensor, table: Tensor, types: Tensor, own: Tensor, pool: "PoolBeside | None" = None
+    ) -> Tensor:
         """`sum_messages` where e is the line `types[arc]` of a small table; on a GPU.
 
         Args:
@@ -155,6 +159,14 @@ class Arcs:
         """The rows that each arc of `copies.order` comes from and ends at."""
         source, target = self.edge_index
         return source.index_select(0, self.copies.order), target.index_select(0, self.copies.order)
+
+
+def _no_pool(pool: "PoolBeside | None", x: Tensor) -> None:
+    if pool is not None:
+        raise ValueError(
+            f"Expected rows of single precision on a GPU for a pool beside the sums (got {x.dtype} on {x.device}). "
+            "Use Stage.pool_bag."
+        )
 
 
 def _with_own(total: Tensor, x: Tensor, own: Tensor | None) -> Tensor:

@@ -19,7 +19,7 @@ from esan.kernels import cpu
 from esan.policies import Selection
 
 if TYPE_CHECKING:
-    from esan.kernels.gpu_gather import Pool
+    from esan.kernels.gpu_gather import PoolBeside
 
 #: How lines are pooled.
 REDUCTIONS = ("sum", "mean", "max")
@@ -255,11 +255,11 @@ class Stage:
         total = self.by_node.sum(h, self.weight)
         return total if reduce == "sum" else total / self._selection.num_subgraphs[self._graphs.node_graph, None]
 
-    def pool_beside(self, reduce: str) -> "Pool":
+    def pool_beside(self, reduce: str) -> "PoolBeside":
         """`pool_bag` as a pool that sums over the same rows take beside; on a GPU, by sum or mean."""
-        from esan.kernels.gpu_gather import Pool
+        from esan.kernels.gpu_gather import PoolBeside
 
-        return Pool(self.by_node, self._bag_weight(reduce))
+        return PoolBeside(self.by_node, self._bag_weight(reduce))
 
     def _bag_weight(self, reduce: str) -> Tensor | None:
         """The factor of each row in the sum or mean over the bag of its node."""

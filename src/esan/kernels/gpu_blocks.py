@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from esan.kernels.gpu_gather import Ahead
+from esan.kernels.ahead import Ahead, Normed
 from esan.kernels.gpu_linear import Matrix, linear, linear_backward
 from esan.kernels.gpu_moments import Moments, TileMoments, Tracked, finish, frozen, tile_moments
 from esan.kernels.gpu_norm import blend, grad_sums, norm_backward
-from esan.kernels.gpu_sums import Normed, sum_lines
+from esan.kernels.gpu_sums import sum_lines
 from esan.kernels.gpu_tiles import copies
 
 

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from esan.kernels.gpu_sums import Normed, Pooled, edges_backward, messages_backward, sum_lines
+from esan.kernels.ahead import Ahead
+from esan.kernels.gpu_message_grads import Pooled, edges_backward, messages_backward
+from esan.kernels.gpu_sums import sum_lines
+from esan.kernels.gpu_tiles import copies
 
 if TYPE_CHECKING:
     from esan.bags.arcs import Arcs
     from esan.bags.sums import Grouping
 
 
-class Pool:
+class PoolBeside:
     """A pool that is taken beside the sums of messages, so that the rows get one gradient from both.
 
     Args:
@@ -25,41 +28,6 @@ class Pool:
         self.group, self.weight = group, weight
         #: What the pool gives, a line a group, once the sums are taken.
         self.lines: Tensor | None = None
-
-
-class Ahead:
-    """What the end of a layer lets the next one know: what its rows are the ReLU of.
-
-    The next layer finds the gradient of the rows; it takes it through the ReLU on the way, with the sums over it that
-    the norm's gradient needs, and leaves both here. Where the rows have other uses too, autograd adds their gradients
-    to another tensor, and what was left is not used.
-
-    Gradients of parameters are what they would be otherwise. Who looks at the gradient of the rows themselves, by a
-    hook or `retain_grad`, finds 0 where the ReLU gave 0.
-    """
-
-    def __init__(self) -> None:
-        self.normed: Normed | None = None
-        self._left: tuple[Tensor, Tensor] | None = None
-
-    def leave(self, grad: Tensor, sums: Tensor) -> None:
-        """The gradient as it is given on, and its sums."""
-        self._left = grad, sums
-
-    def found(self, grad: Tensor) -> Tensor | None:
-        """The sums, if this is the gradient that they are of."""
-        left, self._left = self._left, None
-        return left[1] if left is not None and left[0] is grad else None
-
-    @staticmethod
-    def of(rows: Tensor) -> "Ahead | None":
-        """What is known of these rows."""
-        return getattr(rows, "_esan_ahead", None)
-
-    def attach(self, rows: Tensor) -> Tensor:
-        """The rows, for which `of` will give this."""
-        rows._esan_ahead = self  # type: ignore[attr-defined]
-        return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +45,7 @@ class Along:
     arcs: "Arcs"
     weight: Tensor | None
     kinds: tuple[Tensor, Tensor] | None
-    pool: Pool | None
+    pool: PoolBeside | None
     ahead: Ahead | None = None
 
 
@@ -90,9 +58,9 @@ class Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, e: Tensor | None, own: Tensor | None, along: Along) -> tuple[Tensor, Tensor]:
         x, arcs, pool = x.contiguous(), along.arcs, along.pool
-        known = along.ahead is not None and along.ahead.normed is not None
-        # Without a ReLU, only the gradient of o takes x again.
-        ctx.save_for_backward(x if e is not None or known or ctx.needs_input_grad[2] else None, e, own)
+        # Without a ReLU, here or before, only the gradient of o takes x again.
+        again = e is not None or along.ahead is not None or ctx.needs_input_grad[2]
+        ctx.save_for_backward(x if again else None, e, own)
         ctx.of_own = ctx.needs_input_grad[2]
         # Not the pool itself: it gets the lines, whose graph holds this context, and the two would never be freed.
         ctx.pooled = None if pool is None else (pool.group.owner, pool.weight)
@@ -139,7 +107,10 @@ def _tables(table: Tensor) -> Tensor:
 
 def gather(x: Tensor, e: Tensor | None, own: Tensor | None, along: Along) -> Tensor:
     """The sums; the pool beside them, if there is one, gets its lines."""
-    y, lines = Gather.apply(x, e, own, replace(along, ahead=Ahead.of(x)))
+    ahead = Ahead.of(x)
+    if ahead is not None and (ahead.normed is None or copies(ahead.normed.mean) != (1 if own is None else own.numel())):
+        ahead = None  # of as many networks as the factors of the rows' own are, or of none
+    y, lines = Gather.apply(x, e, own, replace(along, ahead=ahead))
     if along.pool is not None:
         along.pool.lines = lines
     return y

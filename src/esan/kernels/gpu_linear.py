@@ -95,6 +95,11 @@ class Matrix:
     whole: Tensor
     pieces: Tensor
 
+    @property
+    def precision(self) -> str:
+        """How products with it are taken."""
+        return "bf16x6" if self.pieces.dtype == torch.bfloat16 else "tf32x3"
+
     @staticmethod
     def of(*whole: Tensor) -> "tuple[Matrix, ...]":
         """One or two matrices, taken apart in one pass."""
@@ -154,7 +159,7 @@ def linear(
         x, matrix.pieces, bias, x if normed is None else normed.scale, x if normed is None else normed.shift,
         weight if weight is not None else x, y, part.weight, part.mean, part.deviation, rows, inner, outer,
         TILE=_TILE, INNER=columns(inner), PIECES=triton.cdiv(inner, columns(inner)), OUTER=padded(outer),
-        NORMED=normed is not None, WEIGHTED=weight is not None, MOMENTS=moments, PRECISION=_precision(),
+        NORMED=normed is not None, WEIGHTED=weight is not None, MOMENTS=moments, PRECISION=matrix.precision,
         num_warps=_WARPS, maxnreg=_registers(inner, outer),
     )  # fmt: skip
     return y, part
@@ -308,7 +313,7 @@ def linear_backward(
         through, grad_x, of_norm, rows, inner, outer, TILE=tile, INNER=columns(inner),
         PIECES=triton.cdiv(inner, columns(inner)), OUTER=padded(outer),
         OUT_NORMED=after is not None, NORMED=normed is not None, WEIGHTED=weight is not None, GATED=gate is not None,
-        PRECISION=_precision(), num_warps=_DATA_WARPS, maxnreg=_registers(inner, outer),
+        PRECISION=matrix.precision, num_warps=_DATA_WARPS, maxnreg=_registers(inner, outer),
     )  # fmt: skip
     tile = _MATRIX_TILE if narrow else _MATRIX_TILE // 2
     count = triton.cdiv(rows, tile)
@@ -316,7 +321,7 @@ def linear_backward(
     part = x.new_empty(networks, programs, outer * inner + outer)
     _weights_kernel[(programs, networks)](
         through, x, i[2], i[3], part, rows, inner, outer, count, TILE=tile, INNER=padded(inner), OUTER=padded(outer),
-        NORMED=normed is not None, OUT_NORMED=after is not None, PRECISION=_precision(), num_stages=1,
+        NORMED=normed is not None, OUT_NORMED=after is not None, PRECISION=matrix.precision, num_stages=1,
     )  # fmt: skip
     of_matrix, of_bias, _ = totals(part, outer * inner, outer)
     return LinearGrads(

@@ -16,7 +16,7 @@ from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm
 
 if TYPE_CHECKING:
-    from esan.kernels.gpu_gather import Pool
+    from esan.kernels.gpu_gather import PoolBeside
 
 
 class Conv(nn.Module):
@@ -77,7 +77,7 @@ class GIN(Conv):
         self.mlp = WeightedMLP(in_channels, out_channels, out_channels)
         self.eps = _epsilon(self, train_eps)
 
-    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, pool: "Pool | None" = None) -> Tensor:  # noqa: ARG002
+    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, pool: "PoolBeside | None" = None) -> Tensor:  # noqa: ARG002
         """What the MLP is applied to; on a GPU, the rows may be pooled beside."""
         return arcs.sum_rows(x, 1 + self.eps, pool=pool)
 
@@ -109,7 +109,7 @@ class GINE(Conv):
         self.mlp = WeightedMLP(in_channels, expansion * out_channels, out_channels)
         self.eps = _epsilon(self, train_eps)
 
-    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, pool: "Pool | None" = None) -> Tensor:
+    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, pool: "PoolBeside | None" = None) -> Tensor:
         """What the MLP is applied to; on a GPU, the rows may be pooled beside."""
         table = self.edges.table
         if table is not None and edge_attr is not None and kernels.on_gpu(x, table):

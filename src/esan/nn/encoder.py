@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
 from esan.bags.padded import PaddedBag
+from esan.kernels.ahead import Ahead
 from esan.nn import compiled, fused
 from esan.nn.layer import DSLayer, DSSLayer
 
@@ -63,7 +64,7 @@ class Encoder(nn.Module):
             stage = bag.stage(t + self.lookahead)
             h = self._dropped(layer(h, bag, stage), bag, t)
             if self.reads_all:
-                fused.has_other_uses(h)
+                Ahead.forget(h)
             given.append(Encoded(h, stage))
         return given
 

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from esan import kernels
 from esan.bags import Arcs, Bag, Stage
 from esan.bags.padded import PaddedBag
+from esan.kernels.ahead import Ahead
 from esan.nn.conv import GIN, GINE, Conv
 from esan.nn.norm import BatchNorm
 
 if TYPE_CHECKING:
-    from esan.kernels.gpu_gather import Pool
+    from esan.kernels.gpu_gather import PoolBeside
     from esan.nn.layer import DSLayer, DSSLayer
 
 #: The widest layer that the kernels take.
@@ -51,21 +52,18 @@ def _fits(conv: Any, norm: Any) -> bool:
 def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSLayer.forward`."""
     from esan.kernels import gpu_blocks as blocks
-    from esan.kernels.gpu_gather import Ahead
 
     h = _aligned(h)
     c, rows = _mlp(layer.inside, _aggregate(layer.inside, h, stage.arcs, bag), stage.norm_weight)
     norm = cast(BatchNorm, layer.norm)
-    ahead = Ahead()
+    ahead = _ahead(bag)
     y = blocks.Normalise.apply(c, norm.weight, norm.bias, norm.for_kernels(), rows, True, ahead)
-    # Without gradients, it would only keep alive what the norm was given.
-    return ahead.attach(y) if y.requires_grad else y
+    return y if ahead is None else ahead.attach(y)
 
 
 def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSSLayer.forward` where the bag is pooled by sum or mean."""
     from esan.kernels import gpu_blocks as blocks
-    from esan.kernels.gpu_gather import Ahead
 
     h = _aligned(h)
     side = bag.side if isinstance(bag, PaddedBag) else None
@@ -85,16 +83,16 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     group = stage.by_node
     spread = blocks.Spread(group.owner, group.order, group.first, group.count)
     norms = own.for_kernels(), shared.for_kernels()
-    ahead = Ahead()
+    ahead = _ahead(bag)
     y = blocks.Blend.apply(
         c, own.weight, own.bias, s, shared.weight, shared.bias, norms, (rows, nodes), spread, ahead
     )  # fmt: skip
-    return ahead.attach(y) if y.requires_grad else y
+    return y if ahead is None else ahead.attach(y)
 
 
-def has_other_uses(rows: Tensor) -> None:
-    """Say that the next layer is not alone in reading these rows: it need not prepare their gradient."""
-    rows.__dict__.pop("_esan_ahead", None)
+def _ahead(bag: Bag) -> Ahead | None:
+    # Without gradients, it would only keep alive what the norm was given.
+    return Ahead() if isinstance(bag, PaddedBag) and torch.is_grad_enabled() else None
 
 
 def filled(width: int) -> int:
@@ -119,7 +117,7 @@ def _beside(side: "torch.cuda.Stream | None") -> Iterator[None]:
         yield
 
 
-def _aggregate(conv: Conv, h: Tensor, arcs: Arcs, bag: Bag, pool: "Pool | None" = None) -> Tensor:
+def _aggregate(conv: Conv, h: Tensor, arcs: Arcs, bag: Bag, pool: "PoolBeside | None" = None) -> Tensor:
     return cast(GIN | GINE, conv).aggregate(h, arcs, bag.graphs.edge_attr, pool)  # as `fits` has found
 
 

@@ -1,0 +1,261 @@
+"""Triton: the gradients of sums of messages; nothing is written out a message."""
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from esan.kernels.ahead import Normed
+from esan.kernels.gpu import TABLE
+from esan.kernels.gpu_sums import Tuning, ends_of, tuning_of
+from esan.kernels.gpu_tiles import columns, totals
+
+_BACK = Tuning(8, 1, 4)
+#: Programs that share the rows of one network, at most; each keeps sums over its rows.
+_PROGRAMS = 528
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Where rows were pooled into: the gradient of the pools, the pool of each row, its weight there (None for 1)."""
+
+    grad: Tensor
+    owner: Tensor
+    weight: Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class MessageGrads:
+    """Gradients of sums of messages: of x; of o; of a table; and the `grad_sums` of what x is the ReLU of."""
+
+    x: Tensor
+    own: Tensor | None
+    table: Tensor | None
+    sums: Tensor | None
+
+
+@triton.jit(do_not_specialize=["total", "per_network", "blocks", "part_width", "table"])
+def _messages_backward_kernel(
+    grad, x, e, own, target, line, first, count, weight, pooled, owner, share, lines, mean, inverse, out, part,
+    total, width, per_network, blocks, part_width, table,
+    GROUPS: tl.constexpr, WIDTH: tl.constexpr, TABLE: tl.constexpr, COUNTED: tl.constexpr,
+    MESSAGES: tl.constexpr, OWN: tl.constexpr, OF_OWN: tl.constexpr, WEIGHTED: tl.constexpr, POOLED: tl.constexpr,
+    SHARED: tl.constexpr, NORMED: tl.constexpr,
+):  # fmt: skip
+    network = tl.program_id(1)
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
+    there = column[None, :] < width
+    # A sum a line of the table and place in the block; one tensor for all lines would have to change its layout.
+    of_0 = tl.zeros((GROUPS, WIDTH), tl.float32)
+    of_1, of_2, of_3, of_own, sum_g, sum_gs = of_0, of_0, of_0, of_0, of_0, of_0
+    if NORMED:
+        m = tl.load(mean + network * width + column, mask=column < width, other=0.0)
+        i = tl.load(inverse + network * width + column, mask=column < width, other=0.0)
+    for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
+        line_here = block * GROUPS + tl.arange(0, GROUPS)
+        group = network.to(tl.int64) * per_network + line_here
+        inside = line_here < per_network
+        keep = inside[:, None] & there
+        here = group[:, None] * width + column[None, :]
+        # All that does not wait for other numbers is fetched first, and the ends of an arc while those before it are
+        # worked on: the loop waits once a round, not for one thing after another.
+        start, number = ends_of(first, count, group, inside, per_network * tl.num_programs(1), total, COUNTED)
+        if POOLED:
+            pool = tl.load(owner + group, mask=inside, other=0).to(tl.int64)
+        if MESSAGES or OF_OWN or NORMED:
+            x_here = tl.load(x + here, mask=keep, other=0.0)
+        if NORMED:
+            standard = (tl.load(lines + here, mask=keep, other=0.0) - m[None, :]) * i[None, :]
+        acc = tl.zeros((GROUPS, WIDTH), tl.float32)
+        if OWN:
+            g_here = tl.load(grad + here, mask=keep, other=0.0)
+            acc += tl.load(own + network) * g_here
+            if OF_OWN:
+                of_own += g_here * x_here
+        row = tl.load(target + start, mask=number > 0, other=0)
+        if MESSAGES:
+            kind = tl.load(line + start, mask=number > 0, other=0)
+        if POOLED:
+            g = tl.load(pooled + pool[:, None] * width + column[None, :], mask=keep, other=0.0)
+            if SHARED:
+                g = g * tl.load(share + group, mask=inside, other=0.0)[:, None]
+            acc += g
+        for k in range(tl.max(number, 0)):
+            more = k < number
+            mask = more[:, None] & there
+            g = tl.load(grad + row.to(tl.int64)[:, None] * width + column[None, :], mask=mask, other=0.0)
+            row = tl.load(target + start + k + 1, mask=k + 1 < number, other=0)
+            if WEIGHTED:
+                g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
+            if MESSAGES:
+                at = kind + network * table
+                bond = tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0)
+                g = tl.where(x_here + bond > 0, g, 0.0)
+                if TABLE > 0:
+                    of_0 += tl.where((kind == 0)[:, None], g, 0.0)
+                if TABLE > 1:
+                    of_1 += tl.where((kind == 1)[:, None], g, 0.0)
+                if TABLE > 2:
+                    of_2 += tl.where((kind == 2)[:, None], g, 0.0)
+                if TABLE > 3:
+                    of_3 += tl.where((kind == 3)[:, None], g, 0.0)
+                kind = tl.load(line + start + k + 1, mask=k + 1 < number, other=0)
+            acc += g
+        if NORMED:
+            acc = tl.where(x_here > 0, acc, 0.0)
+            sum_g += acc
+            sum_gs += acc * standard
+        tl.store(out + here, acc, mask=keep)
+    part += (network * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * part_width
+    if TABLE > 0:
+        tl.store(part + column, tl.sum(of_0, 0), mask=column < width)
+    if TABLE > 1:
+        tl.store(part + width + column, tl.sum(of_1, 0), mask=column < width)
+    if TABLE > 2:
+        tl.store(part + 2 * width + column, tl.sum(of_2, 0), mask=column < width)
+    if TABLE > 3:
+        tl.store(part + 3 * width + column, tl.sum(of_3, 0), mask=column < width)
+    part += TABLE * width
+    if OF_OWN:
+        tl.store(part + tl.program_id(2), tl.sum(tl.sum(of_own, 1), 0))
+    if NORMED:
+        part += tl.num_programs(2) if OF_OWN else 0
+        tl.store(part + column, tl.sum(sum_g, 0), mask=column < width)
+        tl.store(part + width + column, tl.sum(sum_gs, 0), mask=column < width)
+
+
+def messages_backward(
+    grad: Tensor,
+    x: Tensor | None,
+    e: Tensor | None,
+    own: Tensor | None,
+    target: Tensor,
+    line: Tensor | None,
+    first: Tensor,
+    count: Tensor | None,
+    weight: Tensor | None,
+    networks: int = 1,
+    pooled: Pooled | None = None,
+    normed: Normed | None = None,
+    of_own: bool = True,
+) -> MessageGrads:
+    r"""The gradient of x, :math:`o\, g_u + \sum_{u \to v} w\, g_v\, [x_u + e_{uv} > 0]`, and what is found with it.
+
+    Args:
+        grad: g, a line a row.
+        x: as in the forward pass; None if nothing needs it.
+        e: as in the forward pass; a table `[S, C, d]`, C at most `TABLE`, gets a gradient here, other lines by
+            `edges_backward`. None if the messages are the rows.
+        own: o, one number a network, or None.
+        target: v of each arc, the arcs by the row u that they come from.
+        line: the line of e of each of these arcs.
+        first: where the arcs of each row begin.
+        count: how many there are, or None for all up to the next row.
+        weight: w of each of these arcs, or None.
+        networks: how many networks the rows are of.
+        pooled: what is added to the gradient of x, as x was pooled too.
+        normed: what x is the ReLU of; the gradient is then that of what is under the ReLU.
+        of_own: whether the gradient of o is wanted.
+    """
+    of_own = of_own and own is not None and x is not None
+    grad, e = grad.contiguous(), None if e is None else e.contiguous()
+    x = grad if x is None else x.contiguous()
+    out = torch.empty_like(grad)
+    rows, width = grad.size(0) // networks, grad.size(1)
+    table = e.size(1) if e is not None and e.dim() == 3 else 0
+    if table > TABLE:
+        raise ValueError(f"Expected a table of {TABLE} lines at most (got {table}). Give e a line an arc.")
+    wide = columns(width)
+    tuning = _BACK.of(width, wide)
+    blocks = triton.cdiv(rows, tuning.groups)
+    programs, pieces = max(1, min(blocks, _PROGRAMS)), triton.cdiv(width, wide)
+    factors = pieces if of_own else 0
+    part = grad.new_empty(networks, programs, table * width + factors + (2 * width if normed is not None else 0))
+    before = Normed(x, x, x) if normed is None else normed
+    p = Pooled(grad, target, None) if pooled is None else pooled
+    _messages_backward_kernel[(programs, networks, pieces)](
+        grad, x, e if e is not None else x, own if own is not None else x, target, line if line is not None else target,
+        first, count if count is not None else first, weight if weight is not None else x, p.grad.contiguous(), p.owner,
+        p.weight if p.weight is not None else x, before.lines, before.mean, before.inverse, out, part,
+        target.numel(), width, rows, blocks, part.size(2), table,
+        GROUPS=tuning.groups, WIDTH=wide, TABLE=table, COUNTED=count is not None,
+        MESSAGES=e is not None, OWN=own is not None, OF_OWN=of_own, WEIGHTED=weight is not None,
+        POOLED=pooled is not None, SHARED=p.weight is not None, NORMED=normed is not None, num_warps=tuning.warps,
+    )  # fmt: skip
+    if not part.size(2):
+        return MessageGrads(out, None, None, None)
+    of_table, of_factor, sums = totals(part, table * width, factors)
+    return MessageGrads(
+        out,
+        of_factor.view(networks, pieces).sum(1).view(own.shape) if own is not None and of_own else None,
+        of_table.view(e.shape) if e is not None and table else None,
+        sums.view(networks, 2, width) if normed is not None else None,
+    )
+
+
+@triton.jit(do_not_specialize=["groups", "total"])
+def _edges_backward_kernel(
+    grad, x, e, source, target, first, count, weight, out,
+    groups, total, width,
+    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, WEIGHTED: tl.constexpr,
+):  # fmt: skip
+    group = tl.program_id(0).to(tl.int64) * GROUPS + tl.arange(0, GROUPS)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    inside = group < groups
+    there = column[None, :] < width
+    keep = inside[:, None] & there
+    here = group[:, None] * width + column[None, :]
+    bond = tl.load(e + here, mask=keep, other=0.0)
+    start, number = ends_of(first, count, group, inside, groups, total, COUNTED)
+    acc = tl.zeros((GROUPS, WIDTH), tl.float32)
+    for begin in range(0, tl.max(number, 0), UNROLL):
+        for j in tl.static_range(UNROLL):
+            k = begin + j
+            more = k < number
+            mask = more[:, None] & there
+            at = tl.load(source + start + k, mask=more, other=0)
+            to = tl.load(target + start + k, mask=more, other=0)
+            value = tl.load(x + at[:, None] * width + column[None, :], mask=mask, other=0.0)
+            g = tl.load(grad + to[:, None] * width + column[None, :], mask=mask, other=0.0)
+            if WEIGHTED:
+                g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
+            acc += tl.where(value + bond > 0, g, 0.0)
+    tl.store(out + here, acc, mask=keep)
+
+
+def edges_backward(
+    grad: Tensor,
+    x: Tensor,
+    e: Tensor,
+    source: Tensor,
+    target: Tensor,
+    first: Tensor,
+    count: Tensor | None,
+    weight: Tensor | None,
+) -> Tensor:
+    r"""The gradient of e: :math:`\sum w\, g_v\, [x_u + e > 0]` over the arcs u → v that carry each line of e.
+
+    Args:
+        grad: g, a line a row.
+        x: as in the forward pass.
+        e: as in the forward pass.
+        source: u of each arc, the arcs by the line of e that they carry.
+        target: v of each of these arcs.
+        first: where the arcs of each line begin.
+        count: how many there are, or None for all up to the next line.
+        weight: w of each of these arcs, or None.
+    """
+    grad, x, e = grad.contiguous(), x.contiguous(), e.contiguous()
+    out = torch.empty_like(e)
+    if out.numel():
+        wide = columns(x.size(1))
+        tuning = tuning_of(source.numel(), e.size(0)).of(x.size(1), wide)
+        _edges_backward_kernel[(triton.cdiv(e.size(0), tuning.groups), triton.cdiv(x.size(1), wide))](
+            grad, x, e, source, target, first, count if count is not None else first,
+            weight if weight is not None else x, out, e.size(0), source.numel(), x.size(1),
+            GROUPS=tuning.groups, WIDTH=wide, UNROLL=tuning.unroll, COUNTED=count is not None,
+            WEIGHTED=weight is not None, num_warps=tuning.warps,
+        )  # fmt: skip
+    return out
