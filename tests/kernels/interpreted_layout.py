@@ -9,6 +9,7 @@ from torch import Tensor
 
 import esan
 import strategies
+from esan.bags import padding
 from esan.bags.lines import Lines
 from esan.bags.packing import Batches
 from esan.bags.padding import Padder, Shape
@@ -54,6 +55,17 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @LITERAL
 def test_every_field(check: Callable[..., None], name: str, literal: bool | None) -> None:
     padder = Padder(esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal), 3)
+    check(padder, IDS, room(padder), 2)
+
+
+@POLICIES
+@LITERAL
+def test_some_graphs_at_a_time(
+    check: Callable[..., None], monkeypatch: pytest.MonkeyPatch, name: str, literal: bool | None
+) -> None:
+    bag = esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal)
+    monkeypatch.setattr(padding, "_MOST_ARCS", max(1, bag.rows.arc.numel() // 3))
+    padder = Padder(bag, 3)
     check(padder, IDS, room(padder), 2)
 
 

@@ -84,8 +84,13 @@ def test_gradients_of_rows_between_layers() -> None:
     ours, bag = network("dss", "gin", policy, jk="last"), esan.Bag.of(GRAPHS, policy, 2)
     theirs = copy.deepcopy(ours).double()
     seen: list[Tensor] = []
+
+    def look(_: Any, __: Any, rows: Tensor) -> None:
+        rows.retain_grad()
+        seen.append(rows)
+
     for model in (ours, theirs):
-        model.encoder.layers[0].register_forward_hook(lambda _, __, rows: (rows.retain_grad(), seen.append(rows))[0])
+        model.encoder.layers[0].register_forward_hook(look)
         model(bag).square().sum().backward()
     mine, other = seen
     assert bool((other.grad[other == 0] != 0).any())  # type: ignore[index]
