@@ -38,13 +38,14 @@ class Lines:
         absent: int = 0,
     ) -> None:
         self.counts, self.total, self.room, self.absent = counts, total, room, absent
-        self._fillers = fillers
+        #: The fillers that were given; None for lines in an order of their own.
+        self.others = fillers
 
     @property
     def fillers(self) -> "list[list[Filler]]":
         """The filler that ends each block; lines in an order of their own have one a block."""
         # Made anew: if it were kept, lines would refer to themselves, and their memory would wait for the collector.
-        return [[Filler(self, block)] for block in range(self.blocks)] if self._fillers is None else self._fillers
+        return [[Filler(self, block)] for block in range(self.blocks)] if self.others is None else self.others
 
     @property
     def blocks(self) -> int:
@@ -64,6 +65,11 @@ class Lines:
     def segment(self) -> Tensor:
         """The (block, graph) of each line, as one number."""
         return torch.repeat_interleave(self.counts.reshape(-1), output_size=self.total)
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """How many lines each block has."""
+        return self.counts.sum(1).tolist()
 
     @cached_property
     def short(self) -> bool:

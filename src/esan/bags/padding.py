@@ -1,7 +1,7 @@
 """Batches of one fixed shape: filled up with a filler graph that weighs nothing, many laid out at once."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate
 
@@ -11,13 +11,17 @@ from torch import Tensor
 
 from esan import kernels, ragged
 from esan.bags.bag import Bag
+from esan.bags.joined import Joined
 from esan.bags.orders import Constants, Orders, RowArcs, StoredPairs
 from esan.bags.packing import Batches, Fields
 from esan.bags.pieces import Gathered
 from esan.bags.plan import Plan
 from esan.bags.rows import slot_of_layer
-from esan.bags.sources import Makers, Sources
+from esan.bags.sources import Makers, Sources, held
 from esan.bags.stage_sources import StageSources
+
+#: Most arcs between rows of the graphs that fields are made for at a time, about.
+_MOST_ARCS = 2**20
 
 
 @dataclass(frozen=True)
@@ -175,7 +179,6 @@ class Padder:
     def __init__(self, bag: Bag, num_layers: int) -> None:
         self.bag = bag
         self.counts = Counts(bag)
-        self._held = bag.selection.holders(bag.graphs)[bag.graphs.arc_edge].float()
         self._constants = Constants(bag.device)
         self._num_layers = num_layers
         #: Plans for the last shape, and what they gather from, which those of more networks or fewer fields share.
@@ -206,12 +209,26 @@ class Padder:
             self._shape, self._plans, self._made = shape, {}, {}
         key = networks, None if only is None else frozenset(only)
         if key not in self._plans:
-            self._plans[key] = Plan(self._gathered(shape, only), shape, networks)
+            self._made |= self._gathered(shape, only)
+            fields = {name: made for name, made in self._made.items() if only is None or name in only}
+            self._plans[key] = Plan(fields, shape, networks)
         return self._plans[key]
 
     def _gathered(self, shape: Shape, only: Collection[str] | None) -> dict[str, Gathered]:
-        """What these fields are gathered from."""
-        sources = Sources(self.bag, self._held)
+        """What those of these fields that are not known yet are gathered from."""
+        parts = [self._gathered_from(bag, shape, only) for bag in self._parts()]
+        joined = Joined()
+        return {name: joined.field([part.pop(name) for part in parts]) for name in [*parts[0]]}
+
+    def _parts(self) -> Iterator[Bag]:
+        """The bag, some graphs at a time: making fields takes more memory than they have in the end."""
+        bag = replace(self.bag, whole=None)
+        count = bag.rows.arc.numel() // _MOST_ARCS + 1
+        ids = torch.arange(len(bag), device=bag.device)
+        return (bag[some] for some in ids.chunk(count)) if count > 1 else iter([bag])
+
+    def _gathered_from(self, bag: Bag, shape: Shape, only: Collection[str] | None) -> dict[str, Gathered]:
+        sources = Sources(bag)
         found = self._wanted(sources.of_graphs(shape), "", only)
         for slot in self._slots(shape):
             # Stage by stage: the orders that its fields are made with are not kept.
@@ -219,11 +236,8 @@ class Padder:
         return found
 
     def _wanted(self, makers: Makers, stage: str, only: Collection[str] | None) -> dict[str, Gathered]:
-        names = [name for name in makers if only is None or stage + name in only]
-        for name in names:
-            if stage + name not in self._made:
-                self._made[stage + name] = makers[name]()
-        return {stage + name: self._made[stage + name] for name in names}
+        names = {name: stage + name for name in makers if only is None or stage + name in only}
+        return {full: makers[name]() for name, full in names.items() if full not in self._made}
 
     def _laid_out_plainly(self, ids: Tensor, shape: Shape, networks: int, only: Collection[str] | None) -> Batches:
         """The meaning of the plan, which its fields are compared with: lines are renumbered, then sorted."""
@@ -249,7 +263,7 @@ class Padder:
         fields.add("subgraph_graph", lambda: subgraphs.graph, size + 1)
         for name, ends in (("edge_source", graphs.edge_index[0]), ("edge_target", graphs.edge_index[1])):
             fields.add(name, partial(arcs.refer, ends, nodes, shape.nodes - 1), shape.nodes)
-        fields.add("held", lambda: arcs.take(self._held))
+        fields.add("held", lambda: arcs.take(held(self.bag)))
         fields.add("real_nodes", lambda: _real(nodes.number[:, 0]))
         fields.add("real_subgraphs", lambda: _real(subgraphs.number[:, 0]))
         fields.add("graph_weight", lambda: torch.cat([there, torch.zeros_like(there[:, :1])], 1).float())

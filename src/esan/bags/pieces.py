@@ -26,7 +26,8 @@ class Piece:
     Attributes:
         lines: whose numbers they are.
         count: how many of these lines a batch of one network has.
-        values: the numbers of the dataset, in 16, 32 or 64 bits, `[lines]` or `[lines, width]`; one alone is for all.
+        values: the numbers of the dataset, in 16, 32 or 64 bits, `[lines]` or `[lines, width]`, maybe
+            with more behind them that batches do not have; a number alone, `[]`, is that of all lines.
         fill: for each block of lines what its filler has.
         to: what the numbers are references to; None if they are just numbers.
         plus: added to the numbers of graphs.

@@ -74,7 +74,7 @@ class Plan:
         values, to, width = piece.values, piece.to, _width(piece)
         return Entry(
             pointer=values.data_ptr(),
-            apart=0 if values.size(0) == 1 else width,
+            apart=width if values.dim() else 0,
             size=values.element_size(),
             bits=0 if to is None else to.bits,
             to=-1 if to is None else self._segments.first[to],

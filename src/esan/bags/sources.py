@@ -19,17 +19,21 @@ if TYPE_CHECKING:
 Makers = dict[str, Callable[[], Gathered]]
 
 
+def held(bag: Bag) -> Tensor:
+    """In how many subgraphs each arc of the graphs is."""
+    return bag.selection.holders(bag.graphs)[bag.graphs.arc_edge].float()
+
+
 class Sources:
     """What batches of a bag are gathered from; what nobody asks for is never computed.
 
     Args:
-        bag: of the dataset.
-        held: of each arc, in how many subgraphs it is.
+        bag: of the dataset, or of some of its graphs.
     """
 
-    def __init__(self, bag: Bag, held: Tensor) -> None:
+    def __init__(self, bag: Bag) -> None:
         graphs, selection, rows = bag.graphs, bag.selection, bag.rows
-        self.bag, self._held = bag, held
+        self.bag = bag
         ones = torch.ones_like(graphs.num_nodes[None])
         self.graphs = Lines(ones, len(graphs), lambda s: (s.graphs + 1,), absent=1)
         self.nodes = Lines(graphs.num_nodes[None], graphs.node_graph.numel(), lambda s: (s.nodes,))
@@ -96,11 +100,11 @@ class Sources:
 
     @cached_property
     def zero(self) -> Tensor:
-        return torch.zeros(1, dtype=torch.int32, device=self.bag.device)
+        return torch.zeros((), dtype=torch.int32, device=self.bag.device)
 
     @cached_property
     def one(self) -> Tensor:
-        return bits(torch.ones(1, device=self.bag.device))
+        return bits(torch.ones((), device=self.bag.device))
 
     def of_graphs(self, shape: "Shape") -> Makers:
         """The fields that do not depend on the stage."""
@@ -147,7 +151,7 @@ class Sources:
             "subgraph_graph": partial(graph_of, subgraphs, shape.subgraphs),
             "edge_source": partial(ends, 0),
             "edge_target": partial(ends, 1),
-            "held": lambda: Gathered([Piece(arcs, shape.arcs, bits(self._held), zero)], fraction=True),
+            "held": lambda: Gathered([Piece(arcs, shape.arcs, bits(held(self.bag)), zero)], fraction=True),
             "real_nodes": lambda: Gathered([of_graph(graphs.num_nodes)]),
             "real_subgraphs": lambda: Gathered([of_graph(selection.num_subgraphs)]),
             "graph_weight": lambda: Gathered([of_graph(self.one.expand(len(graphs)))], fraction=True),

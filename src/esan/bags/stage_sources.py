@@ -42,10 +42,10 @@ class StageSources:
             "stored_subgraph": lambda: Gathered([self._pairs(of.subgraphs, of.pair_subgraph).at(0)], shape.subgraphs),
             "marked": self._marked,
             "weight": lambda: self._fractions(lambda: stage.weight, of.one),
-            "mean": lambda: self._fractions(lambda: stage.mean, of.pair_mean[: stage.pairs]),
+            "mean": lambda: self._fractions(lambda: stage.mean, of.pair_mean),
             "source": lambda: self._between(of.rows, of.refer(of.rows, stage.source), self._loops, rows),
-            "target": lambda: self._between(of.rows, of.target[: stage.arcs], self._loops, rows),
-            "arc": lambda: self._between(of.arcs, of.arc[: stage.arcs], self._last_arc, shape.arcs),
+            "target": lambda: self._between(of.rows, of.target, self._loops, rows),
+            "arc": lambda: self._between(of.arcs, of.arc, self._last_arc, shape.arcs),
             "into.first": lambda: self._of_rows(of.into_rows[0], of.row_arcs),
             "into.count": lambda: self._of_rows(of.into_rows[1]),
         }
@@ -96,11 +96,10 @@ class StageSources:
         """What each stored pair refers to, behind the background; fillers refer to the last."""
         last = {self._of.nodes: self._shape.nodes, self._of.subgraphs: self._shape.subgraphs}[to] - 1
         fill = [Filled(last) for _ in self._slots]
-        return Piece(self._of.pairs, self._stored, code[: self._stage.pairs], fill, to, offset=self._background)
+        return Piece(self._of.pairs, self._stored, code, fill, to, offset=self._background)
 
     def _marked(self) -> Gathered:
-        marked = self._of.pair_marked[: self._stage.pairs]
-        stored = Piece(self._of.pairs, self._stored, marked, self._nothing, offset=self._background)
+        stored = Piece(self._of.pairs, self._stored, self._of.pair_marked, self._nothing, offset=self._background)
         background = Piece(self._of.nodes, self._background, self._of.zero, self._nothing)
         return Gathered([background, stored])
 
@@ -115,7 +114,7 @@ class StageSources:
     def _of_rows(self, values: Tensor, to: Lines | None = None) -> Gathered:
         """Where the arcs into each row begin, or how many they are; arcs are in this order as they are."""
         begin = [Filled() if to is None else Filled(begin=Filler(to, slot)) for slot in self._slots]
-        piece = Piece(self._of.rows, self._rows, values[: self._stage.rows], begin, to)
+        piece = Piece(self._of.rows, self._rows, values, begin, to)
         return Gathered([piece], 0 if to is None else self._arcs)
 
     def _between(
@@ -190,7 +189,7 @@ class StageSources:
             one = [float_bits(value) for value in (1.0, -1.0)]
             values = torch.tensor(one, dtype=torch.int32).to(of.zero.device)
             pieces = [
-                Piece(of.pairs, self._stored, values[at : at + 1], [Filled(one[at])] * len(self._slots)).at(at, 2)
+                Piece(of.pairs, self._stored, values[at], [Filled(one[at])] * len(self._slots)).at(at, 2)
                 for at in range(2)
             ]
             return Gathered(pieces, fraction=True)
