@@ -6,11 +6,15 @@ import torch
 from torch import Tensor
 
 from esan import ragged
+from esan.bags.joined_rows import joined_rows
 from esan.bags.pairs import Pairs, entry_keys
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
 from esan.kernels import cpu_rows
 from esan.policies import Selection
+
+#: Most pairs of the graphs whose rows are found at a time, about.
+_MOST_PAIRS = 2**20
 
 
 def compact_rows(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
@@ -23,6 +27,25 @@ def compact_rows(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
     """
     if cpu_rows.fits(graphs):
         return _by_loops(graphs, selection, num_layers)
+    count = selection.num_pairs(graphs) // _MOST_PAIRS + 1
+    if 1 < count <= len(graphs):
+        return _in_parts(graphs, selection, num_layers, count)
+    return _at_once(graphs, selection, num_layers)
+
+
+def _in_parts(graphs: Graphs, selection: Selection, num_layers: int, count: int) -> Rows:
+    """The same rows, found for some graphs at a time: finding them takes thrice the memory that they have."""
+    before: list[list[int]] = []
+    parts = []
+    for ids in torch.arange(len(graphs), device=graphs.device).chunk(count):
+        first = ids[0]
+        starts = graphs.node_start[first], selection.subgraph_start[first], graphs.arc_start[first]
+        before.append(torch.stack(starts).tolist())
+        parts.append(_at_once(graphs.take(ids), selection.take(ids, graphs), num_layers))
+    return joined_rows(parts, *zip(*before, strict=True))
+
+
+def _at_once(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
     pairs = Pairs(graphs, selection)
     levels = _levels(graphs, selection, pairs, num_layers)
     pair = torch.cat([level.pair for level in levels])
