@@ -1,7 +1,7 @@
 """Batches of one fixed shape: filled up with a filler graph that weighs nothing, many laid out at once."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate
 
@@ -21,7 +21,7 @@ from esan.bags.sources import Makers, Sources, held
 from esan.bags.stage_sources import StageSources
 
 #: Most arcs between rows of the graphs that fields are made for at a time, about.
-_MOST_ARCS = 2**20
+_MOST_ARCS = 2**19
 
 
 @dataclass(frozen=True)
@@ -222,8 +222,9 @@ class Padder:
 
     def _parts(self) -> Iterator[Bag]:
         """The bag, some graphs at a time: making fields takes more memory than they have in the end."""
-        bag = replace(self.bag, whole=None)
-        count = bag.rows.arc.numel() // _MOST_ARCS + 1
+        bag = self.bag
+        # A sample is small, and is padded for one epoch only.
+        count = 1 if bag.whole is not None else bag.rows.arc.numel() // _MOST_ARCS + 1
         ids = torch.arange(len(bag), device=bag.device)
         return (bag[some] for some in ids.chunk(count)) if count > 1 else iter([bag])
 
