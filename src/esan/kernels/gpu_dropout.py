@@ -33,20 +33,21 @@ class Dropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float, seeds: Tensor, layer: int) -> Tensor:
         ctx.given = p, seeds, layer
-        return _dropped(x, *ctx.given)
+        return Dropout.dropped(x, *ctx.given)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        return _dropped(grad, *ctx.given), None, None, None
+        return Dropout.dropped(grad, *ctx.given), None, None, None
 
-
-def _dropped(x: Tensor, p: float, seeds: Tensor, layer: int) -> Tensor:
-    x = x.contiguous()
-    y = torch.empty_like(x)
-    size = x.numel() // seeds.numel()
-    if size >= 2**31:
-        raise ValueError(f"Expected fewer than 2^31 numbers a network (got {size}). Use smaller batches.")
-    if size:
-        grid = (triton.cdiv(size, _BLOCK), seeds.numel())
-        _dropout_kernel[grid](x, seeds, y, size, p, layer * _APART % 2**62, BLOCK=_BLOCK)
-    return y
+    @staticmethod
+    def dropped(x: Tensor, p: float, seeds: Tensor, layer: int) -> Tensor:
+        """The numbers that are left, the others 0."""
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        size = x.numel() // seeds.numel()
+        if size >= 2**31:
+            raise ValueError(f"Expected fewer than 2^31 numbers a network (got {size}). Use smaller batches.")
+        if size:
+            grid = (triton.cdiv(size, _BLOCK), seeds.numel())
+            _dropout_kernel[grid](x, seeds, y, size, p, layer * _APART % 2**62, BLOCK=_BLOCK)
+        return y
