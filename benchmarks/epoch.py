@@ -101,7 +101,8 @@ def the_usual(name: str, device: str, some: int) -> dict[str, float]:
     count = len(dataset.given.train) if dataset.given is not None else round(0.9 * len(dataset))
     policy = None if recipe.model == "gnn" else recipe.policy.partition("(")[0]
     hops = int(recipe.policy.partition("(")[2].rstrip(")") or 0) if policy and "EGO" in policy else 0
-    graphs = _data(dataset.graphs, min(some, count))
+    # Whole batches: a last one that is not full would count for more than it is.
+    graphs = _data(dataset.graphs, min(max(some // recipe.batch_size, 1) * recipe.batch_size, count))
     share = len(graphs) / count
     since = time.perf_counter()
     unions = [usual.union(graph, policy, hops) for graph in graphs]

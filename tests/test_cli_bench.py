@@ -24,6 +24,15 @@ def test_an_epoch_is_timed(tmp_path: Path) -> None:
     assert f"esan {figures['versions']['esan']}, torch" in done.output
 
 
+def test_seeds_are_timed_side_by_side(tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    asked = ["bench", "csl/gin", "--epochs", "1", "--seeds", "2", "--cache", str(tmp_path), "--out", str(out)]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    assert "2 seeds together" in done.output
+    assert json.loads(out.read_text())[0]["seeds"] == 2
+
+
 def test_a_setting_is_not_taken_for_a_set() -> None:
     assert CliRunner().invoke(app, ["bench", "--set", "lr=0.1"]).exit_code == 2
 

@@ -8,10 +8,11 @@ from interpreting import ONE_OR_THREE, ONLY_INTERPRETED, WEIGHTED, agree, close
 from torch import Tensor, nn
 
 from esan.bags.sums import Grouping
-from esan.kernels import gpu_linear
+from esan.kernels import gpu_matrix
 from esan.kernels.gpu_adam import FlatAdam
 from esan.kernels.gpu_blocks import MLP, Affine, Behind, Blend, Norm, Normalise, Rows, Spread
-from esan.kernels.gpu_linear import Matrix, linear, linear_backward
+from esan.kernels.gpu_linear import linear, linear_backward
+from esan.kernels.gpu_matrix import Matrix
 from esan.kernels.gpu_moments import Moments, TileMoments, Tracked, finish, frozen, tile_moments
 from esan.kernels.gpu_norm import blend, grad_sums, norm_backward
 from esan.nn.norm import BatchNorm
@@ -250,7 +251,7 @@ def test_gradients_of_linear_layers(networks: int, weighted: bool, gated: bool, 
 
 def test_matrices_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, where products are those of short floats: three of them are as exact as the number itself."""
-    monkeypatch.setattr(gpu_linear, "_precision", lambda: "bf16x6")
+    monkeypatch.setattr(gpu_matrix, "_precision", lambda: "bf16x6")
     for found in (*Matrix.of(_layer(3, INNER, OUTER)[0], _layer(1, 70, OUTER)[0]), *Matrix.of(_layer(3, 70, 5)[0])):
         close(found.pieces.double().sum(0), found.whole, tolerance=1e-7)
 

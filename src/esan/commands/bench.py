@@ -27,6 +27,7 @@ def run(
     sets: Annotated[list[str] | None, typer.Option("--data-set", help="zinc or nci1; both if not given.")] = None,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
     epochs: Annotated[int, typer.Option(min=1, help="Epochs that are timed, after two that warm up.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="Networks that are trained side by side.")] = 1,
     data: Annotated[Path | None, typer.Option(help="The folder of the data; else $ESAN_DATA.")] = None,
     cache: Annotated[Path | None, typer.Option(help="The folder of cached bags; else $ESAN_CACHE.")] = None,
     out: Annotated[Path | None, typer.Option(help="A JSON file for the figures.")] = None,
@@ -37,14 +38,13 @@ def run(
     """
     place = device_named(device)
     names = recipe or [f"{name}/{method}" for name in sets or ("zinc", "nci1") for method in METHODS]
-    table = Table(
-        "recipe", "s an epoch, median", "two epochs before, s", "data and bag, s", "peak MiB", title="A training epoch"
-    )
+    title = "A training epoch" if seeds == 1 else f"A training epoch of {seeds} seeds together"
+    table = Table("recipe", "s an epoch, median", "two epochs before, s", "data and bag, s", "peak MiB", title=title)
     figures: list[dict[str, object]] = []
     for name in names:
         if place.type == "cuda":
             torch.cuda.reset_peak_memory_stats(place)
-        timed = measure(name, device, epochs, root=data, cache=cache)
+        timed = measure(name, device, epochs, seeds=seeds, root=data, cache=cache)
         peak = peak_bytes(place) / 2**20
         table.add_row(*_cells(timed, peak))
         figures.append(asdict(timed) | {"peak_mib": round(peak)})

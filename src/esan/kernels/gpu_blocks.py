@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from esan.kernels.ahead import Ahead, Normed
-from esan.kernels.gpu_linear import Matrix, linear, linear_backward
+from esan.kernels.gpu_linear import linear, linear_backward
+from esan.kernels.gpu_matrix import Matrix
 from esan.kernels.gpu_moments import Moments, TileMoments, Tracked, finish, frozen, tile_moments
 from esan.kernels.gpu_norm import blend, grad_sums, norm_backward
 from esan.kernels.gpu_sums import sum_lines

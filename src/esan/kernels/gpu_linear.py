@@ -1,32 +1,22 @@
 """Triton: linear layers with the norm before them and the moments after them in one pass, and their gradients."""
 
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from esan.kernels.gpu_matrix import Matrix, add_products, short, times
 from esan.kernels.gpu_moments import Moments, TileMoments, store_tile_moments
 from esan.kernels.gpu_norm import norm_backward_tile
 from esan.kernels.gpu_tiles import columns, copies, padded, total, totals
-
-
-@cache
-def _precision() -> str:
-    """Six products of the tensor cores' short floats, or three of their longer ones, are as exact as single."""
-    new = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 4)
-    return "bf16x6" if new and torch.cuda.is_available() else "tf32x3"
-
 
 #: Lines that a program works on at once, and its warps: more lines, and what it holds does not fit the registers.
 _TILE, _WARPS = 64, 4
 #: The same where the gradient of the lines is found, and where that of the matrix is.
 _DATA_TILE, _DATA_WARPS = 32, 4
 _MATRIX_TILE = 32
-#: Numbers that a program takes apart.
-_BLOCK = 1024
 #: Programs that share the lines of one network where the gradient of a matrix is summed, at most. The same for one
 #: network and for many, so that their gradients are summed in the same order.
 _PROGRAMS = 132
@@ -35,83 +25,6 @@ _PROGRAMS = 132
 def _registers(inner: int, outer: int) -> int | None:
     """The most registers of a thread: four programs share a processor where a few numbers kept elsewhere allow it."""
     return 128 if columns(inner) <= 64 and outer <= 64 else None
-
-
-@triton.jit
-def _short(x):
-    """Three short floats whose sum is x."""
-    a = x.to(tl.bfloat16)
-    rest = x - a.to(tl.float32)
-    b = rest.to(tl.bfloat16)
-    return a, b, (rest - b.to(tl.float32)).to(tl.bfloat16)
-
-
-@triton.jit
-def _add_products(acc, x, y1, y2, y3):
-    """acc + x (y1 + y2 + y3), of short floats; what is smaller than single precision is left out."""
-    x1, x2, x3 = _short(x)
-    acc = tl.dot(x1, y3, tl.dot(x3, y1, tl.dot(x2, y2, acc)))
-    return tl.dot(x1, y1, tl.dot(x1, y2, tl.dot(x2, y1, acc)))
-
-
-@triton.jit
-def _times(acc, x, matrix, at, there, apart, PRECISION: tl.constexpr):
-    """acc + x y, where y is what `matrix` has at these places: `Matrix.pieces`, `apart` from one another, or itself."""
-    if PRECISION == "bf16x6":
-        y1 = tl.load(matrix + at, mask=there, other=0.0)
-        y2 = tl.load(matrix + apart + at, mask=there, other=0.0)
-        y3 = tl.load(matrix + 2 * apart + at, mask=there, other=0.0)
-        acc = _add_products(acc, x, y1, y2, y3)
-    else:
-        acc += tl.dot(x, tl.load(matrix + at, mask=there, other=0.0), input_precision=PRECISION)
-    return acc
-
-
-@triton.jit
-def _pieces_kernel(first, second, out_first, out_second, size_first, size_second, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = at < size_first
-    a, b, c = _short(tl.load(first + at, mask=mask, other=0.0))
-    tl.store(out_first + at, a, mask=mask)
-    tl.store(out_first + size_first + at, b, mask=mask)
-    tl.store(out_first + 2 * size_first + at, c, mask=mask)
-    mask = at < size_second
-    a, b, c = _short(tl.load(second + at, mask=mask, other=0.0))
-    tl.store(out_second + at, a, mask=mask)
-    tl.store(out_second + size_second + at, b, mask=mask)
-    tl.store(out_second + 2 * size_second + at, c, mask=mask)
-
-
-@dataclass(frozen=True, eq=False)
-class Matrix:
-    """W of a linear layer, and what the kernels read of it.
-
-    Attributes:
-        whole: W, with a leading dimension if it is of several networks.
-        pieces: three short floats in place of each number, all the first ones first; W itself where those are not
-            used. Taken apart once, not by every program that multiplies by it.
-    """
-
-    whole: Tensor
-    pieces: Tensor
-
-    @property
-    def precision(self) -> str:
-        """How products with it are taken."""
-        return "bf16x6" if self.pieces.dtype == torch.bfloat16 else "tf32x3"
-
-    @staticmethod
-    def of(*whole: Tensor) -> "tuple[Matrix, ...]":
-        """One or two matrices, taken apart in one pass."""
-        whole = tuple(w.contiguous() for w in whole)
-        if _precision() != "bf16x6":
-            return tuple(Matrix(w, w) for w in whole)
-        pieces = [w.new_empty(3, *w.shape, dtype=torch.bfloat16) for w in whole]
-        sizes = [w.numel() for w in whole]
-        _pieces_kernel[(triton.cdiv(max(sizes), _BLOCK),)](
-            whole[0], whole[-1], pieces[0], pieces[-1], sizes[0], sizes[-1], BLOCK=_BLOCK
-        )
-        return tuple(Matrix(w, p) for w, p in zip(whole, pieces, strict=True))
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -137,7 +50,7 @@ def _linear_kernel(
             value = tl.maximum(value, 0.0)
         at = network * outer * inner + n[None, :] * inner + k[:, None]
         there = there_n[None, :] & there_k[:, None]
-        out = _times(out, value, matrix, at, there, tl.num_programs(1) * outer * inner, PRECISION)
+        out = times(out, value, matrix, at, there, tl.num_programs(1) * outer * inner, PRECISION)
     out += tl.load(bias + network * outer + n, mask=there_n, other=0.0)[None, :]
     tl.store(y + row[:, None] * outer + n[None, :], out, mask=inside[:, None] & there_n[None, :])
     if MOMENTS:
@@ -204,7 +117,7 @@ def _data_kernel(
         at = network * outer * inner + n[:, None] * inner + k[None, :]
         there = there_n[:, None] & there_k[None, :]
         none = tl.zeros((TILE, INNER), tl.float32)
-        gx = _times(none, g, matrix, at, there, tl.num_programs(1) * outer * inner, PRECISION)
+        gx = times(none, g, matrix, at, there, tl.num_programs(1) * outer * inner, PRECISION)
         if NORMED:
             of_k = network * inner + k
             m = tl.load(mean + of_k, mask=there_k, other=0.0)
@@ -244,8 +157,8 @@ def _weights_kernel(
         if NORMED:
             value = tl.where(mask_k, tl.maximum(value * s[None, :] + b[None, :], 0.0), 0.0)
         if PRECISION == "bf16x6":
-            v1, v2, v3 = _short(value)
-            acc = _add_products(acc, tl.trans(g), v1, v2, v3)
+            v1, v2, v3 = short(value)
+            acc = add_products(acc, tl.trans(g), v1, v2, v3)
         else:
             acc += tl.dot(tl.trans(g), value, input_precision=PRECISION)
         # A norm takes away what is added to every line: exactly 0, where a sum would give rounding, of which Adam

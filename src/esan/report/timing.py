@@ -46,6 +46,7 @@ class Timed:
         versions: of esan and what it stands on.
         finished: when.
         warm_seconds: of the epochs before, in which kernels are compiled and steps captured.
+        seeds: how many networks an epoch trained, side by side.
     """
 
     recipe: str
@@ -56,6 +57,7 @@ class Timed:
     versions: dict[str, str]
     finished: str
     warm_seconds: float = 0.0
+    seeds: int = 1
 
     def __str__(self) -> str:
         mean, spread = fmean(self.seconds), pstdev(self.seconds)
@@ -80,6 +82,7 @@ def measure(
     device: str = "cpu",
     epochs: int = 5,
     warm: int = 2,
+    seeds: int = 1,
     *,
     root: str | Path | None = None,
     cache: str | Path | None = None,
@@ -91,25 +94,29 @@ def measure(
         device: where.
         epochs: how many are timed.
         warm: how many are run before.
+        seeds: how many networks are trained side by side, as `esan train --seeds` does.
         root: the folder of the data.
         cache: the folder of cached bags.
     """
     since = time.perf_counter()
     chosen = named(recipe)
-    run = Run(Job(chosen), prepare(chosen, root=root, cache=cache, device=device), None, Teams())
-    setup, train = time.perf_counter() - since, run.split.train
+    prepared, teams = prepare(chosen, root=root, cache=cache, device=device), Teams()
+    runs = [Run(Job(chosen, seed=seed), prepared, None, teams) for seed in range(seeds)]
+    setup, train = time.perf_counter() - since, runs[0].split.train
     seconds = []
     for _ in range(warm + epochs):
         since = time.perf_counter()
-        # A number on this side of the bus: the epoch has ended.
-        loss = run.engine.train_epoch(train[torch.randperm(len(train), generator=run.order)])
-        run.engine.issue()
-        float(loss)
+        orders = [train[torch.randperm(len(train), generator=run.order)] for run in runs]
+        losses = [run.engine.train_epoch(order) for run, order in zip(runs, orders, strict=True)]
+        for run in runs:
+            run.engine.issue()
+        # Numbers on this side of the bus: the epoch has ended.
+        torch.stack(losses).tolist()
         seconds.append(round(time.perf_counter() - since, 5))
     place = torch.device(device)
     before = round(sum(seconds[:warm]), 3)
     told = hardware(place), versions(), now()
-    return Timed(recipe, tuple(seconds[warm:]), round(setup, 3), len(train), *told, before)
+    return Timed(recipe, tuple(seconds[warm:]), round(setup, 3), len(train), *told, before, seeds)
 
 
 def keep_timed(timed: Timed, folder: Path) -> None:

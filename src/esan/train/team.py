@@ -153,7 +153,8 @@ class Team:
             if self.model.encoder.dropout:
                 for seat in asked:
                     self._seeds[seat.number] = seat.draw()
-            deque(self._each(padder, steps, self._train_step), maxlen=0)
+            for _ in self._each(padder, steps, self._train_step):
+                pass
             mean = self._sums[0] / self._sums[1].clamp(min=1)
             # One by one: a list of places would have to be sent to the device, which waits for it.
             for place, seat in zip(places, asked, strict=True):
@@ -161,7 +162,8 @@ class Team:
             if renewing and self._renewal.needed:
                 steps = self._steps([asked[seat] if seat in renewing else nothing for seat in self.seats])
                 with self._renewal.over_batches():
-                    deque(self._each(padder, steps, self._renew_step), maxlen=0)
+                    for _ in self._each(padder, steps, self._renew_step):
+                        pass
         self.hand_over()
 
     def predict(self, seat: "Seat", ids: Tensor) -> Tensor:
