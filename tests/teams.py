@@ -22,11 +22,12 @@ class Trial:
     """Networks of one kind, for a bag, and what they are trained on.
 
     Attributes:
-        bag: of all graphs, with targets, on the device.
+        bag: of all graphs, with targets, on the host.
         build: makes a network; torch's generator draws its weights.
         batch_size: graphs a step.
         train: the graphs that networks are trained on.
         valid: the graphs that they predict.
+        device: where they are trained.
     """
 
     bag: esan.Bag
@@ -34,6 +35,7 @@ class Trial:
     batch_size: int
     train: Tensor
     valid: Tensor
+    device: torch.device
     objective: Objective = field(default_factory=lambda: Objective("regression"))
 
     def engines(self, seeds: list[int], make: Callable[..., Engine] | None = None) -> list[Engine]:
@@ -42,7 +44,7 @@ class Trial:
         found = []
         for seed in seeds:
             torch.manual_seed(seed)
-            network, generator = self.build().to(self.bag.device), torch.Generator().manual_seed(seed)
+            network, generator = self.build().to(self.device), torch.Generator().manual_seed(seed)
             found.append(make(network, self.bag, self.objective, self.lr(seed), self.batch_size, generator))
         return found
 
@@ -95,9 +97,9 @@ def _trial(
     held: int = 13,
 ) -> Trial:
     layers = build().num_layers
-    bag = esan.Bag.of(graphs, policy, layers, generator=torch.Generator().manual_seed(0)).to(device)
+    bag = esan.Bag.of(graphs, policy, layers, generator=torch.Generator().manual_seed(0))
     ids = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(0))
-    return Trial(bag, build, batch_size, ids[held:], ids[:held])
+    return Trial(bag, build, batch_size, ids[held:], ids[:held], torch.device(device))
 
 
 def epoch(engines: list[Engine], orders: list[Tensor], valid: Tensor) -> list[tuple[Tensor, Tensor]]:
@@ -164,14 +166,29 @@ def check_predictions(t: Trial) -> None:
     epoch(team, [t.order(s, 0) for s in (0, 1)], t.valid)
     for seed, engine in enumerate(team):
         torch.manual_seed(0)
-        network = t.build().to(t.bag.device)
+        network = t.build().to(t.device)
         network.load_state_dict(engine.weights())
         network.eval()
         # Fewer than a batch, all, and not the same for both networks.
         for ids in (t.valid[:1], torch.arange(len(t.bag)), t.order(seed, 9)):
             with torch.no_grad():
-                expected = network(t.bag[ids.to(t.bag.device)])
+                expected = network(t.bag[ids].to(t.device))
             check_close(engine.predict(ids), expected, f"predictions of network {seed}", tolerance=1e-5)
+
+
+def check_room(t: Trial, tolerance: float) -> None:
+    """Predictions that need more room than training: both go on, and find the fields of batches where they lie."""
+    (ours,), (theirs,) = t.engines([0]), t.engines([0], EagerEngine)
+    (seat,) = seats([ours])
+    largest = t.bag.graphs.num_nodes.argmax().cpu()
+    shapes = []
+    # No batch that is drawn without putting back has the largest graph twice.
+    for e, ids in enumerate((t.valid, largest.repeat(t.batch_size), t.valid)):
+        ((loss, answer),), ((other, expected),) = (epoch([one], [t.order(0, e)], ids) for one in (ours, theirs))
+        check_close(loss, other, f"loss of epoch {e}", tolerance=tolerance)
+        check_close(answer, expected, f"predictions of epoch {e}", tolerance=20 * tolerance)
+        shapes.append(seat.team._shapes[t.batch_size])
+    assert shapes[0] != shapes[1]
 
 
 def check_states(t: Trial) -> None:
@@ -250,14 +267,20 @@ def check_out_of_step(t: Trial) -> None:
     same_bits(team[1].weights(), before, "never asked")
 
 
-def check_renewed(t: Trial, tolerance: float) -> None:
-    """Statistics are renewed for who asks, as batch after batch renews them and as alone; nothing is trained by it."""
-    seeds = [0, 1]
+def check_renewed(t: Trial, tolerance: float, size: int | None = None) -> None:
+    """Statistics are renewed for who asks, as batch after batch renews them and as alone; nothing is trained by it.
+
+    Args:
+        t: the trial.
+        tolerance: of statistics.
+        size: graphs a batch that they are renewed over; None for that of training.
+    """
+    seeds, size = [0, 1], size or t.batch_size
     team, alone, never, eager = t.engines(seeds), t.engines([0]), t.engines([1]), t.engines([0], EagerEngine)
     seats(team)
     for e in range(2):
         for engine, seed in zip([*team, *alone, *never, *eager], [*seeds, 0, 1, 0], strict=True):
-            engine.train_epoch(t.order(seed, e), renew=seed == 0)
+            engine.train_epoch(t.order(seed, e), renew=size if seed == 0 else 0)
         for engine in (*team, *alone, *never):
             engine.issue()
     same_bits(team[0].weights(), alone[0].weights(), "renewed in a team and alone")
@@ -295,7 +318,7 @@ def check_kinds(t: Trial) -> None:
 
     def seat(network: esan.nn.SubgraphGNN, objective: Objective = t.objective) -> Seat:
         generator = torch.Generator().manual_seed(0)
-        engine = make(network.to(t.bag.device), t.bag, objective, 1e-3, t.batch_size, generator)
+        engine = make(network.to(t.device), t.bag, objective, 1e-3, t.batch_size, generator)
         return seats([engine])[0]
 
     plain, same, other = t.build(), t.build(), t.build()

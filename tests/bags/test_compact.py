@@ -29,7 +29,7 @@ def test_some_graphs_at_a_time(policy: esan.Policy, parts: int, monkeypatch: pyt
         joined.append(len(found))
         return joined_rows(found, *before)
 
-    monkeypatch.setattr(compact, "_MOST_PAIRS", selection.num_pairs(graphs) // (parts - 1))
+    monkeypatch.setattr(compact, "MOST_PAIRS", selection.num_pairs(graphs) // (parts - 1))
     monkeypatch.setattr(compact, "joined_rows", join)
     assert compact.compact_rows(graphs, selection, 3).fingerprint == whole.fingerprint
     assert joined

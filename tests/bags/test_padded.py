@@ -13,7 +13,8 @@ from torch import Tensor
 import esan
 import strategies
 from esan.bags.padded import PaddedBag
-from esan.bags.padding import Padder, Shape
+from esan.bags.padding import Padder
+from esan.bags.shapes import Shape
 from esan.nn import SubgraphGNN
 from esan.testing.compare import check_close
 

@@ -127,7 +127,7 @@ def test_stacked_networks(architecture: str, encoder: str, name: str, choices: d
     padder = Padder(bag, 2)
     shape = padder.counts.shape(ids[0].numpy()).grown(1.05)
     laid = padder.lay_out(ids, shape, 3)
-    padded = PaddedBag.over(laid.views(laid.ints[0], laid.floats[0]), shape, bag, 3)
+    padded = PaddedBag.over(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 3)
     given = together(padded).view(3, 3, -1)
     weight = padded.graph_weight.view(3, 3, 1)
     (given.square() * weight).sum().backward()

@@ -15,6 +15,7 @@ from esan.bags.lines import Lines
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
 from esan.bags.plan import Plan
+from esan.bags.shapes import Shape
 from esan.kernels.gpu_adam import FlatAdam
 from esan.train import captured, graphed
 from esan.train.team import Team
@@ -45,9 +46,10 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("default_stream", "current_stream"):
         monkeypatch.setattr(torch.cuda, name, Stream)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
     monkeypatch.setattr(Tensor, "record_stream", lambda tensor, stream: None)
     monkeypatch.setattr(Team, "_moved", lambda team, ids: torch.from_numpy(np.array(ids)))
-    monkeypatch.setattr(captured, "record", lambda run, stream: run)
+    monkeypatch.setattr(captured, "record", lambda run, stream, pool: run)
     monkeypatch.setattr(graphed, "fits", lambda model, bag: True)
 
 
@@ -75,6 +77,11 @@ def test_predictions() -> None:
     teams.check_predictions(trial())
 
 
+def test_predictions_that_need_more_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shape, "grown", lambda shape, factor: shape)
+    teams.check_room(trial(), 1e-4)
+
+
 def test_states() -> None:
     teams.check_states(trial())
 
@@ -89,6 +96,12 @@ def test_out_of_step() -> None:
 
 def test_renewed_statistics() -> None:
     teams.check_renewed(trial(), 1e-4)
+
+
+def test_statistics_renewed_over_all_graphs_at_once() -> None:
+    t = trial()
+    assert len(t.train) < 5 != t.batch_size
+    teams.check_renewed(t, 1e-4, 5)
 
 
 def test_samples() -> None:

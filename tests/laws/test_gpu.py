@@ -8,6 +8,9 @@ import torch
 import esan
 import strategies
 import teams
+from esan.bags import compact, kept, padding
+from esan.bags.building import bag_built_on
+from esan.bags.padding import Padder
 from esan.data import Dataset, Split, own
 from esan.testing.compare import check_close
 from esan.train import Job, Recipe, run_jobs
@@ -29,6 +32,38 @@ def test_bags_built_on_the_gpu(policy: esan.Policy, literal: bool | None, gpu: t
         assert other.device.type == "cuda"
         for part in ("graphs", "selection", "rows"):
             assert getattr(one, part).fingerprint == getattr(other, part).fingerprint
+
+
+@EVERY_POLICY
+def test_bags_built_there_some_graphs_at_a_time(
+    policy: esan.Policy, gpu: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are kept on the host, and are those of a CPU."""
+    monkeypatch.setattr(compact, "MOST_PAIRS", 40)
+    here = esan.Bag.of(strategies.odd_graphs(), policy, 3)
+    built = bag_built_on(gpu, here.graphs, policy, 3)
+    assert built.device.type == "cpu"
+    for part in ("graphs", "selection", "rows"):
+        assert getattr(built, part).fingerprint == getattr(here, part).fingerprint
+
+
+@EVERY_POLICY
+@pytest.mark.parametrize("small", [0, 2**18], ids=["pinned", "there"])
+def test_batches_laid_out_from_the_host(
+    small: int, policy: esan.Policy, gpu: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Field by field those of the CPU, whether the numbers that they are gathered from are pinned or on the GPU."""
+    monkeypatch.setattr(kept, "_SMALL", small)
+    monkeypatch.setattr(padding, "_MOST_LINES", 60)
+    bag, ids = esan.Bag.of(strategies.odd_graphs(), policy, 3), torch.tensor([[[3, 1, 4]], [[6, -1, 0]]])
+    plain = Padder(bag, 3)
+    shape = plain.counts.shape(ids[:, 0].numpy()).grown(1.1)
+    ours, theirs = Padder(bag, 3, gpu).lay_out(ids.to(gpu), shape, 2), plain.lay_out(ids, shape, 2)
+    for k in range(2):
+        mine, other = (batches.views(batches.ints[k], batches.floats[k]) for batches in (ours, theirs))
+        assert mine.keys() == other.keys()
+        for name, expected in other.items():
+            assert mine[name].cpu().to(expected.dtype).equal(expected), name
 
 
 @EVERY_POLICY
@@ -129,6 +164,10 @@ def test_predictions_of_a_team(gpu: torch.device) -> None:
     teams.check_predictions(teams.trial(gpu))
 
 
+def test_predictions_that_need_more_room(gpu: torch.device) -> None:
+    teams.check_room(teams.trial(gpu), 1e-3)
+
+
 def test_states_of_a_team(gpu: torch.device) -> None:
     teams.check_states(teams.trial(gpu))
 
@@ -141,8 +180,9 @@ def test_engines_that_are_asked_out_of_step(gpu: torch.device) -> None:
     teams.check_out_of_step(teams.trial(gpu))
 
 
-def test_statistics_renewed_in_teams(gpu: torch.device) -> None:
-    teams.check_renewed(teams.trial(gpu), 1e-4)
+@pytest.mark.parametrize("size", [None, 50])
+def test_statistics_renewed_in_teams(size: int | None, gpu: torch.device) -> None:
+    teams.check_renewed(teams.trial(gpu), 1e-4, size)
 
 
 def test_samples_in_a_team(gpu: torch.device) -> None:
@@ -183,7 +223,7 @@ def test_a_batch_larger_than_any_before(kind: str, gpu: torch.device) -> None:
         mine, other = ours.train_epoch(order), theirs.train_epoch(order)
         ours.issue()
         check_close(mine.cpu(), other.cpu(), f"loss of {kind}", tolerance=1e-3)
-        shapes.append(seat.team._shape)
+        shapes.append(seat.team._shapes[4])
     assert shapes[0] != shapes[1]
     check_close(ours.predict(many).cpu(), theirs.predict(many).cpu(), "predictions", tolerance=2e-2)
 

@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 import esan
 from esan.cli import app
 from esan.report import timing
-from esan.report.docs import results_page, table_text
+from esan.report.docs import overview, results_page, table_text
+from esan.report.paper import Cited
 from esan.report.reproducing import is_kept, reproduce, table_jobs
 from esan.report.results import chosen_rows, keep, results_of, rows_of
+from esan.report.rows import Number, Row
 from esan.report.timing import Timed, keep_timed, times_markdown, times_of, timing_recipes
 from esan.train.job import Job
 from esan.train.prepare import prepare
@@ -128,8 +130,10 @@ def test_times_are_kept_and_stand_beside_the_papers(tmp_path: Path) -> None:
     keep_timed(timed, tmp_path)
     assert times_of(tmp_path) == {timed.recipe: timed}
     text = times_markdown(times_of(tmp_path))
-    assert "The paper: RTX 2080; ours: a GPU. 1 of 26 rows run." in text
-    assert "| DS-GNN (GIN) (ED) | 2.07 ± 0.01 | not yet run | 1.73 ± 0.01 | **0.500 ± 0.016** | 3.56 ± 0.03 |" in text
+    assert "The paper: RTX 2080, mean ± deviation; ours: a GPU, median (least to most). 1 of 26 rows run." in text
+    assert (
+        "| DS-GNN (GIN) (ED) | 2.07 ± 0.01 | not yet run | 1.73 ± 0.01 | **0.5 (0.48 to 0.52)** | 3.56 ± 0.03 |" in text
+    )
     assert all(named(name).name == name for name in timing_recipes())
     (tmp_path / "broken.json").write_text(json.dumps({"recipe": "x"}))
     with pytest.raises(ValueError, match=r"Expected times at .*broken\.json"):
@@ -191,3 +195,12 @@ def test_the_command_names_an_unknown_table_and_writes_tables_without_running(
         assert strange.exit_code == 2
         assert f"Expected a row of the table {table} (got 'foo')" in strange.output
     assert CliRunner().invoke(app, ["reproduce", "zinc", "--executor", "slurm"]).exit_code == 2
+
+
+def test_a_cell_that_the_paper_does_not_have() -> None:
+    ours = Number(90.0, 5.0, 1)
+    rows = [
+        Row("GIN", "mutag/gin", "mutag", "accuracy", Cited("mutag/gin", 89.4, 5.6, 1), ours),
+        Row("GIN", "ptc/gin", "ptc", "accuracy", None, ours),
+    ]
+    assert "| GIN | **90.0 ± 5.0**, 89.4 ± 5.6 | **90.0 ± 5.0** |" in overview(rows)

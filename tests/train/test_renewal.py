@@ -63,7 +63,7 @@ def test_the_statistics_are_means_over_the_batches_of_the_epoch(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, order = engine(**options), torch.randperm(24, generator=torch.Generator().manual_seed(3))
-    mine.train_epoch(order, renew=True)
+    mine.train_epoch(order, renew=5)
     # So that hooks see what every norm gets.
     monkeypatch.setattr("esan.nn.compiled.fits", lambda *given: False)
     batches = [mine.loader.bag[ids] for ids in order.split(5)]
@@ -82,7 +82,7 @@ def test_nothing_else_changes() -> None:
     plain, renewing = engine(), engine()
     for epoch in range(2):
         order = torch.randperm(24, generator=torch.Generator().manual_seed(epoch))
-        assert torch.equal(plain.train_epoch(order), renewing.train_epoch(order, renew=True))
+        assert torch.equal(plain.train_epoch(order), renewing.train_epoch(order, renew=5))
     mine, other = renewing.state_dict(), plain.state_dict()
     apart = {name for name, tensor in mine["model"].items() if not torch.equal(tensor, other["model"][name])}
     assert apart == {name for name in mine["model"] if name.endswith(("running_mean", "running_var"))}
@@ -110,7 +110,7 @@ def test_statistics_survive_an_interruption() -> None:
 def test_a_network_without_norms_has_nothing_to_renew() -> None:
     plain, renewing = (engine(conv="graphconv", norm=None) for _ in range(2))
     plain.train_epoch(torch.arange(24))
-    renewing.train_epoch(torch.arange(24), renew=True)
+    renewing.train_epoch(torch.arange(24), renew=5)
     for name, tensor in plain.model.state_dict().items():
         assert torch.equal(tensor, renewing.model.state_dict()[name])
 

@@ -215,13 +215,13 @@ class Bag:
         # "cuda" means the current GPU, which only a tensor there can tell.
         if torch.empty(0, device=device).device == self.device:
             return self
-        return replace(
-            self,
-            graphs=self.graphs.to(device),
-            selection=self.selection.to(device),
-            rows=self.rows.to(device),
-            whole=None if self.whole is None else self.whole.to(device),
-        )
+        whole = None if self.whole is None else self.whole.to(device)
+        moved = {}
+        for name in ("graphs", "selection", "rows"):
+            mine, of_whole = getattr(self, name), getattr(self.whole, name, None)
+            # What is the same here is the same there, and not there twice.
+            moved[name] = getattr(whole, name) if mine is of_whole else mine.to(device)
+        return replace(self, **moved, whole=whole)
 
     def to_literal(self) -> "Bag":
         """The same bag with a row for every pair."""

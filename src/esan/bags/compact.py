@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from esan import ragged
+from esan.bags.cuts import Before, cuts, graphs_between, selection_between, subgraphs_before
 from esan.bags.joined_rows import joined_rows
 from esan.bags.pairs import Pairs, entry_keys
 from esan.bags.rows import Rows
@@ -13,36 +14,44 @@ from esan.graphs import Graphs
 from esan.kernels import cpu_rows
 from esan.policies import Selection
 
-#: Most pairs of the graphs whose rows are found at a time, about.
-_MOST_PAIRS = 2**20
+#: Most pairs of the graphs whose rows are found at a time; the arcs of the graphs count too.
+MOST_PAIRS = 2**18
 
 
-def compact_rows(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
+def compact_rows(graphs: Graphs, selection: Selection, num_layers: int, device: torch.device | None = None) -> Rows:
     r"""The background rows, and the pairs whose level is at most `num_layers`.
 
     The level :math:`\ell(v, s)` is 0 if v is marked in s; else 1 if the edges at v in s are not those of the
     background; else one more than the least level among v's neighbours in the background. For every stack of
     message-passing layers, :math:`h^t_{v,s} = h^t_v` of the background for all :math:`t < \ell(v, s)`, by induction
     on t: so layer t needs the pairs of level at most t and no others.
+
+    Args:
+        graphs: what is selected from.
+        selection: what each subgraph changes.
+        num_layers: the layers.
+        device: where rows are found, some graphs at a time; they go to where the graphs are. None for there.
     """
-    if cpu_rows.fits(graphs):
+    if device is None and cpu_rows.fits(graphs):
         return _by_loops(graphs, selection, num_layers)
-    count = selection.num_pairs(graphs) // _MOST_PAIRS + 1
-    if 1 < count <= len(graphs):
-        return _in_parts(graphs, selection, num_layers, count)
-    return _at_once(graphs, selection, num_layers)
+    stretches = cuts(graphs.num_nodes * selection.num_subgraphs + graphs.num_arcs, MOST_PAIRS)
+    if device is None and len(stretches) == 1:
+        return _at_once(graphs, selection, num_layers)
+    return _in_parts(graphs, selection, num_layers, stretches, device or graphs.device)
 
 
-def _in_parts(graphs: Graphs, selection: Selection, num_layers: int, count: int) -> Rows:
+def _in_parts(
+    graphs: Graphs, selection: Selection, num_layers: int, stretches: list[tuple[int, int]], device: torch.device
+) -> Rows:
     """The same rows, found for some graphs at a time: finding them takes thrice the memory that they have."""
-    before: list[list[int]] = []
     parts = []
-    for ids in torch.arange(len(graphs), device=graphs.device).chunk(count):
-        first = ids[0]
-        starts = graphs.node_start[first], selection.subgraph_start[first], graphs.arc_start[first]
-        before.append(torch.stack(starts).tolist())
-        parts.append(_at_once(graphs.take(ids), selection.take(ids, graphs), num_layers))
-    return joined_rows(parts, *zip(*before, strict=True))
+    for first, end in stretches:
+        some = graphs_between(graphs, first, end, device)
+        chosen = selection_between(selection, graphs, first, end, device)
+        parts.append(_at_once(some, chosen, num_layers).to(graphs.device))
+    before = [Before.of(graphs, first) for first, _ in stretches]
+    subgraphs = [subgraphs_before(selection, first) for first, _ in stretches]
+    return joined_rows(parts, [b.nodes for b in before], subgraphs, [b.arcs for b in before])
 
 
 def _at_once(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from esan.bags.kept import kept
 from esan.bags.lines import Filler, Lines
 from esan.bags.pieces import Filled, Gathered, Piece
 
@@ -15,9 +16,13 @@ class Joined:
 
     References count within a graph and block, so they stay as they are; lines go block by block, in each block part
     by part. What several fields share is joined once.
+
+    Args:
+        device: where batches are laid out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._lines: dict[Lines, Lines] = {}
         self._values: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -64,8 +69,22 @@ class Joined:
             # The graph that is not there has the same line in all parts.
             absent = first[first.size(0) - parts[0].lines.absent :]
             # The first part's are kept with them: another tensor could get its number otherwise.
-            self._values[id(first)] = first, torch.cat([*ordered, absent])
+            self._values[id(first)] = first, kept(torch.cat([*ordered, absent]), self._device)
         return self._values[id(first)][1]
+
+
+def aside(fields: dict[str, Gathered]) -> dict[str, Gathered]:
+    """The fields of a part with their numbers on the host, so that the device holds those of one part at a time."""
+    moved: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def piece(of: Piece) -> Piece:
+        values = of.values
+        # A number alone is that of all parts; it stays.
+        if values.dim() and id(values) not in moved:
+            moved[id(values)] = values, values.cpu()
+        return replace(of, values=moved[id(values)][1]) if values.dim() else of
+
+    return {name: replace(field, pieces=[piece(of) for of in field.pieces]) for name, field in fields.items()}
 
 
 def _blocks(piece: Piece) -> Sequence[Tensor]:

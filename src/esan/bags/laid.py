@@ -13,15 +13,21 @@ Fields = Mapping[str, Tensor]
 
 
 class Noted(Mapping[str, Tensor]):
-    """Fields that note which of them are read."""
+    """Fields that note which of them are read; whole numbers are given in 64 bits, as work on a batch reads them."""
 
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
-        self.read: set[str] = set()
+        self._read: dict[str, Tensor] = {}
+
+    @property
+    def read(self) -> frozenset[str]:
+        return frozenset(self._read)
 
     def __getitem__(self, name: str) -> Tensor:
-        self.read.add(name)
-        return self._fields[name]
+        if name not in self._read:
+            field = self._fields[name]
+            self._read[name] = field if field.is_floating_point() else field.long()
+        return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._fields)

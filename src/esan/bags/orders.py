@@ -11,7 +11,7 @@ from torch import Tensor
 from esan.bags.packing import Fields
 
 if TYPE_CHECKING:
-    from esan.bags.padding import Shape
+    from esan.bags.shapes import Shape
 
 
 class Constants:

@@ -27,7 +27,10 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """Padded batches: a line of whole numbers and a line of fractions each, and where the fields lie in them."""
+    """Padded batches: a line of whole numbers and a line of fractions each, and where the fields lie in them.
+
+    Whole numbers may be of 32 bits, so that batches which wait take less memory; those that are worked on are of 64.
+    """
 
     ints: Tensor
     floats: Tensor
@@ -37,7 +40,7 @@ class Batches:
         return self.ints.size(0)
 
     def views(self, ints: Tensor, floats: Tensor) -> dict[str, Tensor]:
-        """The fields of one batch, as views of its two lines."""
+        """The fields of one batch, as views of its two lines, or of others like them."""
         lines = {torch.int64: ints, torch.float32: floats}
         return {
             name: lines[field.dtype].narrow(0, field.begin, field.size).view(field.shape)

@@ -1,107 +1,29 @@
 """Batches of one fixed shape: filled up with a filler graph that weighs nothing, many laid out at once."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import accumulate
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from esan import kernels, ragged
 from esan.bags.bag import Bag
-from esan.bags.joined import Joined
+from esan.bags.cuts import cuts
+from esan.bags.joined import Joined, aside
 from esan.bags.orders import Constants, Orders, RowArcs, StoredPairs
 from esan.bags.packing import Batches, Fields
 from esan.bags.pieces import Gathered
 from esan.bags.plan import Plan
 from esan.bags.rows import slot_of_layer
+from esan.bags.shapes import Counts, Shape
 from esan.bags.sources import Makers, Sources, held
 from esan.bags.stage_sources import StageSources
+from esan.bags.stretches import stretch
 
-#: Most arcs between rows of the graphs that fields are made for at a time, about.
-_MOST_ARCS = 2**19
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How much room a batch has; at least one node, subgraph, row and arc of each kind is the filler's.
-
-    Attributes:
-        graphs: graphs, without the filler.
-        nodes: nodes.
-        arcs: arcs of the graphs.
-        subgraphs: subgraphs.
-        rows: rows of each slot.
-        row_arcs: arcs between rows, of each slot that they end in.
-    """
-
-    graphs: int
-    nodes: int
-    arcs: int
-    subgraphs: int
-    rows: tuple[int, ...]
-    row_arcs: tuple[int, ...]
-
-    def holds(self, other: "Shape") -> bool:
-        """Whether batches of the other shape fit in."""
-        pairs = zip(self._numbers, other._numbers, strict=True)
-        return all(mine >= theirs for mine, theirs in pairs)
-
-    def joined(self, other: "Shape") -> "Shape":
-        """Room for both."""
-        rows, row_arcs = (
-            tuple(map(max, mine, theirs)) for mine, theirs in ((self.rows, other.rows), (self.row_arcs, other.row_arcs))
-        )
-        return Shape(
-            self.graphs,
-            max(self.nodes, other.nodes),
-            max(self.arcs, other.arcs),
-            max(self.subgraphs, other.subgraphs),
-            rows,
-            row_arcs,
-        )
-
-    def grown(self, factor: float) -> "Shape":
-        """The same with more room."""
-
-        def more(n: int) -> int:
-            return n if n == 0 else 8 * (int(n * factor) // 8 + 1)
-
-        rows, row_arcs = [more(n) for n in self.rows], tuple(more(n) for n in self.row_arcs)
-        nodes = more(self.nodes)
-        if rows[0]:
-            rows[0] = nodes  # background rows are the nodes
-        return Shape(self.graphs, nodes, more(self.arcs), more(self.subgraphs), tuple(rows), row_arcs)
-
-    @property
-    def _numbers(self) -> tuple[int, ...]:
-        return (self.graphs, self.nodes, self.arcs, self.subgraphs, *self.rows, *self.row_arcs)
-
-
-class Counts:
-    """The counts of every graph of a bag, on the host: what a batch needs is known without asking the device."""
-
-    def __init__(self, bag: Bag) -> None:
-        graphs, selection, rows = bag.graphs, bag.selection, bag.rows
-        parts = [graphs.num_nodes[None], graphs.num_arcs[None], selection.num_subgraphs[None]]
-        self._table = torch.cat([*parts, rows.num_rows, rows.num_arcs]).cpu().numpy()
-        self._slots = rows.num_rows.size(0)
-
-    def shape(self, ids: np.ndarray) -> Shape:
-        """The room that the largest of these batches needs, the filler included; ids `[K, B]`, −1 for no graph."""
-        table = np.concatenate([self._table, np.zeros((len(self._table), 1), self._table.dtype)], 1)
-        most = table[:, ids].sum(2).max(1)
-        used: np.ndarray = np.any(self._table, axis=1)
-        nodes, arcs, subgraphs, *rest = (int(n) + 1 for n in most)
-        rest = [n if there else 0 for n, there in zip(rest, used[3:], strict=True)]
-        rows, row_arcs = rest[: self._slots], rest[self._slots :]
-        if rows[0]:
-            rows[0] = nodes
-        # A slot with rows has room for an arc, even if none ends there.
-        row_arcs = [max(n, 1) if r else 0 for n, r in zip(row_arcs, rows, strict=True)]
-        return Shape(ids.shape[1], nodes, arcs, subgraphs, tuple(rows), tuple(row_arcs))
+#: Most rows, arcs between them and arcs of the graphs that fields are made for at a time.
+_MOST_LINES = 2**18
 
 
 class _Layout:
@@ -169,22 +91,21 @@ def _located(segment: Tensor, old: Tensor, begin: Tensor, in_batch: int) -> tupl
 
 
 class Padder:
-    """Lays batches of a bag out in a fixed shape, on the bag's device, and never waits for it.
+    """Lays batches of a bag out in a fixed shape, on a device, and never waits for it.
 
     Args:
-        bag: the bag of the dataset.
+        bag: the bag of the dataset; on the host it takes no memory of the device.
         num_layers: the layers of the network, and how far ahead it looks; it says which stages are needed.
+        device: where batches are laid out; None for where the bag is.
     """
 
-    def __init__(self, bag: Bag, num_layers: int) -> None:
-        self.bag = bag
+    def __init__(self, bag: Bag, num_layers: int, device: torch.device | None = None) -> None:
+        self.bag, self._device = bag, device or bag.device
         self.counts = Counts(bag)
-        self._constants = Constants(bag.device)
+        self._constants = Constants(self._device)
         self._num_layers = num_layers
-        #: Plans for the last shape, and what they gather from, which those of more networks or fewer fields share.
-        self._shape: Shape | None = None
-        self._plans: dict[tuple[int, frozenset[str] | None], Plan] = {}
-        self._made: dict[str, Gathered] = {}
+        #: What is known for the last shape of batches of so many graphs.
+        self._known: dict[int, _Known] = {}
 
     def lay_out(self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
         """Batches for one network or several, each network's behind the other's.
@@ -201,44 +122,45 @@ class Padder:
 
     def blank(self, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
         """One batch that is filler alone, for which one graph of the dataset is enough; arguments as in `lay_out`."""
-        ids = torch.full((1, 1, shape.graphs), -1, device=self.bag.device)
-        return Padder(self.bag[:1], self._num_layers).lay_out(ids, shape, networks, only)
+        ids = torch.full((1, 1, shape.graphs), -1, device=self._device)
+        return Padder(stretch(self.bag, 0, 1, self._device), self._num_layers).lay_out(ids, shape, networks, only)
 
     def _plan(self, shape: Shape, networks: int, only: Collection[str] | None) -> Plan:
-        if self._shape != shape:
-            self._shape, self._plans, self._made = shape, {}, {}
+        known = self._known.get(shape.graphs)
+        if known is None or known.shape != shape:
+            known = self._known[shape.graphs] = _Known(shape)
         key = networks, None if only is None else frozenset(only)
-        if key not in self._plans:
-            self._made |= self._gathered(shape, only)
-            fields = {name: made for name, made in self._made.items() if only is None or name in only}
-            self._plans[key] = Plan(fields, shape, networks)
-        return self._plans[key]
+        if key not in known.plans:
+            known.made |= self._gathered(known, only)
+            # In one order, whichever were made first: a field has the same place in all batches that have the same.
+            fields = {name: known.made[name] for name in sorted(known.made) if only is None or name in only}
+            known.plans[key] = Plan(fields, shape, networks)
+        return known.plans[key]
 
-    def _gathered(self, shape: Shape, only: Collection[str] | None) -> dict[str, Gathered]:
+    def _gathered(self, known: "_Known", only: Collection[str] | None) -> dict[str, Gathered]:
         """What those of these fields that are not known yet are gathered from."""
-        parts = [self._gathered_from(bag, shape, only) for bag in self._parts()]
-        joined = Joined()
+        if only is not None and known.made.keys() >= set(only):
+            return {}
+        if self.bag.whole is not None:
+            # A sample is small, and is padded for one epoch only.
+            return self._gathered_from(self.bag.to(self._device), known, only)
+        parts = [aside(self._gathered_from(bag, known, only)) for bag in self._parts()]
+        joined = Joined(self._device)
         return {name: joined.field([part.pop(name) for part in parts]) for name in [*parts[0]]}
 
     def _parts(self) -> Iterator[Bag]:
-        """The bag, some graphs at a time: making fields takes more memory than they have in the end."""
-        bag = self.bag
-        # A sample is small, and is padded for one epoch only.
-        count = 1 if bag.whole is not None else bag.rows.arc.numel() // _MOST_ARCS + 1
-        ids = torch.arange(len(bag), device=bag.device)
-        return (bag[some] for some in ids.chunk(count)) if count > 1 else iter([bag])
+        """The bag on the device, some graphs at a time: making fields takes more memory than they have in the end."""
+        rows, arcs = self.bag.rows, self.bag.graphs.num_arcs
+        stretches = cuts(rows.num_arcs.sum(0) + rows.num_rows.sum(0) + arcs, _MOST_LINES)
+        return (stretch(self.bag, *some, self._device) for some in stretches)
 
-    def _gathered_from(self, bag: Bag, shape: Shape, only: Collection[str] | None) -> dict[str, Gathered]:
-        sources = Sources(bag)
-        found = self._wanted(sources.of_graphs(shape), "", only)
+    def _gathered_from(self, bag: Bag, known: "_Known", only: Collection[str] | None) -> dict[str, Gathered]:
+        sources, shape = Sources(bag), known.shape
+        found = known.lacking(sources.of_graphs(shape), "", only)
         for slot in self._slots(shape):
             # Stage by stage: the orders that its fields are made with are not kept.
-            found |= self._wanted(StageSources(sources, shape, slot).fields(), f"stage{slot}.", only)
+            found |= known.lacking(StageSources(sources, shape, slot).fields(), f"stage{slot}.", only)
         return found
-
-    def _wanted(self, makers: Makers, stage: str, only: Collection[str] | None) -> dict[str, Gathered]:
-        names = {name: stage + name for name in makers if only is None or stage + name in only}
-        return {full: makers[name]() for name, full in names.items() if full not in self._made}
 
     def _laid_out_plainly(self, ids: Tensor, shape: Shape, networks: int, only: Collection[str] | None) -> Batches:
         """The meaning of the plan, which its fields are compared with: lines are renumbered, then sorted."""
@@ -305,3 +227,17 @@ class Padder:
 def _real(number: Tensor) -> Tensor:
     """The counts, none for the filler."""
     return torch.cat([number[:, :-1], torch.zeros_like(number[:, -1:])], 1)
+
+
+@dataclass(eq=False)
+class _Known:
+    """For batches of a shape: plans, by networks and fields, and what they gather from, which all of them share."""
+
+    shape: Shape
+    plans: dict[tuple[int, frozenset[str] | None], Plan] = field(default_factory=dict)
+    made: dict[str, Gathered] = field(default_factory=dict)
+
+    def lacking(self, makers: Makers, stage: str, only: Collection[str] | None) -> dict[str, Gathered]:
+        """Those fields that are wanted and not made yet, made."""
+        names = {name: stage + name for name in makers if only is None or stage + name in only}
+        return {full: makers[name]() for name, full in names.items() if full not in self.made}

@@ -13,7 +13,7 @@ from esan.bags.packing import Batches, Places
 from esan.bags.pieces import Gathered, Piece
 
 if TYPE_CHECKING:
-    from esan.bags.padding import Shape
+    from esan.bags.shapes import Shape
     from esan.kernels.gpu_layout import Entry, Fill, Stretch
 
 
@@ -33,6 +33,8 @@ class Plan:
         self._segments = segments = _Segments(fields, shape)
         # The kernel reads them by their addresses.
         self._values = [piece.values for field in fields.values() for piece in field.pieces]
+        #: Of whole numbers: in 64 bits only if some of the dataset's are.
+        self._kind = torch.int64 if any(values.dtype == torch.int64 for values in self._values) else torch.int32
         places = Places()
         work: dict[Stretch, list[Entry]] = {}
         fills: list[Fill] = []
@@ -54,7 +56,8 @@ class Plan:
         steps, given, size = ids.shape
         ids = ids.reshape(steps * given, size)
         ends = self._places.ends
-        ints, floats = (ids.new_empty(steps, ends[kind], dtype=kind) for kind in (torch.int64, torch.float32))
+        ints = ids.new_empty(steps, ends[torch.int64], dtype=self._kind)
+        floats = ids.new_empty(steps, ends[torch.float32], dtype=torch.float32)
         lay_out(self._program, ids, self._segments.begin(ids), ints, floats, given, self._networks)
         return Batches(ints, floats, self._places.fields)
 

@@ -14,7 +14,7 @@ from esan.bags.lines import Filler, Lines, Order, counted
 from esan.bags.pieces import Filled, Gathered, Piece, bits
 
 if TYPE_CHECKING:
-    from esan.bags.padding import Shape
+    from esan.bags.shapes import Shape
 
 Makers = dict[str, Callable[[], Gathered]]
 
@@ -173,13 +173,18 @@ class Sources:
         return found
 
     def _features(self, values: Tensor, lines: Lines, room: int) -> Gathered:
-        """Values of the dataset as they are, of 64 bits if whole."""
+        """Values of the dataset as they are; whole ones in 64 bits where 32 do not hold them."""
         fraction, shape = values.is_floating_point(), tuple(values.shape[1:])
         values = values.reshape(values.size(0), prod(shape))
         # The graph that is not there has a line too.
         values = torch.cat([values, values.new_zeros(lines.absent, values.size(1))])
-        numbers = bits(values) if fraction else values.long().contiguous()
+        numbers = bits(values) if fraction else _whole(values)
         return Gathered([Piece(lines, room, numbers, [Filled()])], fraction=fraction, shape=shape)
+
+
+def _whole(values: Tensor) -> Tensor:
+    short = values.int()
+    return short.contiguous() if torch.equal(short.long(), values.long()) else values.long().contiguous()
 
 
 class StageLines:

@@ -12,7 +12,7 @@ from esan.bags.pieces import Filled, Gathered, Piece, bits
 from esan.bags.sources import Makers, Sources, StageLines
 
 if TYPE_CHECKING:
-    from esan.bags.padding import Shape
+    from esan.bags.shapes import Shape
 
 
 class StageSources:

@@ -104,17 +104,17 @@ class Graphs(TensorRecord):
         return torch.stack([by_edge[first], by_edge[last]])
 
     @cached_property
-    def _columns(self) -> Tensor:
+    def columns(self) -> Tensor:
         """The user's columns graph after graph, each graph's in the order they were given in, `[A]`."""
         of_column = torch.empty_like(self.column)
         of_column[self.column] = ragged.owner(self.num_arcs)
         return torch.argsort(of_column, stable=True)
 
     @cached_property
-    def _column_place(self) -> Tensor:
-        """The place of each arc among `_columns`; `column` itself unless a batch mixed the arcs of its graphs."""
+    def column_place(self) -> Tensor:
+        """The place of each arc among `columns`; `column` itself unless a batch mixed the arcs of its graphs."""
         place = torch.empty_like(self.column)
-        place[self._columns] = torch.arange(place.numel(), device=self.device)
+        place[self.columns] = torch.arange(place.numel(), device=self.device)
         return place[self.column]
 
     def take(self, ids: Tensor) -> "Graphs":
@@ -137,7 +137,7 @@ class Graphs(TensorRecord):
             edges=self.edges[:, at_edge] + torch.repeat_interleave(by_node, edges),
             edge_index=self.edge_index[:, at_arc] + by_node[of_arc],
             arc_edge=self.arc_edge[at_arc] + by_edge[of_arc],
-            column=self._column_place[at_arc] + by_arc[of_arc],
+            column=self.column_place[at_arc] + by_arc[of_arc],
             x=None if self.x is None else self.x[at_node],
             edge_attr=None if self.edge_attr is None else self.edge_attr[at_arc],
             y=y,
@@ -147,4 +147,4 @@ class Graphs(TensorRecord):
     def _lines(self, ids: Tensor, nodes: Tensor, arcs: Tensor) -> Tensor:
         if self.y_level == "node":
             return ragged.ranges(self.node_start[ids], nodes)
-        return self._columns[ragged.ranges(self.arc_start[ids], arcs)]
+        return self.columns[ragged.ranges(self.arc_start[ids], arcs)]

@@ -170,7 +170,8 @@ def _lay_out_kernel(
         cell = line * apart + within
         out = at + network * apart_networks + q * stride
         if bytes_each == 8:
-            tl.store(ints + out, tl.load(pointer.to(tl.pointer_type(tl.int64)) + cell, mask=real, other=0), mask=inside)
+            number = tl.load(pointer.to(tl.pointer_type(tl.int64)) + cell, mask=real, other=0)
+            tl.store(ints + out, number.to(ints.dtype.element_ty), mask=inside)
         else:
             if bytes_each == 2:
                 code = tl.load(pointer.to(tl.pointer_type(tl.int16)) + cell, mask=real, other=0).to(tl.int32)
@@ -191,7 +192,8 @@ def _lay_out_kernel(
             if fraction != 0:
                 tl.store(floats + out, value, mask=inside)
             else:
-                tl.store(ints + out, value.to(tl.int64) + network * after, mask=inside)
+                number = value.to(tl.int64) + network * after
+                tl.store(ints + out, number.to(ints.dtype.element_ty), mask=inside)
 
 
 def lay_out(
@@ -203,7 +205,7 @@ def lay_out(
         program: what is written where.
         ids: the graphs of each batch, −1 for none, `[K · given, B]`.
         begin: where each segment begins in each batch, in 32 bits, `[K · given, T]`.
-        ints: the line of whole numbers of each step, `[K, ...]`.
+        ints: the line of whole numbers of each step, in 32 bits, or in 64 if some of the dataset's are, `[K, ...]`.
         floats: that of fractions.
         given: how many networks the batches are of; 1 if all get the same.
         networks: how many there are.

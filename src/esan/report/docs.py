@@ -71,7 +71,7 @@ def overview(rows: Sequence[Row]) -> str:
     for row in rows:
         if "~" not in row.recipe:
             ours = DASH if row.ours is None else f"**{row.ours}**"
-            cells.setdefault(row.name, {})[row.data] = f"{ours}, {row.paper}"
+            cells.setdefault(row.name, {})[row.data] = ours if row.paper is None else f"{ours}, {row.paper}"
     lines = [["method", *sets], ["---"] * (len(sets) + 1)]
     lines += [[name, *(found.get(data, "") for data in sets)] for name, found in cells.items()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

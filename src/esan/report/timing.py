@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import median
 
 import torch
 
@@ -60,9 +60,9 @@ class Timed:
     seeds: int = 1
 
     def __str__(self) -> str:
-        mean, spread = fmean(self.seconds), pstdev(self.seconds)
-        digits = 2 if mean >= 1 else 3
-        return f"{mean:.{digits}f} ± {spread:.{digits}f}"
+        middle = median(self.seconds)
+        least, most = (f"{end(self.seconds):.3g}" for end in (min, max))
+        return f"{middle:.3g} ({least} to {most})"
 
 
 def timing_recipes() -> dict[str, str]:
@@ -156,5 +156,5 @@ def times_markdown(times: dict[str, Timed]) -> str:
 
 def _where(times: Sequence[Timed]) -> str:
     machines = dict.fromkeys(timed.hardware for timed in times)
-    ours = f"ours: {', '.join(machines)}" if machines else "ours: none yet"
-    return f"The paper: RTX 2080; {ours}. {len(times)} of {len(timing_recipes())} rows run."
+    ours = f"ours: {', '.join(machines)}, median (least to most)" if machines else "ours: none yet"
+    return f"The paper: RTX 2080, mean ± deviation; {ours}. {len(times)} of {len(timing_recipes())} rows run."

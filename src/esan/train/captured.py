@@ -9,7 +9,8 @@ from torch import Tensor
 from esan.bags.laid import Noted
 from esan.bags.packing import Batches
 from esan.bags.padded import PaddedBag
-from esan.bags.padding import Padder, Shape
+from esan.bags.padding import Padder
+from esan.bags.shapes import Shape
 
 if TYPE_CHECKING:
     from esan.train.team import Team
@@ -20,18 +21,15 @@ class Captured:
 
     def __init__(self, team: "Team", padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> None:
         self.shape, self._networks = shape, team.networks
-        # An empty batch: the runs that warm up leave no trace.
-        batches = padder.blank(shape, team.networks)
-        noted = Noted(batches.views(batches.ints[0], batches.floats[0]))
-        # On the same streams as later: gradients are gathered where they were first made.
-        work(PaddedBag.over(noted, shape, team.bag, team.networks, team.side))
         #: The fields that the work reads; no others are laid out.
-        self._only = frozenset(noted.read)
+        self._only = _read(team, padder, shape, work)
         batches = padder.blank(shape, team.networks, self._only)
-        self._ints, self._floats = batches.ints[0], batches.floats[0]
+        self._ints, self._floats = batches.ints[0].long(), batches.floats[0]
+        #: Bytes of a batch that waits to be worked on.
+        self.nbytes = batches.ints.nbytes + batches.floats.nbytes
         fields = batches.views(self._ints, self._floats)
-        del noted
-        #: What the work gave, in memory that every replay writes anew.
+        del batches
+        #: What the work gave, in memory that every replay writes anew, and that of other work too.
         self.out: Any = None
 
         def run() -> None:
@@ -40,8 +38,8 @@ class Captured:
 
         run()
         team.optimiser.zero_grad()
-        torch.cuda.synchronize(team.bag.device)
-        self._replay = record(run, team.stream)
+        torch.cuda.synchronize(team.device)
+        self._replay = record(run, team.stream, team.pool)
 
     def lay_out(self, padder: Padder, ids: Tensor) -> Batches:
         return padder.lay_out(ids, self.shape, self._networks, self._only)
@@ -52,9 +50,26 @@ class Captured:
         self._replay()
 
 
-def record(run: Callable[[], None], stream: torch.cuda.Stream) -> Callable[[], None]:
-    """What launches again all kernels that `run` launches, in one go."""
+def _read(team: "Team", padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> frozenset[str]:
+    """The fields that some work reads, found by doing it."""
+    # An empty batch: the runs that warm up leave no trace.
+    batches = padder.blank(shape, team.networks)
+    noted = Noted(batches.views(batches.ints[0], batches.floats[0]))
+    # On the same streams as later: gradients are gathered where they were first made.
+    work(PaddedBag.over(noted, shape, team.bag, team.networks, team.side))
+    return noted.read
+
+
+def record(run: Callable[[], None], stream: torch.cuda.Stream, pool: Any) -> Callable[[], None]:
+    """What launches again all kernels that `run` launches, in one go.
+
+    Args:
+        run: launches them.
+        stream: where.
+        pool: of the memory that they work in. What is recorded in one pool must never run side by side, and what it
+            gives holds until something else of that pool runs.
+    """
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
         run()
     return graph.replay

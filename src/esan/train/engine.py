@@ -10,6 +10,7 @@ from torch import Tensor
 
 from esan.bags import Bag, Loader
 from esan.nn import SubgraphGNN
+from esan.train.copies import bag_at
 from esan.train.objective import Objective
 from esan.train.renewal import Renewal
 
@@ -17,13 +18,18 @@ from esan.train.renewal import Renewal
 Augment = Callable[[Bag, torch.Generator], Bag]
 
 
+def device_of(model: SubgraphGNN) -> torch.device:
+    """Where a network is, and so where it is trained."""
+    return next(model.parameters()).device
+
+
 class Engine(Protocol):
     """Trains one network. Nothing that a method gives has been waited for, so that many engines overlap on a GPU."""
 
-    def train_epoch(self, ids: Tensor, renew: bool = False) -> Tensor:
+    def train_epoch(self, ids: Tensor, renew: int = 0) -> Tensor:
         """One pass over these graphs, in this order; the mean loss, a tensor without dimensions on the device.
 
-        With `renew`, a second pass over the same batches, as they are predicted, makes their statistics under the
+        A second pass over the same graphs in batches of `renew`, if that is not 0, makes their statistics under the
         weights that have come of the first the running ones of batch norms. It has no part in what is trained.
         """
 
@@ -47,7 +53,7 @@ class Engine(Protocol):
 
 
 class MakeEngine(Protocol):
-    """Makes the engine of a job, as `engine_for` does."""
+    """Makes the engine of a job, as `engine_for` does; the bag may be on the host and the network on another device."""
 
     def __call__(
         self,
@@ -65,8 +71,8 @@ class EagerEngine:
     """Batch after batch, as torch runs it, on any device.
 
     Args:
-        model: the network, on the device of the bag.
-        bag: the bag of the whole dataset, with targets.
+        model: the network, on the device of the training.
+        bag: the bag of the whole dataset, with targets; if it is elsewhere, a copy goes there.
         objective: the loss.
         lr: the learning rate of Adam.
         batch_size: graphs a step.
@@ -84,11 +90,12 @@ class EagerEngine:
         generator: torch.Generator,
         augment: Augment | None = None,
     ) -> None:
-        self.model, self.objective, self.generator, self.augment = model, objective.to(bag.device), generator, augment
+        device = device_of(model)
+        self.model, self.objective, self.generator, self.augment = model, objective.to(device), generator, augment
         self.optimiser = torch.optim.Adam(model.parameters(), lr=lr)
-        self.loader = Loader(bag, batch_size, generator=generator)
+        self.loader = Loader(bag_at(bag, device), batch_size, generator=generator)
 
-    def train_epoch(self, ids: Tensor, renew: bool = False) -> Tensor:
+    def train_epoch(self, ids: Tensor, renew: int = 0) -> Tensor:
         self.model.train()
         total = torch.zeros((), device=self.loader.bag.device)
         count = torch.zeros((), device=self.loader.bag.device)
@@ -105,7 +112,7 @@ class EagerEngine:
                     total += (terms.value * terms.there).sum()
                     count += terms.there.sum()
         if renew:
-            self._renew(ids)
+            self._renew(ids, renew)
         return total / count.clamp(min=1)
 
     def issue(self) -> None:
@@ -135,18 +142,19 @@ class EagerEngine:
         self.optimiser.load_state_dict(state["optimiser"])
         self.generator.set_state(state["generator"])
 
-    def _renew(self, ids: Tensor) -> None:
+    def _renew(self, ids: Tensor, size: int) -> None:
         renewal, state = Renewal(self.model), self.generator.get_state()
         if not renewal.needed:
             return
         with renewal.over_batches(), self._own_randomness():
-            for batch in self._batches(ids):
+            for batch in self._batches(ids, size):
                 renewal.add(partial(self._given, batch), len(batch))
         # What samples it has drawn is no matter of what comes next.
         self.generator.set_state(state)
 
-    def _batches(self, ids: Tensor) -> Iterator[Bag]:
-        return (self.loader.batch(some) for some in ids.to(self.loader.bag.device).split(self.loader.batch_size))
+    def _batches(self, ids: Tensor, size: int | None = None) -> Iterator[Bag]:
+        parts = ids.to(self.loader.bag.device).split(size or self.loader.batch_size)
+        return (self.loader.batch(some) for some in parts)
 
     def _given(self, batch: Bag) -> Tensor:
         # Dropout, say, needs every pair: the recipe asked for it, so there is nothing to warn of.

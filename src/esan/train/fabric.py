@@ -12,7 +12,8 @@ from torch import Tensor
 from esan.bags import Bag, Loader
 from esan.nn import SubgraphGNN
 from esan.policies import Policy
-from esan.train.engine import Augment
+from esan.train.copies import bag_at
+from esan.train.engine import Augment, device_of
 from esan.train.objective import Objective
 from esan.train.renewal import Renewal
 from esan.train.synced_norm import synced
@@ -36,7 +37,7 @@ class FabricEngine:
     Args:
         fabric: launched.
         model: with the same weights in every process.
-        bag: the bag of the whole dataset, with targets, on the device of this process.
+        bag: the bag of the whole dataset, with targets; it goes to the device of the network.
         objective: the loss.
         lr: the learning rate of Adam.
         batch_size: graphs a step, of all processes together.
@@ -58,15 +59,16 @@ class FabricEngine:
         sync_norms: bool = True,
     ) -> None:
         self.fabric, self.model, self.generator, self.augment = fabric, model, generator, augment
-        self.objective = objective.to(bag.device)
+        device = device_of(model)
+        self.objective = objective.to(device)
         self.many = fabric.world_size > 1
         # A group of their own: sums of norms must not stand in line between DDP's.
         self.norms = synced(model, dist.new_group()) if sync_norms and self.many else []
         self.optimiser = torch.optim.Adam(model.parameters(), lr=lr)
-        self.loader = Loader(bag, batch_size, generator=generator)
+        self.loader = Loader(bag_at(bag, device), batch_size, generator=generator)
         self.wrapped, self.stepping = fabric.setup(model, self.optimiser, move_to_device=False)
 
-    def train_epoch(self, ids: Tensor, renew: bool = False) -> Tensor:
+    def train_epoch(self, ids: Tensor, renew: int = 0) -> Tensor:
         self.wrapped.train()
         sums = torch.zeros(2, device=self.loader.bag.device, dtype=torch.float64)
         with self._own_randomness():
@@ -89,7 +91,7 @@ class FabricEngine:
                 self.stepping.step()
                 sums += both
         if renew:
-            self._renew(ids)
+            self._renew(ids, renew)
         return sums[0] / sums[1].clamp(min=1)
 
     def predict(self, ids: Tensor) -> Tensor:
@@ -125,7 +127,7 @@ class FabricEngine:
         self.optimiser.load_state_dict(state["optimiser"])
         self.generator.set_state(state["generator"])
 
-    def _renew(self, ids: Tensor) -> None:
+    def _renew(self, ids: Tensor, size: int) -> None:
         """Every process does all batches whole, so that the statistics are the same in all, and those of one."""
         renewal, state = Renewal(self.model), self.generator.get_state()
         if not renewal.needed:
@@ -133,7 +135,7 @@ class FabricEngine:
         for norm in self.norms:
             norm.together = False
         with renewal.over_batches(), self._own_randomness(apart=False):
-            for some in self._split(ids):
+            for some in ids.split(size):
                 renewal.add(partial(self._given, self._part(some, shared=False)), len(some))
         self.generator.set_state(state)
 

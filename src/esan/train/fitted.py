@@ -84,7 +84,7 @@ class Fitted:
             dataset = with_walks(dataset, recipe.walk_features)
         # The same samples in every call, so that a prediction can be repeated.
         generator = torch.Generator().manual_seed(self.belongs.seed)
-        bag = bag_of(dataset.graphs, recipe.selected, layers_of(blueprint)).to(self.device)
+        bag = bag_of(dataset.graphs, recipe.selected, layers_of(blueprint))
         engine = EagerEngine(self.model, bag, self.objective, recipe.lr, recipe.batch_size, generator)
         ids = torch.arange(len(dataset))
         times = recipe.votes if recipe.fraction < 1 else 1

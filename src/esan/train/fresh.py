@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 
 from esan.bags import Bag
+from esan.bags.building import bag_built_on
 from esan.graphs import Graphs
 from esan.policies import Policy, Sampled, Selection, Whole
 
@@ -43,11 +44,18 @@ def fresh_bag(graphs: Graphs, policy: Sampled, num_layers: int) -> Bag:
     return replace(Bag.of(graphs, Whole(), num_layers), policy=Fresh(policy))
 
 
-def bag_of(graphs: Graphs, policy: Policy, num_layers: int) -> Bag:
-    """The compact bag; of a `Sampled` policy one to draw samples of batches from, whole or not."""
-    if not isinstance(policy, Sampled):
-        return Bag.of(graphs, policy, num_layers)
-    if too_large(graphs):
-        return fresh_bag(graphs, policy, num_layers)
-    whole = Bag.of(graphs, policy.policy, num_layers)
-    return replace(whole, policy=policy, whole=whole)
+def bag_of(graphs: Graphs, policy: Policy, num_layers: int, device: torch.device | None = None) -> Bag:
+    """The compact bag; of a `Sampled` policy one to draw samples of batches from, whole or not.
+
+    Args:
+        graphs: the graphs.
+        policy: how subgraphs are selected.
+        num_layers: the layers that the bag must be exact for.
+        device: where it is built, some graphs at a time; it is then kept where the graphs are. None for there.
+    """
+    if isinstance(policy, Sampled):
+        if too_large(graphs):
+            return fresh_bag(graphs, policy, num_layers)
+        whole = bag_of(graphs, policy.policy, num_layers, device)
+        return replace(whole, policy=policy, whole=whole)
+    return Bag.of(graphs, policy, num_layers) if device is None else bag_built_on(device, graphs, policy, num_layers)

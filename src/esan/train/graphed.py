@@ -7,7 +7,7 @@ from esan.bags import Bag
 from esan.nn import SubgraphGNN
 from esan.nn.stack import kind_of, stackable
 from esan.policies import Policy, Sampled
-from esan.train.engine import Augment, EagerEngine, Engine
+from esan.train.engine import Augment, EagerEngine, Engine, device_of
 from esan.train.objective import Objective
 from esan.train.seat import Seat
 from esan.train.team import Team
@@ -18,7 +18,7 @@ _MOST = 16
 
 def fits(model: SubgraphGNN, bag: Bag) -> bool:
     """Whether training this network on this bag can be captured."""
-    if bag.device.type != "cuda" or model.output != "graph" or not stackable(model):
+    if device_of(model).type != "cuda" or model.output != "graph" or not stackable(model):
         return False
     if any(parameter.dtype != torch.float for parameter in model.parameters()):
         return False
@@ -51,10 +51,11 @@ class Teams:
             return EagerEngine(model, bag, objective, lr, batch_size, generator, augment)
         # A sample of subgraphs, or targets in units of their own, are a job's alone.
         alone = isinstance(bag.policy, Sampled) or objective.shift is not None
-        key = (id(bag), batch_size, objective.kind, kind_of(model), *(_content(objective.shift) if alone else ()))
+        device, shift = device_of(model), _content(objective.shift) if alone else ()
+        key = (id(bag), device, batch_size, objective.kind, kind_of(model), *shift)
         team = self._forming.get(key)
         if alone or team is None or not team.open or len(team.seats) >= _MOST:
-            team = self._forming[key] = Team(bag, objective, batch_size)
+            team = self._forming[key] = Team(bag, objective, batch_size, device)
         return Seat(team, model, lr, generator)
 
 

@@ -1,4 +1,4 @@
-"""From a recipe to what a training needs: the dataset, its bag on the device, and the splits."""
+"""From a recipe to what a training needs: the dataset, its bag, and the splits."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +30,9 @@ class Prepared:
         dataset: the graphs and their task, with walk counts where the recipe has them.
         fingerprint: of the dataset as it was loaded.
         blueprint: what networks are built from.
-        bag: of all graphs, on the device.
+        bag: of all graphs, on the host.
         splits: a split a fold.
+        device: where networks are trained.
     """
 
     dataset: Dataset
@@ -39,6 +40,7 @@ class Prepared:
     blueprint: Blueprint
     bag: Bag
     splits: list[Split]
+    device: torch.device
 
     def split(self, fold: int) -> Split:
         """The split of a fold, checked: there is something to learn and something to choose by."""
@@ -66,19 +68,19 @@ def prepare(
         dataset: the data, in place of what the recipe names.
         root: the folder of the data, see `esan.data.load`.
         cache: the folder of cached bags.
-        device: where the bag goes.
+        device: where networks are trained; a GPU builds the bag too, some graphs at a time, and keeps nothing of it.
     """
     dataset = data_of(recipe, root, cache) if dataset is None else dataset
     splits = split_as(recipe, dataset)
     blueprint, fingerprint = Blueprint.of(recipe, dataset), dataset.fingerprint
     dataset = with_walks(dataset, recipe.walk_features) if recipe.walk_features else dataset
-    layers = layers_of(blueprint)
-    if torch.device(device).type == "cuda":
+    layers, place = layers_of(blueprint), torch.device(device)
+    if place.type == "cuda":
         # A GPU builds a bag in less time than a disk takes to give it.
-        bag = bag_of(dataset.graphs.to(device), recipe.selected, layers)
+        bag = bag_of(dataset.graphs, recipe.selected, layers, place)
     else:
-        bag = cached_bag(dataset, recipe.selected, layers, cache=cache).to(device)
-    return Prepared(dataset, fingerprint, blueprint, bag, splits)
+        bag = cached_bag(dataset, recipe.selected, layers, cache=cache)
+    return Prepared(dataset, fingerprint, blueprint, bag, splits, place)
 
 
 def layers_of(blueprint: Blueprint) -> int:

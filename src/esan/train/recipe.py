@@ -41,6 +41,7 @@ class Recipe:
         norm: after each convolution.
         renew_norms: whether, before the predictions of each epoch, the running statistics of batch norms are taken anew
             from the training graphs, under the weights of that epoch.
+        renew_batch: in batches of how many graphs; 0 for those of training.
         double: whether the network computes in double precision, which the fused kernels of a GPU do not.
         dropout: after each layer.
         train_eps: whether ε of GIN and GINE is learned.
@@ -92,6 +93,7 @@ class Recipe:
     adjacency: str = "original"
     norm: str = "batch_norm"
     renew_norms: bool = False
+    renew_batch: int = 0
     double: bool = False
     dropout: float = 0.0
     train_eps: bool = False
@@ -153,6 +155,11 @@ class Recipe:
         """The policy, sampled if the recipe says so."""
         policy = policy_named(self.policy)
         return policy if self.fraction == 1 else Sampled(policy, self.fraction)
+
+    @property
+    def renewed_over(self) -> int:
+        """Graphs a batch that statistics of norms are renewed over; 0 if they are not."""
+        return (self.renew_batch or self.batch_size) if self.renew_norms else 0
 
     @property
     def base(self) -> str:

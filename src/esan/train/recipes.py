@@ -91,6 +91,9 @@ def named(name: str) -> Recipe:
         # Bags that are whole look alike for two layers: what four norms one after another, each over constants, make
         # of rounding in single precision is as large as what follows.
         values["double"] = model == "dss" and not match["percent"]
+        # What subgraphs share depends on the class alone: the mean of a batch says which classes are in it. So all
+        # training graphs are one.
+        values["renew_batch"] = 120 if values["double"] else 0
     values["policy"] = "identity" if model == "gnn" else _policy(data, match["policy"]) + match["hat"]
     if match["percent"]:
         values["fraction"] = int(match["percent"]) / 100

@@ -46,7 +46,7 @@ class Run:
         self.parameters = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
         self.objective = objective_for(self.task.kind, dataset.y[self.split.train], recipe.scale_targets)
         self.engine: Engine = make_engine(
-            model.to(prepared.bag.device),
+            model.to(prepared.device),
             prepared.bag,
             self.objective,
             recipe.lr,
@@ -80,7 +80,7 @@ class Run:
         """Issue one pass over the training graphs, in a new order."""
         order = torch.randperm(self.split.train.numel(), generator=self.order)
         self.engine.set_lr(self.schedule.lr)
-        loss = self.engine.train_epoch(self.split.train[order], self.job.recipe.renew_norms)
+        loss = self.engine.train_epoch(self.split.train[order], self.job.recipe.renewed_over)
         self._issued = {"loss": loss}
 
     def predict(self) -> None:
@@ -155,7 +155,7 @@ class Run:
         self.schedule.load_state_dict(state["schedule"])
         self.curve = [Epoch(*line) for line in state["curve"]]
         self.best, self.best_loss = Epoch(*state["best"]) if state["best"] else None, state["best_loss"]
-        self.best_model = {n: t.to(self.prepared.bag.device) for n, t in state["best_model"].items()}
+        self.best_model = {n: t.to(self.prepared.device) for n, t in state["best_model"].items()}
         self.seconds, self.started = state["seconds"], state["started"]
         return True
 
@@ -165,7 +165,7 @@ class Run:
         final, best = self.curve[-1], self.best or self.curve[-1]
         votes = {"train": self._predicted(self.split.train).cpu()}
         spread = self._voted(self._predicted(self.split.valid).cpu()).spread if self._votes > 1 else None
-        device = self.prepared.bag.device
+        device = self.prepared.device
         record = Record(
             recipe=replace(self.job.recipe, grid=()),
             fold=self.job.fold,

@@ -24,7 +24,7 @@ class Seat:
         self._kept: dict[str, Any] = {"model": model.state_dict(), "optimiser": _fresh(model, lr)}
         team.seats.append(self)
 
-    def train_epoch(self, ids: Tensor, renew: bool = False) -> Tensor:
+    def train_epoch(self, ids: Tensor, renew: int = 0) -> Tensor:
         return self._seated().ask(self, ids, renew)
 
     def issue(self) -> None:
@@ -44,9 +44,7 @@ class Seat:
 
     def weights(self) -> dict[str, Tensor]:
         self.team.train()
-        if not self._there:
-            return self.state_dict()["model"]
-        return {name: tensor[self.number] for name, tensor in self.team.snapshot().items()}
+        return self.team.weights(self.number) if self._there else self.state_dict()["model"]
 
     def state_dict(self) -> dict[str, Any]:
         self.team.train()

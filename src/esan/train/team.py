@@ -14,10 +14,12 @@ from torch import Tensor
 from esan.bags import Bag
 from esan.bags.packing import Batches
 from esan.bags.padded import PaddedBag
-from esan.bags.padding import Padder, Shape
+from esan.bags.padding import Padder
+from esan.bags.shapes import Shape
 from esan.nn.stack import stack
 from esan.policies import Sampled
 from esan.train.captured import Captured
+from esan.train.copies import bag_at
 from esan.train.objective import Objective
 from esan.train.renewal import Renewal
 from esan.train.steps import aligned, batched
@@ -25,8 +27,9 @@ from esan.train.steps import aligned, batched
 if TYPE_CHECKING:
     from esan.train.seat import Seat
 
-#: Batches laid out at a time: enough to keep the device busy, few enough to cost little memory.
-_CHUNK = 4
+#: Batches laid out at a time: enough to keep the device busy, few enough to cost little memory; and their bytes, where
+#: that makes fewer.
+_CHUNK, _CHUNK_BYTES = 4, 2**23
 #: How many such pieces may wait to be worked on.
 _AHEAD = 1
 #: Random batches that the room of a shape is found from, and what is added to it.
@@ -46,26 +49,28 @@ class Team:
     where a batch is larger than any before, the step is captured anew.
 
     Args:
-        bag: the bag of the whole dataset, on the GPU.
+        bag: the bag of the whole dataset, on the host; of a `Sampled` policy, it goes to the GPU, to be sampled there.
         objective: the loss of all.
         batch_size: graphs a step and network.
+        device: the GPU.
     """
 
-    def __init__(self, bag: Bag, objective: Objective, batch_size: int) -> None:
-        self.bag, self.objective, self.batch_size = bag, objective.to(bag.device), batch_size
+    def __init__(self, bag: Bag, objective: Objective, batch_size: int, device: torch.device) -> None:
+        self.bag = bag_at(bag, device) if isinstance(bag.policy, Sampled) else bag
+        self.device, self.objective, self.batch_size = device, objective.to(device), batch_size
         self.seats: list[Seat] = []
         self.closed = False
-        streams = _streams(bag.device)
+        streams = _streams(device)
         self.stream, self._aside = streams[:2]
         #: Where layers do what does not depend on their main work; many networks fill the device without it.
         self.side = streams[2]
         self._pending: dict[Seat, Tensor] = {}
-        self._renewing: set[Seat] = set()
-        self._losses = torch.zeros(0, device=bag.device)
+        self._renewing: dict[Seat, int] = {}
+        self._losses = torch.zeros(0, device=device)
         self._answers: dict[int, tuple[list[Tensor], Tensor]] = {}
-        self._snapshot: dict[str, Tensor] | None = None
         self._padder: Padder | None = None
-        self._shape: Shape | None = None
+        #: The room of batches, by how many graphs they have.
+        self._shapes: dict[int, Shape] = {}
 
     # -- members -------------------------------------------------------------------------------------------------
 
@@ -78,14 +83,16 @@ class Team:
         self._default().synchronize()
         with torch.cuda.stream(self.stream):
             self.closed, self.seats = True, seats
-            self.model = stack(models).to(self.bag.device)
-            self.lr = torch.zeros(len(seats), device=self.bag.device)
+            self.model = stack(models).to(self.device)
+            self.lr = torch.zeros(len(seats), device=self.device)
             self.optimiser = FlatAdam(list(self.model.parameters()), len(seats), self.lr)
-            self._sums = torch.zeros(2, len(seats), device=self.bag.device)
-            self._seeds = torch.zeros(len(seats), dtype=torch.int64, device=self.bag.device)
+            self._sums = torch.zeros(2, len(seats), device=self.device)
+            self._seeds = torch.zeros(len(seats), dtype=torch.int64, device=self.device)
             self._layers = self.model.num_layers + self.model.encoder.lookahead
             self._renewal = Renewal(self.model)
             self._captured: dict[str, Captured] = {}
+            #: The memory that captured work shares: one replay follows another, and none needs what one before had.
+            self.pool = torch.cuda.graph_pool_handle()
             for number, seat in enumerate(seats):
                 seat.number = number
                 seat.write(states[seat])
@@ -101,28 +108,27 @@ class Team:
 
     def anew(self) -> "Team":
         """Another team for the same work, without seats."""
-        return Team(self.bag, self.objective, self.batch_size)
+        return Team(self.bag, self.objective, self.batch_size, self.device)
 
     def waits_for(self, seat: "Seat") -> bool:
         """Whether this seat has asked for an epoch that others have not asked for yet."""
         return seat in self._pending
 
     def forget(self) -> None:
-        """Forget answers and weights that are known: a network has changed."""
-        self._snapshot = None
+        """Forget answers that are known: a network has changed."""
         self._answers.clear()
 
-    def ask(self, seat: "Seat", ids: Tensor, renew: bool) -> Tensor:
+    def ask(self, seat: "Seat", ids: Tensor, renew: int) -> Tensor:
         """Note that a seat wants an epoch of training; it happens when all want it, or one wants something else."""
         if self.waits_for(seat):
             self.train()
         if not self._pending:
             # Nothing is written here: that would happen on another stream than the losses.
-            self._losses = torch.empty(len(self.seats), device=self.bag.device)
+            self._losses = torch.empty(len(self.seats), device=self.device)
             self._answers.clear()
         self._pending[seat] = ids
         if renew:
-            self._renewing.add(seat)
+            self._renewing[seat] = renew
         place = self.seats.index(seat)
         loss = self._losses[place]
         if len(self._pending) == len(self.seats) and self.closed:
@@ -133,8 +139,8 @@ class Team:
         """Do what was asked for."""
         if not self._pending:
             return
-        asked, self._pending, self._snapshot = self._pending, {}, None
-        renewing, self._renewing = self._renewing, set()
+        asked, self._pending = self._pending, {}
+        renewing, self._renewing = self._renewing, {}
         losses, places = self._losses, [self.seats.index(seat) for seat in asked]
         if not self.closed:
             self.assemble(self.seats)
@@ -159,11 +165,10 @@ class Team:
             # One by one: a list of places would have to be sent to the device, which waits for it.
             for place, seat in zip(places, asked, strict=True):
                 losses[place].copy_(mean[seat.number])
-            if renewing and self._renewal.needed:
-                steps = self._steps([asked[seat] if seat in renewing else nothing for seat in self.seats])
-                with self._renewal.over_batches():
-                    for _ in self._each(padder, steps, self._renew_step):
-                        pass
+            if self._renewal.needed:
+                for size in sorted(set(renewing.values())):
+                    wanted = [asked[seat] if renewing.get(seat) == size else nothing for seat in self.seats]
+                    self._renew(padder, self._steps(wanted, size))
         self.hand_over()
 
     def predict(self, seat: "Seat", ids: Tensor) -> Tensor:
@@ -179,14 +184,12 @@ class Team:
             known = self._answers[call] = (wanted, self._predicted(wanted))
         return known[1][seat.number, : ids.numel()]
 
-    def snapshot(self) -> dict[str, Tensor]:
-        """The state_dict of the stacked network as it is now; copied once, whoever asks."""
-        self.train()
-        if self._snapshot is None:
-            with torch.cuda.stream(self.stream):
-                self._snapshot = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
-            self.hand_over()
-        return self._snapshot
+    def weights(self, number: int) -> dict[str, Tensor]:
+        """The state_dict of one network as it is now; copies of its own, which keep nothing of the others."""
+        with torch.cuda.stream(self.stream):
+            found = {name: tensor[number].clone() for name, tensor in self.model.state_dict().items()}
+        self.hand_over()
+        return found
 
     def _predicted(self, wanted: list[Tensor]) -> Tensor:
         same = all(torch.equal(ids, wanted[0]) for ids in wanted)
@@ -207,12 +210,12 @@ class Team:
                 step.run(batches, k)
                 yield step
 
-    def _steps(self, orders: list[Tensor]) -> np.ndarray:
-        return aligned([batched(ids, self.batch_size) for ids in orders])
+    def _steps(self, orders: list[Tensor], size: int | None = None) -> np.ndarray:
+        return aligned([batched(ids, size or self.batch_size) for ids in orders])
 
     def _laid_out(self, padder: Padder, step: Captured, steps: np.ndarray) -> Iterator[Batches]:
         """The batches, some at a time; the next ones are laid out beside the work on those that were given."""
-        size = max(1, _CHUNK // self.networks)
+        size = max(1, min(_CHUNK // self.networks, _CHUNK_BYTES // step.nbytes))
         # A short piece first, so that the work begins soon.
         begins = [0, *range(max(1, size // 4), len(steps), size)]
         ids = self._moved(steps)
@@ -262,6 +265,11 @@ class Team:
         self._sums += torch.stack([total.detach(), count])
         self._seeds += (live > 0).long()
 
+    def _renew(self, padder: Padder, steps: np.ndarray) -> None:
+        with self._renewal.over_batches():
+            for _ in self._each(padder, steps, self._renew_step):
+                pass
+
     def _renew_step(self, bag: PaddedBag) -> None:
         self._renewal.add(lambda: self.model(bag), self._split(bag.graph_weight)[:, :-1].sum(1))
 
@@ -273,7 +281,7 @@ class Team:
 
     def _ready(self, bag: Bag) -> Padder:
         if self._padder is None or self._padder.bag is not bag:
-            self._padder = Padder(bag, self._layers)
+            self._padder = Padder(bag, self._layers, self.device)
         return self._padder
 
     def _resampled(self) -> Bag:
@@ -287,25 +295,20 @@ class Team:
 
     def _room(self, padder: Padder, steps: np.ndarray) -> Shape:
         """Room for what random batches of the dataset need, found by trying many; more if these need more."""
-        need = padder.counts.shape(steps.reshape(-1, steps.shape[-1]))
-        if self._shape is None:
-            count = len(self.bag)
-            size = min(self.batch_size, count)
-            draw = np.random.default_rng(0)
-            tried = np.stack([draw.choice(count, size, replace=False) for _ in range(_TRIED)])
-            tried = np.pad(tried, ((0, 0), (0, self.batch_size - size)), constant_values=-1)
-            self._shape = padder.counts.shape(tried).grown(_MARGIN)
-        if not self._shape.holds(need):
-            self._shape = self._shape.joined(need.grown(1.1))
-        return self._shape
+        size = steps.shape[-1]
+        need, known = padder.counts.shape(steps.reshape(-1, size)), self._shapes.get(size)
+        if known is None:
+            known = padder.counts.tried(size, _TRIED).grown(_MARGIN)
+        self._shapes[size] = known if known.holds(need) else known.joined(need.grown(1.1))
+        return self._shapes[size]
 
     # -- streams -------------------------------------------------------------------------------------------------
 
     def _moved(self, ids: np.ndarray) -> Tensor:
-        return torch.from_numpy(ids.copy()).pin_memory().to(self.bag.device, non_blocking=True)
+        return torch.from_numpy(ids.copy()).pin_memory().to(self.device, non_blocking=True)
 
     def _default(self) -> torch.cuda.Stream:
-        return torch.cuda.default_stream(self.bag.device)
+        return torch.cuda.default_stream(self.device)
 
     def hand_over(self) -> None:
         """Let what follows on the caller's stream wait for this team's."""

@@ -1,0 +1,128 @@
+"""Bags taken apart and built some graphs at a time are, to the bit, those of all graphs at once."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+import esan
+import strategies
+from esan.bags import compact
+from esan.bags.building import bag_built_on
+from esan.bags.cuts import cuts
+from esan.bags.kept import kept
+from esan.bags.stretches import stretch
+from esan.graphs import Graphs, read
+from esan.policies import Policy, Selection
+from esan.train.copies import bag_at
+from esan.train.fresh import bag_of
+
+EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
+GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
+CPU = torch.device("cpu")
+
+
+def same(one: esan.Bag, other: esan.Bag) -> None:
+    for part in ("graphs", "selection", "rows"):
+        assert getattr(one, part).fingerprint == getattr(other, part).fingerprint, part
+    assert (one.rows.row_ends, one.rows.arc_ends) == (other.rows.row_ends, other.rows.arc_ends)
+    assert (one.num_layers, repr(one.policy), one.strict) == (other.num_layers, repr(other.policy), other.strict)
+
+
+@EVERY_POLICY
+@pytest.mark.parametrize("literal", [True, None], ids=["literal", "compact"])
+def test_a_stretch_is_what_indexing_gives(policy: esan.Policy, literal: bool | None) -> None:
+    bag = esan.Bag.of(GRAPHS, policy, 3, literal=literal)
+    for first, end in ((0, 1), (0, len(bag)), (2, 6), (len(bag) - 1, len(bag))):
+        same(stretch(bag, first, end, CPU), bag[first:end])
+
+
+@pytest.mark.parametrize("level", ["node", "edge"])
+def test_targets_of_nodes_and_arcs_come_along(level: str) -> None:
+    """In the order of the user's columns, also where a batch has mixed them."""
+    graphs = []
+    for data in GRAPHS:
+        graph = data.clone()
+        lines = int(graph.num_nodes or 0) if level == "node" else graph.num_edges
+        graph.y = torch.randn(lines, 2)
+        graphs.append(graph)
+    bag = esan.Bag.of(graphs, esan.NodeDeletion(), 2)[[3, 7, 4, 1, 5]]
+    assert bag.graphs.y_level == level
+    same(stretch(bag, 1, 4, CPU), bag[1:4])
+
+
+@pytest.mark.parametrize("most", [1, 7, 20, 1000])
+def test_cuts_hold_no_more_than_they_may(most: int) -> None:
+    sizes = torch.tensor([5, 0, 30, 1, 1, 6, 7, 0])
+    found = cuts(sizes, most)
+    assert found[0][0] == 0
+    assert found[-1][1] == len(sizes)
+    assert all(one[1] == next_one[0] for one, next_one in pairwise(found))
+    for first, end in found:
+        assert end == first + 1 or int(sizes[first:end].sum()) <= most
+    # No two neighbours would fit into one.
+    assert all(int(sizes[one[0] : two[1]].sum()) > most for one, two in pairwise(found))
+
+
+@EVERY_POLICY
+@pytest.mark.parametrize("most", [1, 60])
+def test_a_bag_built_some_graphs_at_a_time(policy: esan.Policy, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact, "MOST_PAIRS", most)
+    same(bag_built_on("cpu", read(GRAPHS), policy, 3), esan.Bag.of(GRAPHS, policy, 3))
+
+
+class Drawn(Policy):
+    """A random half of the nodes is marked."""
+
+    marked = True
+    random = True
+
+    def select(self, graphs: Graphs) -> Selection:
+        return self.drawn(graphs)
+
+    def drawn(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
+        nodes = torch.arange(graphs.node_graph.numel())
+        nodes = nodes[torch.rand(nodes.numel(), generator=generator) < 0.5]
+        none = nodes[:0]
+        return Selection.deleting(
+            graphs, torch.ones_like(graphs.num_nodes), none, none, (graphs.node_graph[nodes], nodes)
+        )
+
+
+def test_a_random_policy_draws_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact, "MOST_PAIRS", 1)
+    bags = []
+    for build in (lambda: bag_built_on("cpu", read(GRAPHS), Drawn(), 3), lambda: esan.Bag.of(GRAPHS, Drawn(), 3)):
+        torch.manual_seed(3)
+        bags.append(build())
+    same(*bags)
+
+
+def test_samples_are_those_of_a_bag_built_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact, "MOST_PAIRS", 20)
+    policy, graphs = esan.Sampled(esan.EdgeDeletion(), 0.5), read(GRAPHS)
+    bags = [bag_of(graphs, policy, 3, device) for device in (None, CPU)]
+    same(*bags)
+    drawn = [bag.resample(torch.Generator().manual_seed(5)) for bag in bags]
+    same(*drawn)
+    assert drawn[0].num_subgraphs < bags[0].num_subgraphs
+
+
+def test_a_bag_goes_to_a_device_once() -> None:
+    """The device "meta" has shapes and no numbers, which is enough here."""
+    there, policy = torch.device("meta"), esan.Sampled(esan.NodeDeletion(), 0.5)
+    bag = bag_of(read(GRAPHS), policy, 2)
+    assert bag_at(bag, CPU) is bag
+    first = bag_at(bag, there)
+    assert first.device == there
+    assert first.policy == policy
+    assert bag_at(bag, there) is first
+    assert bag_at(esan.Bag.of(GRAPHS, policy.policy, 2), there) is not first
+    # What a sampled bag shares with the whole one is there once, too.
+    assert first.whole is not None
+    assert first.whole.rows is first.rows
+
+
+def test_numbers_are_kept_where_the_device_reads_them() -> None:
+    numbers = torch.arange(2**20)
+    assert kept(numbers, CPU) is numbers
