@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from small_sets import quick, small
 
 from esan.data import Split
 from esan.train import Job, Record, run_jobs
+from esan.train.run import Run
 
 RANDOM = {"fraction": 0.5, "dropout": 0.3}
 
@@ -156,3 +158,27 @@ def test_splits_that_cannot_be() -> None:
     object.__setattr__(labels, "given", None)
     with pytest.raises(ValueError, match="Expected a dataset that comes with a split"):
         run_jobs([Job(quick(split="given"))], None, dataset=labels)
+
+
+def test_checkpoints_that_take_long_are_seldom_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock on which an epoch takes a second, and writing takes half of one."""
+    clock, written = [0.0], []
+    train = Run.train
+
+    def timed_train(run: Run) -> None:
+        clock[0] += 1
+        train(run)
+
+    def timed_save(run: Run) -> None:
+        clock[0] += 0.5
+        written.append(run.epoch)
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(Run, "train", timed_train)
+    monkeypatch.setattr(Run, "save", timed_save)
+    run_jobs([Job(quick(epochs=30))], None, dataset=small("regression"), every=5)
+    # After 5 seconds, then after forty times what that took, and when the training is over.
+    assert written == [5, 25, 30]
+    written.clear()
+    run_jobs([Job(quick(epochs=3))], None, dataset=small("regression"), every=0)
+    assert written == [1, 2, 3, 3]

@@ -19,6 +19,9 @@ from esan.train.records import Record
 from esan.train.run import Run
 from esan.train.watch import Watcher
 
+#: Checkpoints are so far apart that writing them takes one part in so many of the time.
+_SELDOM = 40
+
 
 def run_jobs(
     jobs: Iterable[Job],
@@ -45,7 +48,8 @@ def run_jobs(
         root: the folder of the data, see `esan.data.load`.
         cache: the folder of cached bags.
         device: where to train.
-        every: the least seconds between two checkpoints; 0 for one after every epoch.
+        every: the least seconds between two checkpoints, more where writing them takes long; 0 for one after every
+            epoch.
         watchers: are told of every epoch.
         make_engine: makes the engine of a job; None for the fastest, which on a GPU trains jobs that differ in seed or
             fold together.
@@ -54,7 +58,7 @@ def run_jobs(
     done = {at: entry for at, entry in enumerate(found) if isinstance(entry, Record)}
     active = {at: entry for at, entry in enumerate(found) if isinstance(entry, Run)}
     with _watched(watchers, list(active.values())):
-        saved = time.monotonic()
+        saved, cost = time.monotonic(), 0.0
         while active:
             for at, run in list(active.items()):
                 if run.over:
@@ -63,10 +67,12 @@ def run_jobs(
                     for watcher in watchers:
                         watcher.finished(run, done[at])
             _epoch(list(active.values()), watchers)
-            if time.monotonic() - saved >= every:
+            began = time.monotonic()
+            if began - saved >= max(every, cost * _SELDOM if every else 0):
                 for run in active.values():
                     run.save()
                 saved = time.monotonic()
+                cost = saved - began
     return [done[at] for at in sorted(done)]
 
 
