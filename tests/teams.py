@@ -280,7 +280,7 @@ def check_renewed(t: Trial, tolerance: float, size: int | None = None) -> None:
     seats(team)
     for e in range(2):
         for engine, seed in zip([*team, *alone, *never, *eager], [*seeds, 0, 1, 0], strict=True):
-            engine.train_epoch(t.order(seed, e), renew=size if seed == 0 else 0)
+            engine.train_epoch(t.order(seed, e), renew_over=size if seed == 0 else 0)
         for engine in (*team, *alone, *never):
             engine.issue()
     same_bits(team[0].weights(), alone[0].weights(), "renewed in a team and alone")

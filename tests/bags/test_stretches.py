@@ -10,7 +10,6 @@ import strategies
 from esan.bags import compact
 from esan.bags.building import bag_built_on
 from esan.bags.cuts import cuts
-from esan.bags.kept import kept
 from esan.bags.stretches import stretch
 from esan.graphs import Graphs, read
 from esan.policies import Policy, Selection
@@ -117,12 +116,19 @@ def test_a_bag_goes_to_a_device_once() -> None:
     assert first.device == there
     assert first.policy == policy
     assert bag_at(bag, there) is first
-    assert bag_at(esan.Bag.of(GRAPHS, policy.policy, 2), there) is not first
     # What a sampled bag shares with the whole one is there once, too.
     assert first.whole is not None
     assert first.whole.rows is first.rows
 
 
-def test_numbers_are_kept_where_the_device_reads_them() -> None:
-    numbers = torch.arange(2**20)
-    assert kept(numbers, CPU) is numbers
+class Fickle(esan.Policy):
+    """Keeps edges of small collections, deletes those of large ones."""
+
+    def select(self, graphs: Graphs) -> Selection:
+        return (esan.EgoNets(1) if len(graphs) < 3 else esan.EdgeDeletion()).select(graphs)
+
+
+def test_a_policy_that_looks_at_other_graphs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact, "MOST_PAIRS", 40)
+    with pytest.raises(ValueError, match="Expected a policy that treats each graph by itself"):
+        bag_built_on("cpu", read(GRAPHS), Fickle(), 2)

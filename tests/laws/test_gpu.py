@@ -20,6 +20,13 @@ from esan.train.objective import Objective
 
 pytestmark = pytest.mark.gpu
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
+PINNED = pytest.mark.usefixtures("_pinned")
+
+
+@pytest.fixture
+def _pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are gathered from pinned memory, though there is little of it."""
+    monkeypatch.setattr(kept, "_SMALL", 0)
 
 
 @EVERY_POLICY
@@ -147,6 +154,7 @@ def test_products_of_short_floats(inner: int, outer: int, gpu: torch.device) -> 
         check_close(mine.double(), exact, what, scale=float(exact.abs().max()), tolerance=1e-6)
 
 
+@PINNED
 def test_a_team_gives_what_each_gives_alone(gpu: torch.device) -> None:
     teams.check_alone(teams.trial(gpu))
 
@@ -164,6 +172,7 @@ def test_predictions_of_a_team(gpu: torch.device) -> None:
     teams.check_predictions(teams.trial(gpu))
 
 
+@PINNED
 def test_predictions_that_need_more_room(gpu: torch.device) -> None:
     teams.check_room(teams.trial(gpu), 1e-3)
 
@@ -180,6 +189,7 @@ def test_engines_that_are_asked_out_of_step(gpu: torch.device) -> None:
     teams.check_out_of_step(teams.trial(gpu))
 
 
+@PINNED
 @pytest.mark.parametrize("size", [None, 50])
 def test_statistics_renewed_in_teams(size: int | None, gpu: torch.device) -> None:
     teams.check_renewed(teams.trial(gpu), 1e-4, size)

@@ -46,7 +46,7 @@ def trained(engine: Engine) -> dict[str, Any]:
         if epoch == 2:
             engine.set_lr(0.001)
             engine.load_state_dict(engine.state_dict())
-        losses.append(engine.train_epoch(order.roll(epoch), renew=BATCH if epoch == 1 else 0).double())
+        losses.append(engine.train_epoch(order.roll(epoch), renew_over=BATCH + 1 if epoch == 1 else 0).double())
     predictions = engine.predict(torch.arange(len(ORDER)))
     return {"losses": torch.stack(losses), "predictions": predictions, "state": dict(engine.state_dict()["model"])}
 

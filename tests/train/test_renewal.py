@@ -63,7 +63,7 @@ def test_the_statistics_are_means_over_the_batches_of_the_epoch(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, order = engine(**options), torch.randperm(24, generator=torch.Generator().manual_seed(3))
-    mine.train_epoch(order, renew=5)
+    mine.train_epoch(order, renew_over=5)
     # So that hooks see what every norm gets.
     monkeypatch.setattr("esan.nn.compiled.fits", lambda *given: False)
     batches = [mine.loader.bag[ids] for ids in order.split(5)]
@@ -82,7 +82,7 @@ def test_nothing_else_changes() -> None:
     plain, renewing = engine(), engine()
     for epoch in range(2):
         order = torch.randperm(24, generator=torch.Generator().manual_seed(epoch))
-        assert torch.equal(plain.train_epoch(order), renewing.train_epoch(order, renew=5))
+        assert torch.equal(plain.train_epoch(order), renewing.train_epoch(order, renew_over=5))
     mine, other = renewing.state_dict(), plain.state_dict()
     apart = {name for name, tensor in mine["model"].items() if not torch.equal(tensor, other["model"][name])}
     assert apart == {name for name in mine["model"] if name.endswith(("running_mean", "running_var"))}
@@ -110,7 +110,7 @@ def test_statistics_survive_an_interruption() -> None:
 def test_a_network_without_norms_has_nothing_to_renew() -> None:
     plain, renewing = (engine(conv="graphconv", norm=None) for _ in range(2))
     plain.train_epoch(torch.arange(24))
-    renewing.train_epoch(torch.arange(24), renew=5)
+    renewing.train_epoch(torch.arange(24), renew_over=5)
     for name, tensor in plain.model.state_dict().items():
         assert torch.equal(tensor, renewing.model.state_dict()[name])
 
@@ -124,6 +124,18 @@ def test_the_training_is_the_same(more: dict[str, Any]) -> None:
     )
     assert [line.loss for line in plain.curve] == [line.loss for line in renewing.curve]
     assert [line.valid for line in plain.curve] != [line.valid for line in renewing.curve]
+
+
+def test_batches_of_another_size() -> None:
+    """Those of a recipe without renewal are not looked at; all graphs as one batch are more than that of training."""
+    lines = [
+        run_jobs([Job(quick(renew_norms=renew, renew_batch=size))], None, dataset=small("regression"))[0].curve
+        for renew, size in ((False, 0), (False, 100), (True, 0), (True, 4), (True, 100))
+    ]
+    assert lines[0] == lines[1]
+    assert lines[2] == lines[3]
+    assert [line.valid for line in lines[2]] != [line.valid for line in lines[4]]
+    assert [line.loss for line in lines[2]] == [line.loss for line in lines[4]]
 
 
 @pytest.mark.parametrize("more", [{}, SAMPLES])

@@ -91,6 +91,12 @@ def selection_between(selection: Selection, graphs: Graphs, first: int, end: int
 
 def joined_selections(parts: list[Selection], graphs: Graphs, stretches: list[tuple[int, int]]) -> Selection:
     """The selection of all graphs, from those of one stretch after another."""
+    kinds = {(part.keeps_edges, part.marked) for part in parts}
+    if len(kinds) > 1:
+        raise ValueError(
+            "Expected a policy that treats each graph by itself (got selections that keep edges, or mark nodes, for "
+            "some graphs and not for others). Let `select` not depend on the other graphs."
+        )
     before = [Before.of(graphs, first) for first, _ in stretches]
     subgraphs = torch.tensor([0, *(int(part.num_subgraphs.sum()) for part in parts)]).cumsum(0).tolist()
 

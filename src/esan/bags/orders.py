@@ -51,7 +51,7 @@ class Orders:
 
     Args:
         fields: what is known of the batches, and what is added to.
-        shape: of a batch of one network, an `esan.bags.padding.Shape`.
+        shape: of a batch of one network, an `esan.bags.shapes.Shape`.
         pairs: the stored pairs.
         arcs: the arcs between rows.
         constants: of the device.

@@ -91,7 +91,7 @@ def _located(segment: Tensor, old: Tensor, begin: Tensor, in_batch: int) -> tupl
 
 
 class Padder:
-    """Lays batches of a bag out in a fixed shape, on a device, and never waits for it.
+    """Lays batches of a bag out in a fixed shape, on a device; only the first of a shape waits for it.
 
     Args:
         bag: the bag of the dataset; on the host it takes no memory of the device.

@@ -59,7 +59,13 @@ class Plan:
         ints = ids.new_empty(steps, ends[torch.int64], dtype=self._kind)
         floats = ids.new_empty(steps, ends[torch.float32], dtype=torch.float32)
         lay_out(self._program, ids, self._segments.begin(ids), ints, floats, given, self._networks)
+        self._read = torch.cuda.current_stream(ids.device).record_event() if ids.is_cuda else None
         return Batches(ints, floats, self._places.fields)
+
+    def __del__(self) -> None:
+        # Pinned memory may be used again when it is let go, whether or not a kernel still reads it by its address.
+        if (read := getattr(self, "_read", None)) is not None:
+            read.synchronize()
 
     def _stretch(self, piece: Piece) -> "Stretch":
         from esan.kernels.gpu_layout import Stretch

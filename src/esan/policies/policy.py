@@ -14,8 +14,9 @@ from esan.policies.selection import Selection
 class Policy(ABC):
     r"""A subgraph selection policy :math:`\pi: G \mapsto S_G^\pi`, for a whole collection of graphs at once.
 
-    Write `select` and nothing else; it must not depend on the numbering of the nodes. A policy is also a PyG
-    transform: `policy(data)` is the same `data` with its selection attached, for an ordinary PyG `DataLoader`.
+    Write `select` and nothing else; what it selects of a graph must not depend on the numbering of the nodes, nor on
+    the other graphs: a large collection is selected from some graphs at a time. A policy is also a PyG transform:
+    `policy(data)` is the same `data` with its selection attached, for an ordinary PyG `DataLoader`.
     """
 
     #: Whether the policy gives nodes the two identifying features; a model for it needs `marked=policy.marked`.

@@ -26,11 +26,11 @@ def device_of(model: SubgraphGNN) -> torch.device:
 class Engine(Protocol):
     """Trains one network. Nothing that a method gives has been waited for, so that many engines overlap on a GPU."""
 
-    def train_epoch(self, ids: Tensor, renew: int = 0) -> Tensor:
+    def train_epoch(self, ids: Tensor, renew_over: int = 0) -> Tensor:
         """One pass over these graphs, in this order; the mean loss, a tensor without dimensions on the device.
 
-        A second pass over the same graphs in batches of `renew`, if that is not 0, makes their statistics under the
-        weights that have come of the first the running ones of batch norms. It has no part in what is trained.
+        A second pass over the same graphs in batches of `renew_over`, if that is not 0, makes their statistics under
+        the weights that have come of the first the running ones of batch norms. It has no part in what is trained.
         """
 
     def issue(self) -> None:
@@ -95,7 +95,7 @@ class EagerEngine:
         self.optimiser = torch.optim.Adam(model.parameters(), lr=lr)
         self.loader = Loader(bag_at(bag, device), batch_size, generator=generator)
 
-    def train_epoch(self, ids: Tensor, renew: int = 0) -> Tensor:
+    def train_epoch(self, ids: Tensor, renew_over: int = 0) -> Tensor:
         self.model.train()
         total = torch.zeros((), device=self.loader.bag.device)
         count = torch.zeros((), device=self.loader.bag.device)
@@ -111,8 +111,8 @@ class EagerEngine:
                 with torch.no_grad():
                     total += (terms.value * terms.there).sum()
                     count += terms.there.sum()
-        if renew:
-            self._renew(ids, renew)
+        if renew_over:
+            self._renew(ids, renew_over)
         return total / count.clamp(min=1)
 
     def issue(self) -> None:

@@ -68,7 +68,7 @@ class FabricEngine:
         self.loader = Loader(bag_at(bag, device), batch_size, generator=generator)
         self.wrapped, self.stepping = fabric.setup(model, self.optimiser, move_to_device=False)
 
-    def train_epoch(self, ids: Tensor, renew: int = 0) -> Tensor:
+    def train_epoch(self, ids: Tensor, renew_over: int = 0) -> Tensor:
         self.wrapped.train()
         sums = torch.zeros(2, device=self.loader.bag.device, dtype=torch.float64)
         with self._own_randomness():
@@ -90,8 +90,8 @@ class FabricEngine:
                 self.fabric.backward(value * (processes / both[1].clamp(min=1)).to(value.dtype))
                 self.stepping.step()
                 sums += both
-        if renew:
-            self._renew(ids, renew)
+        if renew_over:
+            self._renew(ids, renew_over)
         return sums[0] / sums[1].clamp(min=1)
 
     def predict(self, ids: Tensor) -> Tensor:

@@ -21,6 +21,8 @@ from esan.train.watch import Watcher
 
 #: Checkpoints are so far apart that writing them takes one part in so many of the time.
 _SELDOM = 40
+#: Seconds that they are apart at most, if no more are asked for.
+_LONGEST = 600.0
 
 
 def run_jobs(
@@ -68,7 +70,7 @@ def run_jobs(
                         watcher.finished(run, done[at])
             _epoch(list(active.values()), watchers)
             began = time.monotonic()
-            if began - saved >= max(every, cost * _SELDOM if every else 0):
+            if began - saved >= (max(every, min(cost * _SELDOM, _LONGEST)) if every else 0):
                 for run in active.values():
                     run.save()
                 saved = time.monotonic()

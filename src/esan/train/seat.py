@@ -24,8 +24,8 @@ class Seat:
         self._kept: dict[str, Any] = {"model": model.state_dict(), "optimiser": _fresh(model, lr)}
         team.seats.append(self)
 
-    def train_epoch(self, ids: Tensor, renew: int = 0) -> Tensor:
-        return self._seated().ask(self, ids, renew)
+    def train_epoch(self, ids: Tensor, renew_over: int = 0) -> Tensor:
+        return self._seated().ask(self, ids, renew_over)
 
     def issue(self) -> None:
         self.team.train()
@@ -104,15 +104,17 @@ class Seat:
         optimiser = team.optimiser
         # On the team's stream: what trains next must not overtake the copies.
         with torch.cuda.stream(team.stream):
-            model = {name: tensor[number].clone() for name, tensor in team.model.state_dict().items()}
             step = optimiser.step_count[number].cpu()
             entries = {
-                place: {"step": step.clone(), "exp_avg": mean[number].clone(), "exp_avg_sq": square[number].clone()}
+                place: {
+                    "step": step.clone(),
+                    "exp_avg": team.given(mean[number]),
+                    "exp_avg_sq": team.given(square[number]),
+                }
                 for place, (mean, square) in enumerate(zip(optimiser.means, optimiser.squares, strict=True))
             }
-        team.hand_over()
         fresh = self._kept["optimiser"]["param_groups"][0] | {"lr": self._lr}
-        return {"model": model, "optimiser": {"state": entries, "param_groups": [fresh]}}
+        return {"model": team.weights(number), "optimiser": {"state": entries, "param_groups": [fresh]}}
 
 
 def _fresh(model: SubgraphGNN, lr: float) -> dict[str, Any]:

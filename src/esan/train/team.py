@@ -16,7 +16,7 @@ from esan.bags.packing import Batches
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
 from esan.bags.shapes import Shape
-from esan.nn.stack import stack
+from esan.nn.stack import stack, unstacked
 from esan.policies import Sampled
 from esan.train.captured import Captured
 from esan.train.copies import bag_at
@@ -90,7 +90,7 @@ class Team:
             self._seeds = torch.zeros(len(seats), dtype=torch.int64, device=self.device)
             self._layers = self.model.num_layers + self.model.encoder.lookahead
             self._renewal = Renewal(self.model)
-            self._captured: dict[str, Captured] = {}
+            self._captured: dict[tuple[str, int], Captured] = {}
             #: The memory that captured work shares: one replay follows another, and none needs what one before had.
             self.pool = torch.cuda.graph_pool_handle()
             for number, seat in enumerate(seats):
@@ -118,7 +118,7 @@ class Team:
         """Forget answers that are known: a network has changed."""
         self._answers.clear()
 
-    def ask(self, seat: "Seat", ids: Tensor, renew: int) -> Tensor:
+    def ask(self, seat: "Seat", ids: Tensor, renew_over: int) -> Tensor:
         """Note that a seat wants an epoch of training; it happens when all want it, or one wants something else."""
         if self.waits_for(seat):
             self.train()
@@ -127,8 +127,8 @@ class Team:
             self._losses = torch.empty(len(self.seats), device=self.device)
             self._answers.clear()
         self._pending[seat] = ids
-        if renew:
-            self._renewing[seat] = renew
+        if renew_over:
+            self._renewing[seat] = renew_over
         place = self.seats.index(seat)
         loss = self._losses[place]
         if len(self._pending) == len(self.seats) and self.closed:
@@ -187,9 +187,15 @@ class Team:
     def weights(self, number: int) -> dict[str, Tensor]:
         """The state_dict of one network as it is now; copies of its own, which keep nothing of the others."""
         with torch.cuda.stream(self.stream):
-            found = {name: tensor[number].clone() for name, tensor in self.model.state_dict().items()}
+            found = {name: self.given(tensor) for name, tensor in unstacked(self.model, number).items()}
         self.hand_over()
         return found
+
+    def given(self, tensor: Tensor) -> Tensor:
+        """A copy for the caller, whose memory is not used again before the caller's stream has read it."""
+        copy = tensor.clone()
+        copy.record_stream(self._default())
+        return copy
 
     def _predicted(self, wanted: list[Tensor]) -> Tensor:
         same = all(torch.equal(ids, wanted[0]) for ids in wanted)
@@ -245,9 +251,13 @@ class Team:
     def _step_for(self, padder: Padder, steps: np.ndarray, work: Callable[[PaddedBag], Any]) -> Captured:
         """This work, captured with room for the batches of these steps."""
         shape = self._room(padder, steps)
-        known = self._captured.get(work.__name__)
+        key = work.__name__, shape.graphs
+        known = self._captured.pop(key, None)
         if known is None or known.shape != shape:
-            known = self._captured[work.__name__] = Captured(self, padder, shape, work)
+            # Its memory is free before that of the new one is taken.
+            known = None
+            known = Captured(self, padder, shape, work)
+        self._captured[key] = known
         return known
 
     def _train_step(self, bag: PaddedBag) -> None:
