@@ -3,6 +3,7 @@
 import copy
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -203,6 +204,24 @@ def test_shapes() -> None:
     grown = large.grown(1.5)
     assert grown.holds(large)
     assert grown.rows[0] == grown.nodes
+
+
+@EVERY_POLICY
+@LITERAL
+def test_where_real_rows_lie(literal: bool | None, policy: esan.Policy) -> None:
+    """In each slot that has room before its filler: a row is real if its node is."""
+    batches = Padded(esan.Bag.of(GRAPHS, policy, 3, literal=literal), 3)
+    for padded, plain in batches:
+        for t in range(1, 4):
+            stage, rows = replace(padded, real_only=True).stage(t), torch.zeros(padded.stage(t).num_rows)
+            assert stage.real is not None
+            assert sum(stage.real.room) == stage.num_rows
+            for begin, end in stage.real.ranges.view(-1, 2).tolist():
+                rows[begin:end] += 1
+            assert padded.node_weight is not None
+            assert rows.equal(padded.node_weight[stage.node].float())
+            assert int(rows.sum()) == plain.stage(t).num_rows
+        assert padded.stage(1).real is None, "unless filler is left out, all rows are worked on"
 
 
 def test_a_sample_without_the_last_rows_fits_the_shape_of_another() -> None:

@@ -126,13 +126,13 @@ def test_the_kernel_writes_only_what_is_asked_for() -> None:
     stretch = Stretch(column=0, columns=2, width=1, size=5)
     entry = Entry(
         pointer=values.data_ptr(), apart=1, size=4, bits=0, to=-1, block=0, plus=10, times=2, fill=0, step=100, begin=1,
-        network=6, stride=1, fraction=0, ended=1,
+        network=6, stride=1, fraction=0,
     )  # fmt: skip
     fill = Fill(1, 1, 1, 1)
     program = Program.of({stretch: [entry]}, [fill], [0, 0], [0, 1], torch.tensor([[0, 3]]))
     ints, floats = torch.full((1, 13), -1), torch.full((1, 1), -1.0)
     begin = torch.tensor([[0, 3]], dtype=torch.int32)
     lay_out(program, torch.tensor([[0]]), begin, ints, floats, 1, 2)
-    first = [30, 32, 34, 8, 0]  # the filler is 2 · (1 + 3 + k), the last number 0
+    first = [30, 32, 34, 8, 10]  # the filler is 2 · (1 + 3 + k)
     assert ints.tolist() == [[-1, *first, -1, *(n + 100 for n in first), -1]]
     assert floats.tolist() == [[-1.0]]

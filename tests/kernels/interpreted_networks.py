@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from interpreting import ONLY_INTERPRETED, close, largest_of
+from interpreting import ONLY_INTERPRETED, close, largest_of, poison
 from torch import Tensor
 
 import esan
 import strategies
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
+from esan.kernels import gpu_blocks
 from esan.kernels.ahead import Ahead
 from esan.nn import SubgraphGNN
 from esan.nn.stack import stack, stackable, unstacked
@@ -108,24 +109,50 @@ def _gradients(model: SubgraphGNN) -> dict[str, Tensor | None]:
 
 
 @pytest.mark.parametrize(
-    ("architecture", "encoder", "name", "choices"),
+    ("architecture", "encoder", "name", "literal", "choices"),
     [
-        ("dss", "gine", "ED", {}),
-        ("dss", "gin", "EGO+(2)", {"jk": "last"}),  # whose layers leave one another prepared gradients
-        ("ds", "gin", "EGO+(2)", {"readout": "mean"}),
-        ("dss", "graphconv", "NM", {"set_encoder": "invariant-deepsets"}),
+        ("dss", "gine", "ED", None, {}),
+        ("dss", "gin", "EGO+(2)", None, {"jk": "last"}),  # whose layers leave one another prepared gradients
+        ("dss", "gine", "ND", True, {"bag_pool": "sum", "set_encoder": "max"}),
+        ("ds", "gin", "EGO+(2)", None, {"readout": "mean"}),
+        ("ds", "gin", "ND", True, {"readout": "max"}),  # which reads filler, that must be written then
+        ("dss", "graphconv", "NM", None, {"set_encoder": "invariant-deepsets"}),
     ],
 )
-def test_stacked_networks(architecture: str, encoder: str, name: str, choices: dict[str, Any]) -> None:
-    """Three networks on batches of their own give, in one pass, what each gives alone; one batch lacks a graph."""
-    policy = strategies.POLICIES[name]
+def test_stacked_networks(
+    monkeypatch: pytest.MonkeyPatch,
+    architecture: str,
+    encoder: str,
+    name: str,
+    literal: bool | None,
+    choices: dict[str, Any],
+) -> None:
+    """Three networks on batches of their own give, in one pass, what each gives alone; one batch lacks a graph.
+
+    Tiles that have filler alone, or some, or none; memory that was not written to is not read.
+    """
+    poison(monkeypatch)
+    check_stacked(architecture, encoder, strategies.POLICIES[name], literal, choices)
+
+
+def test_a_kernel_that_reads_filler_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    poison(monkeypatch)
+    linear = gpu_blocks.linear
+    monkeypatch.setattr(gpu_blocks, "linear", lambda *arguments, **choices: linear(*arguments[:6], **choices))
+    with pytest.raises(AssertionError, match="predictions"):
+        check_stacked("ds", "gin", esan.NodeDeletion(), None, {})
+
+
+def check_stacked(
+    architecture: str, encoder: str, policy: esan.Policy, literal: bool | None, choices: dict[str, Any]
+) -> None:
     alone = [network(architecture, encoder, policy, **choices) for _ in range(3)]
     assert stackable(alone[0])
     together = stack(alone)
-    bag = esan.Bag.of(GRAPHS, policy, 2)
+    bag = esan.Bag.of(GRAPHS, policy, 2, literal=literal)
     ids = torch.tensor([[[2, 1], [0, 2], [1, -1]]])
     padder = Padder(bag, 2)
-    shape = padder.counts.shape(ids[0].numpy()).grown(1.05)
+    shape = padder.counts.shape(ids[0].numpy()).grown(3.0)
     laid = padder.lay_out(ids, shape, 3)
     padded = PaddedBag.over(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 3)
     given = together(padded).view(3, 3, -1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from interpreting import ONLY_INTERPRETED
+from interpreting import ONLY_INTERPRETED, poison
 from torch import Tensor
 
 import teams
@@ -17,7 +17,7 @@ from esan.bags.padding import Padder
 from esan.bags.plan import Plan
 from esan.bags.shapes import Shape
 from esan.kernels.gpu_adam import FlatAdam
-from esan.train import captured, graphed
+from esan.train import captured, graphed, team
 from esan.train.team import Team
 
 pytestmark = ONLY_INTERPRETED
@@ -108,6 +108,25 @@ def test_samples() -> None:
 def test_dropout() -> None:
     """With batches of unequal numbers: what one network draws depends neither on the others nor on their steps."""
     teams.check_alone(trial(dropout=0.5), [torch.arange(1), torch.arange(3)])
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_filler_is_not_read(monkeypatch: pytest.MonkeyPatch, dropout: float) -> None:
+    """Steps, predictions and renewed statistics are, to the bit, the same whatever memory held before."""
+    monkeypatch.setattr(team, "_MARGIN", 3.0)
+    found = []
+    for clean in (True, False):
+        if not clean:
+            poison(monkeypatch)
+        t = trial(dropout=dropout)
+        (engine,) = t.engines([0])
+        loss = engine.train_epoch(t.train, renew_over=t.batch_size)
+        found.append((loss, engine.predict(t.valid), engine.weights()))
+    (loss, answer, weights), (poisoned_loss, poisoned_answer, poisoned_weights) = found
+    assert bool(poisoned_answer.isfinite().all())
+    assert torch.equal(loss, poisoned_loss)
+    assert torch.equal(answer, poisoned_answer)
+    teams.same_bits(poisoned_weights, weights, "in memory that held NaN")
 
 
 def test_kinds() -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,20 @@ ONE_OR_THREE = pytest.mark.parametrize("networks", [1, 3])
 WEIGHTED = pytest.mark.parametrize("weighted", [False, True])
 
 Compute = Callable[..., Tensor | Sequence[Tensor]]
+
+
+def poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let memory hold NaN until it is written to, so that whoever reads what nobody wrote shows it."""
+
+    def poisoned(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def made(*arguments: Any, **choices: Any) -> Tensor:
+            tensor = make(*arguments, **choices)
+            return tensor.fill_(torch.nan) if tensor.is_floating_point() else tensor
+
+        return made
+
+    for place, name in ((torch, "empty"), (torch, "empty_like"), (Tensor, "new_empty")):
+        monkeypatch.setattr(place, name, poisoned(getattr(place, name)))
 
 
 def close(

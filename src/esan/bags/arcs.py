@@ -12,6 +12,7 @@ from esan.bags.coded import CodedLines
 from esan.bags.sums import Grouping, add_up, pieces
 from esan.graphs import Graphs
 from esan.kernels import cpu
+from esan.kernels.real import Real
 
 if TYPE_CHECKING:
     from esan.kernels.gpu_gather import PoolBeside
@@ -28,6 +29,7 @@ class Arcs:
         weight: a factor a message, or None for 1.
         by_node: the rows to send to by their node, where some of them are not there yet to send from and still equal
             the row of their node; None where all are there.
+        real: which rows are not filler; None if all are, or filler is read too.
     """
 
     edge_index: Tensor
@@ -35,6 +37,7 @@ class Arcs:
     num_rows: int
     weight: Tensor | None = None
     by_node: Grouping | None = None
+    real: Real | None = None
     #: The types that were asked for, of each arc as they are, and in the order of `out_of`.
     _types: tuple[Tensor, Tensor, Tensor] | None = None
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from esan.kernels.real import Real
+
 
 @dataclass(frozen=True, eq=False)
 class Lifted:
@@ -15,6 +17,7 @@ class Lifted:
         first: where the added rows of each node begin in `order`.
         count: how many they are.
         networks: how many networks the rows are of, one after another.
+        real: which rows are not filler; None if all are, or filler is read too.
     """
 
     index: Tensor
@@ -22,6 +25,7 @@ class Lifted:
     first: Tensor
     count: Tensor
     networks: int = 1
+    real: Real | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from esan.bags.arcs import Arcs
 from esan.bags.sums import Grouping
+from esan.kernels.real import Real
 
 #: The tensors of a batch by name.
 Fields = Mapping[str, Tensor]
@@ -43,11 +44,11 @@ class LaidGrouping(Grouping):
         fields: of the batch.
         name: of the grouping among them.
         owner: the name of the field of owners.
-        order: that of the order, if it is not under the name of the grouping.
+        real: where its lines lie that are not filler; None if all are, or filler is read too.
     """
 
-    def __init__(self, fields: Fields, name: str, owner: str, order: str = "") -> None:
-        self._fields, self._name, self._owner, self._order = fields, name, owner, order or f"{name}.order"
+    def __init__(self, fields: Fields, name: str, owner: str, real: Real | None = None) -> None:
+        self._fields, self._name, self._owner, self.real = fields, name, owner, real
         self._ordered = False
 
     @cached_property
@@ -60,7 +61,7 @@ class LaidGrouping(Grouping):
 
     @cached_property
     def order(self) -> Tensor:
-        return self._fields[self._order]
+        return self._fields[f"{self._name}.order"]
 
     @cached_property
     def first(self) -> Tensor:

@@ -54,12 +54,15 @@ class Orders:
         shape: of a batch of one network, an `esan.bags.shapes.Shape`.
         pairs: the stored pairs.
         arcs: the arcs between rows.
+        real: how many rows of each slot are not filler, `[batches, slots]`.
         constants: of the device.
     """
 
-    def __init__(self, fields: Fields, shape: "Shape", pairs: StoredPairs, arcs: RowArcs, constants: Constants) -> None:
+    def __init__(
+        self, fields: Fields, shape: "Shape", pairs: StoredPairs, arcs: RowArcs, real: Tensor, constants: Constants
+    ) -> None:
         self._fields, self._shape, self._pairs, self._arcs, self._constants = fields, shape, pairs, arcs, constants
-        self._batches = pairs.filler.size(0)
+        self._real_rows, self._batches = real, pairs.filler.size(0)
 
     @cached_property
     def _m(self) -> Tensor:
@@ -87,11 +90,15 @@ class Orders:
         f.add(f"{name}.marked", lambda: self._unmarked_background(pairs.marked[:, :stored]).long())
         f.add(f"{name}.weight", lambda: self._weight(stored))
         f.add(f"{name}.mean", lambda: f[f"{name}.weight"] / self._m.clamp(min=1).gather(1, f[f"{name}.node"]))
-        self._sorted(f"{name}.by_node", lambda: f[f"{name}.node"], shape.nodes, rows)
+        # The background row of a filler node is filler too.
+        self._sorted(
+            f"{name}.by_node", lambda: f[f"{name}.node"], shape.nodes, rows, real=lambda: f["node_weight"].long()
+        )
         self._sorted(f"{name}.by_subgraph", lambda: f[f"{name}.stored_subgraph"], shape.subgraphs, stored)
         if shape.rows[0]:
             self._backgrounds(name, stored)
 
+        f.add(f"{name}.real", lambda: self._real(slot))
         f.add(f"{name}.source", lambda: self._source(rows, arcs), rows)
         f.add(f"{name}.target", lambda: between.target[:, :arcs], rows)
         f.add(f"{name}.arc", lambda: between.arc[:, :arcs], shape.arcs)
@@ -102,6 +109,13 @@ class Orders:
             self._reordered(name, order, what, size)
         for what in ("source", "target"):
             self._reordered(name, "copies", what, rows)
+
+    def _real(self, slot: int) -> Tensor:
+        """Where the rows of each slot that has room begin, and where its filler does."""
+        room = self._shape.rows[: slot + 1]
+        used = [i for i, n in enumerate(room) if n]
+        begin = self._constants.of(*(sum(room[:i]) for i in used)).expand(self._batches, -1)
+        return torch.stack([begin, begin + self._real_rows[:, used]], 2).reshape(self._batches, -1)
 
     def _source(self, rows: int, arcs: int) -> Tensor:
         """The source of each arc; a pair that is not of this stage still equals its background."""
@@ -168,9 +182,10 @@ class Orders:
         f.add(f"{name}.subgraph_of_stored", lambda: f[subgraph].gather(1, f[order]), self._shape.subgraphs)
 
     def _sorted(
-        self, name: str, owner: Callable[[], Tensor], size: int, lines: int, last: Tensor | None = None
-    ) -> None:
-        """Lines group by group; the groups `last` (the last one if None) are the filler's."""
+        self, name: str, owner: Callable[[], Tensor], size: int, lines: int, last: Tensor | None = None,
+        real: Callable[[], Tensor] | None = None,
+    ) -> None:  # fmt: skip
+        """Lines group by group; the groups `last` (the last one if None) are the filler's, or where `real` is 0."""
 
         def order() -> Tensor:
             offset = torch.arange(self._batches, device=owner().device)[:, None]
@@ -180,9 +195,12 @@ class Orders:
             return torch.sort(key, stable=True).indices.reshape(self._batches, lines) - offset * lines
 
         self._fields.add(f"{name}.order", order, lines)
-        self._counted(name, owner, size, last, lines)
+        self._counted(name, owner, size, last, lines, real)
 
-    def _counted(self, name: str, owner: Callable[[], Tensor], size: int, last: Tensor | None, lines: int) -> None:
+    def _counted(
+        self, name: str, owner: Callable[[], Tensor], size: int, last: Tensor | None, lines: int,
+        real: Callable[[], Tensor] | None = None,
+    ) -> None:  # fmt: skip
         """Where the lines of each group begin, and how many they are."""
         f = self._fields
         filler = self._constants.of(size - 1) if last is None else last
@@ -192,4 +210,4 @@ class Orders:
             return owner().new_zeros(self._batches, size).scatter_add_(1, owner(), torch.ones_like(owner()))
 
         f.add(f"{name}.first", lambda: count().cumsum(1) - count(), lines)
-        f.add(f"{name}.count", lambda: count().index_fill(1, filler, 0))
+        f.add(f"{name}.count", lambda: count() * real() if real else count().index_fill(1, filler, 0))

@@ -17,6 +17,7 @@ from esan.bags.shared import ADJACENCIES, SharedArcs
 from esan.bags.stage import Stage
 from esan.bags.sums import Grouping
 from esan.graphs import Graphs
+from esan.kernels.real import Real
 from esan.policies import Selection
 
 
@@ -33,6 +34,8 @@ class PaddedBag(Bag):
     side: "torch.cuda.Stream | None" = None
     #: Of what each network draws in this step, `[S]`; None if nothing is drawn.
     seeds: Tensor | None = None
+    #: Whether filler rows are neither written nor read: all that is done with rows is done by kernels which know them.
+    real_only: bool = False
 
     @staticmethod
     def over(
@@ -104,14 +107,18 @@ class PaddedStage(Stage):
     def __init__(self, bag: PaddedBag, slot: int) -> None:
         super().__init__(bag.graphs, bag.selection, bag.rows, slot)
         self._fields, self._name, self.networks = cast(Fields, bag.fields), f"stage{slot}", bag.networks
-        self._bag = bag
+        self._bag, self._room = bag, tuple(room for room in cast(Shape, bag.shape).rows[: slot + 1] if room)
         self.num_rows *= bag.networks
 
     def _field(self, name: str) -> Tensor:
         return self._fields[f"{self._name}.{name}"]
 
-    def _laid(self, name: str, owner: str) -> Grouping:
-        return LaidGrouping(self._fields, f"{self._name}.{name}", f"{self._name}.{owner}")
+    def _laid(self, name: str, owner: str, real: Real | None = None) -> Grouping:
+        return LaidGrouping(self._fields, f"{self._name}.{name}", f"{self._name}.{owner}", real)
+
+    @cached_property
+    def real(self) -> Real | None:  # type: ignore[override]
+        return Real(self._field("real"), self._room) if self._bag.real_only else None
 
     @cached_property
     def node(self) -> Tensor:
@@ -139,11 +146,12 @@ class PaddedStage(Stage):
 
     @cached_property
     def by_node(self) -> Grouping:
-        return self._laid("by_node", "node")
+        return self._laid("by_node", "node", self.real)
 
     @cached_property
     def _by_subgraph(self) -> Grouping:
-        return self._laid("by_subgraph", "stored_subgraph")
+        # Where there is no background, the stored pairs are the rows.
+        return self._laid("by_subgraph", "stored_subgraph", None if self._background else self.real)
 
     @cached_property
     def _by_graph(self) -> Grouping:
@@ -184,7 +192,8 @@ class PaddedStage(Stage):
     @cached_property
     def arcs(self) -> Arcs:
         edge_index = torch.stack([self._field("source"), self._field("target")])
-        return LaidArcs(edge_index, self._laid("copies", "arc"), self.num_rows).found(self._fields, self._name)
+        arcs = LaidArcs(edge_index, self._laid("copies", "arc"), self.num_rows, real=self.real)
+        return arcs.found(self._fields, self._name)
 
     def _lifted_plainly(self, h: Tensor) -> Tensor:
         return h.index_select(0, self._lift_from(h.size(0)).index)
@@ -209,7 +218,7 @@ class PaddedStage(Stage):
         own = torch.arange(earlier, device=of_node.device) + start * earlier
         added = of_node[:, earlier:] + start * (earlier - nodes)
         index = torch.cat([own, added], 1).reshape(-1)
-        return Lifted(index, self.by_node.order, self.by_node.first + known, count, networks)
+        return Lifted(index, self.by_node.order, self.by_node.first + known, count, networks, self.real)
 
 
 class PaddedShared(SharedArcs):

@@ -212,7 +212,8 @@ class Padder:
             pairs.take(rows.marked),
             pairs.filler,
         )
-        orders = Orders(fields, shape, stored, between, constants)
+        real = in_rows.number[:, :, :-1].sum(2)
+        orders = Orders(fields, shape, stored, between, real, constants)
         orders.of_graphs()
         for slot in self._slots(shape):
             orders.of_stage(slot)

@@ -34,7 +34,6 @@ class Piece:
         times: what all numbers are multiplied by.
         offset: where they begin in the field.
         stride: how far they are apart there.
-        ended: whether the very last number is 0.
     """
 
     lines: Lines
@@ -46,7 +45,6 @@ class Piece:
     times: int = 1
     offset: int = 0
     stride: int = 1
-    ended: bool = False
 
     def at(self, offset: int, stride: int = 1) -> "Piece":
         return replace(self, offset=offset, stride=stride)

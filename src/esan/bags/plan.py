@@ -96,7 +96,6 @@ class Plan:
             network=size * width,
             stride=piece.stride,
             fraction=int(field.fraction),
-            ended=int(piece.ended),
         )
 
     def _fills(self, piece: Piece) -> "Iterator[Fill]":

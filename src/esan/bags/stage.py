@@ -20,6 +20,7 @@ from esan.policies import Selection
 
 if TYPE_CHECKING:
     from esan.kernels.gpu_gather import PoolBeside
+    from esan.kernels.real import Real
 
 #: How lines are pooled.
 REDUCTIONS = ("sum", "mean", "max")
@@ -41,6 +42,8 @@ class Stage:
 
     #: How many networks the rows are of, one after another, each with as many.
     networks = 1
+    #: Which rows are not filler; None if all are, or filler is read too.
+    real: "Real | None" = None
 
     def __init__(
         self, graphs: Graphs, selection: Selection, rows: Rows, slot: int, whole: "Stage | None" = None

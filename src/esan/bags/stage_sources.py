@@ -48,6 +48,7 @@ class StageSources:
             "arc": lambda: self._between(of.arcs, of.arc, self._last_arc, shape.arcs),
             "into.first": lambda: self._of_rows(of.into_rows[0], of.row_arcs),
             "into.count": lambda: self._of_rows(of.into_rows[1]),
+            "real": self._real,
         }
         # What takes the same order goes together: orders are large, and only one is kept.
         one = nodes, of.nodes
@@ -86,6 +87,17 @@ class StageSources:
     @property
     def _nothing(self) -> list[Filled]:
         return [Filled() for _ in self._slots]
+
+    def _real(self) -> Gathered:
+        """Where the rows of each slot that has room begin, and where its filler does."""
+        of, room = self._of, self._shape.rows
+        slots = [slot for slot in self._slots if room[slot]]
+        # Lines that no graph has: a filler line a slot.
+        lines = Lines(of.rows.counts.new_zeros(len(slots), of.rows.counts.size(1)), 0, lambda _: (1,) * len(slots))
+        begin = [Filled(sum(room[:slot])) for slot in slots]
+        end = [Filled(begin=Filler(of.rows, slot)) for slot in slots]
+        pieces = [Piece(lines, len(slots), of.zero, fill).at(at, 2) for at, fill in enumerate((begin, end))]
+        return Gathered(pieces)
 
     def _nodes(self) -> list[Piece]:
         """Every node itself; nothing in a literal bag."""
@@ -144,7 +156,8 @@ class StageSources:
             count: how many lines a batch has.
             owners: how many owners a batch has.
             owner: the owners.
-            alone: how many lines each owner of the filler has; what is left is the last one's.
+            alone: how many lines, none of which is counted, each owner of the filler has; what is left is the last
+                one's.
         """
 
         def lines_in_order() -> Gathered:
@@ -157,9 +170,8 @@ class StageSources:
             return Gathered([Piece(owner, owners, into.begins(order().first, owner), fill, into)], count)
 
         def number() -> Gathered:
-            fill = [Filled(alone) for _ in range(owner.blocks)]
-            count_of = ordered().shortened(order().count)
-            return Gathered([Piece(owner, owners, count_of, fill, ended=bool(alone))])
+            fill = [Filled() for _ in range(owner.blocks)]
+            return Gathered([Piece(owner, owners, ordered().shortened(order().count), fill)])
 
         return {f"{name}.order": lines_in_order, f"{name}.first": first, f"{name}.count": number}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +10,9 @@ from torch import Tensor
 
 from esan import kernels, ragged
 from esan.kernels import cpu
+
+if TYPE_CHECKING:
+    from esan.kernels.real import Real
 
 #: On a CPU lines are worked on in pieces of this many, so that what is between two steps stays in the cache.
 _PIECE = 4096
@@ -51,6 +54,9 @@ class Grouping:
         ordered: whether the owners are sorted already.
         count: how many lines of each group are not padding; None if none is.
     """
+
+    #: Where the lines lie that are not padding, if nobody reads the others.
+    real: "Real | None" = None
 
     def __init__(self, owner: Tensor, size: int, ordered: bool = False, count: Tensor | None = None) -> None:
         self.owner, self.size, self._ordered, self.count = owner, size, ordered, count
@@ -140,15 +146,15 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         if kernels.on_gpu(grad):
-            return _spread_on_gpu(grad, ctx.grouping.owner, ctx.weight), None, None
+            return _spread_on_gpu(grad, ctx.grouping, ctx.weight), None, None
         spread = grad.index_select(0, ctx.grouping.owner)
         return spread if ctx.weight is None else spread.mul_(ctx.weight[:, None]), None, None
 
 
-def _spread_on_gpu(groups: Tensor, owner: Tensor, weight: Tensor | None) -> Tensor:
+def _spread_on_gpu(groups: Tensor, grouping: Grouping, weight: Tensor | None) -> Tensor:
     from esan.kernels.gpu_pools import spread
 
-    return spread(groups, owner, weight)
+    return spread(groups, grouping.owner, weight, grouping.real)
 
 
 class _Spread(torch.autograd.Function):
@@ -156,7 +162,7 @@ class _Spread(torch.autograd.Function):
     def forward(ctx: Any, groups: Tensor, grouping: Grouping) -> Tensor:
         ctx.grouping = grouping
         if kernels.on_gpu(groups):
-            return _spread_on_gpu(groups, grouping.owner, None)
+            return _spread_on_gpu(groups, grouping, None)
         return groups.index_select(0, grouping.owner)
 
     @staticmethod

@@ -13,6 +13,7 @@ from esan.kernels.gpu_moments import Moments, TileMoments, Tracked, finish, froz
 from esan.kernels.gpu_norm import blend, grad_sums, norm_backward
 from esan.kernels.gpu_sums import sum_lines
 from esan.kernels.gpu_tiles import copies
+from esan.kernels.real import Real
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +48,13 @@ class Rows:
         weight: how often each line counts.
         part: their moments, tile by tile.
         behind: where the MLP looks for what the norm leaves.
+        real: which of them are not filler; None if all are.
     """
 
     weight: Tensor | None
     part: TileMoments | None = None
     behind: "Behind | None" = None
+    real: Real | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +121,11 @@ class Normalise(torch.autograd.Function):
         ahead: Ahead | None = None,
     ) -> Tensor:
         x = x.contiguous()
-        part = rows.part if rows.part is not None or norm.frozen else tile_moments(x, rows.weight, copies(gamma))
+        part, real = rows.part, rows.real
+        if part is None and not norm.frozen:
+            part = tile_moments(x, rows.weight, copies(gamma), real)
         moments = norm.moments(part)  # type: ignore[arg-type]
-        y = blend(x, moments, relu)
+        y = blend(x, moments, relu, real=real)
         ctx.save_for_backward(x, y if relu else None)
         ctx.moments, ctx.rows, ctx.shape, ctx.ahead = moments, rows, gamma.shape, ahead
         if ahead is not None:
@@ -133,7 +138,7 @@ class Normalise(torch.autograd.Function):
         sums = None if ctx.ahead is None else ctx.ahead.found(grad)
         grad, gate = grad.contiguous(), gate if sums is None else None
         if sums is None:
-            sums = grad_sums(grad, gate, x, ctx.moments)
+            sums = grad_sums(grad, gate, x, ctx.moments, ctx.rows.real)
         grad_x = _through(ctx.rows, grad, gate, x, ctx.moments, sums)
         return grad_x, *_of_parameters(sums, ctx.shape), None, None, None, None
 
@@ -154,14 +159,15 @@ class MLP(torch.autograd.Function):
         norm: Norm,
         weight: Tensor | None,
         behind: Behind,
+        real: Real | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         u = u.contiguous()
         first, second = Matrix.of(w1, w2)
-        a, part = linear(u, first, b1, None, weight, moments=not norm.frozen)
+        a, part = linear(u, first, b1, None, weight, not norm.frozen, real)
         moments = norm.moments(part)
-        c, after = linear(a, second, b2, moments, weight, moments=not norm.frozen)
+        c, after = linear(a, second, b2, moments, weight, not norm.frozen, real)
         ctx.save_for_backward(u, a, first.whole, first.pieces, second.whole, second.pieces)
-        ctx.moments, ctx.weight, ctx.shape, ctx.behind = moments, weight, gamma.shape, behind
+        ctx.moments, ctx.weight, ctx.real, ctx.shape, ctx.behind = moments, weight, real, gamma.shape, behind
         ctx.mark_non_differentiable(after.weight, after.mean, after.deviation)
         ctx.set_materialize_grads(False)
         return c, after.weight, after.mean, after.deviation
@@ -172,13 +178,13 @@ class MLP(torch.autograd.Function):
         w1, w2 = Matrix(*matrices[:2]), Matrix(*matrices[2:])
         left = ctx.behind.take()
         second = linear_backward(
-            grad.contiguous(), a, w2, ctx.moments, after=left.norm, weight=ctx.weight, gate=left.gate
+            grad.contiguous(), a, w2, ctx.moments, after=left.norm, weight=ctx.weight, gate=left.gate, real=ctx.real
         )
         assert second.sums is not None
         after = (a, ctx.moments, second.sums)
-        first = linear_backward(second.grad_x, u, w1, None, after=after, weight=ctx.weight)
+        first = linear_backward(second.grad_x, u, w1, None, after=after, weight=ctx.weight, real=ctx.real)
         norm = _of_parameters(second.sums, ctx.shape)
-        return first.grad_x, first.matrix, first.bias, *norm, second.matrix, second.bias, None, None, None
+        return first.grad_x, first.matrix, first.bias, *norm, second.matrix, second.bias, None, None, None, None
 
 
 class Blend(torch.autograd.Function):
@@ -199,7 +205,7 @@ class Blend(torch.autograd.Function):
         ahead: Ahead | None = None,
     ) -> Tensor:
         own, shared = (norm.moments(r.part) for norm, r in zip(norms, rows, strict=True))  # type: ignore[arg-type]
-        y = blend(c, own, True, (s, shared, spread.node))
+        y = blend(c, own, True, (s, shared, spread.node), rows[0].real)
         ctx.save_for_backward(c, s, y)
         ctx.own, ctx.shared, ctx.rows, ctx.spread, ctx.shape = own, shared, rows, spread, gamma.shape
         ctx.ahead = ahead
@@ -213,7 +219,7 @@ class Blend(torch.autograd.Function):
         sums = None if ctx.ahead is None else ctx.ahead.found(grad)
         grad, gate, spread = grad.contiguous(), y if sums is None else None, ctx.spread
         if sums is None:
-            sums = grad_sums(grad, gate, c, ctx.own)
+            sums = grad_sums(grad, gate, c, ctx.own, ctx.rows[0].real)
         grad_c = _through(ctx.rows[0], grad, gate, c, ctx.own, sums)
         of_node = sum_lines(grad, spread.order, spread.first, spread.count, gate=gate)
         shared = grad_sums(of_node, None, s, ctx.shared)
@@ -225,7 +231,7 @@ class Blend(torch.autograd.Function):
 def _through(rows: Rows, grad: Tensor, gate: Tensor | None, x: Tensor, moments: Moments, sums: Tensor) -> Tensor:
     """The gradient of the lines that were normalised; or, if an MLP gave them, what the MLP makes it from."""
     if rows.behind is None:
-        return norm_backward(grad, gate, x, rows.weight, moments, sums)
+        return norm_backward(grad, gate, x, rows.weight, moments, sums, rows.real)
     rows.behind.leave(x, moments, sums, gate)
     return grad
 

@@ -7,20 +7,31 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_BLOCK = 1024
+from esan.kernels.gpu_tiles import columns, lines_of, tiles
+from esan.kernels.real import Real
+
+#: Lines that a program works on at once.
+_TILE = 16
 #: Seeds of different layers are this far apart.
 _APART = 0x9E3779B97F4A7C15 >> 2
 
 
-@triton.jit(do_not_specialize=["size", "p", "shift"])
-def _dropout_kernel(x, seeds, y, size, p, shift, BLOCK: tl.constexpr):
+@triton.jit(do_not_specialize=["rows", "p", "shift"])
+def _dropout_kernel(
+    x, seeds, y, real, rows, width, p, shift, TILE: tl.constexpr, WIDTH: tl.constexpr, SLOTS: tl.constexpr
+):
     network = tl.program_id(1)
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    at = network.to(tl.int64) * size + place
+    first, end = lines_of(tl.program_id(0), rows, real, network, TILE, SLOTS)
+    if SLOTS > 0 and first >= end:
+        return
+    line, column = first + tl.arange(0, TILE), tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
+    mask = (line < end)[:, None] & (column < width)[None, :]
+    place = line[:, None] * width + column[None, :]
+    at = network.to(tl.int64) * rows * width + place
     seed = tl.load(seeds + network) + shift
     kept = tl.rand(seed, place) >= p
-    value = tl.load(x + at, mask=place < size, other=0.0)
-    tl.store(y + at, tl.where(kept, value / (1.0 - p), 0.0), mask=place < size)
+    value = tl.load(x + at, mask=mask, other=0.0)
+    tl.store(y + at, tl.where(kept, value / (1.0 - p), 0.0), mask=mask)
 
 
 class Dropout(torch.autograd.Function):
@@ -31,23 +42,26 @@ class Dropout(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float, seeds: Tensor, layer: int) -> Tensor:
-        ctx.given = p, seeds, layer
+    def forward(ctx: Any, x: Tensor, p: float, seeds: Tensor, layer: int, real: Real | None = None) -> Tensor:
+        ctx.given = p, seeds, layer, real
         return Dropout.dropped(x, *ctx.given)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        return Dropout.dropped(grad, *ctx.given), None, None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+        return Dropout.dropped(grad, *ctx.given), None, None, None, None
 
     @staticmethod
-    def dropped(x: Tensor, p: float, seeds: Tensor, layer: int) -> Tensor:
-        """The numbers that are left, the others 0."""
+    def dropped(x: Tensor, p: float, seeds: Tensor, layer: int, real: Real | None = None) -> Tensor:
+        """The numbers that are left, the others 0; filler is not written."""
         x = x.contiguous()
         y = torch.empty_like(x)
         size = x.numel() // seeds.numel()
         if size >= 2**31:
             raise ValueError(f"Expected fewer than 2^31 numbers a network (got {size}). Use smaller batches.")
         if size:
-            grid = (triton.cdiv(size, _BLOCK), seeds.numel())
-            _dropout_kernel[grid](x, seeds, y, size, p, layer * _APART % 2**62, BLOCK=_BLOCK)
+            rows, wide = size // x.size(1), columns(x.size(1))
+            ranges, slots = Real.given(real, x)
+            _dropout_kernel[(tiles(rows, real, _TILE), seeds.numel(), triton.cdiv(x.size(1), wide))](
+                x, seeds, y, ranges, rows, x.size(1), p, layer * _APART % 2**62, TILE=_TILE, WIDTH=wide, SLOTS=slots
+            )
         return y

@@ -70,7 +70,7 @@ class Gather(torch.autograd.Function):
             messages = (e, arcs.arc) if along.kinds is None else (_tables(e), along.kinds[0])
         y = sum_lines(
             x, arcs.edge_index[0], into.first, into.count, weight=along.weight, own=own, messages=messages,
-            networks=ctx.networks,
+            networks=ctx.networks, real=arcs.real,
         )  # fmt: skip
         if pool is None:
             return y, x.new_empty(0)
@@ -89,7 +89,7 @@ class Gather(torch.autograd.Function):
         found = messages_backward(
             grad, x, table, own, arcs.out_target, None if e is None else kinds[1] if kinds else arcs.out_arc,
             out_of.first, out_of.count, None if weight is None else weight[out_of.order], ctx.networks, pooled,
-            None if ahead is None else ahead.normed, ctx.of_own,
+            None if ahead is None else ahead.normed, ctx.of_own, arcs.real,
         )  # fmt: skip
         if ahead is not None and found.sums is not None:
             ahead.leave(found.x, found.sums)

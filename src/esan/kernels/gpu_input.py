@@ -8,7 +8,8 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.kernels.gpu_sums import sum_lines
-from esan.kernels.gpu_tiles import TILE, columns, tiles
+from esan.kernels.gpu_tiles import TILE, columns, lines_of, tiles
+from esan.kernels.real import Real
 
 if TYPE_CHECKING:
     from esan.bags.sums import Grouping
@@ -16,11 +17,16 @@ if TYPE_CHECKING:
 
 @triton.jit(do_not_specialize=["rows"])
 def _input_kernel(
-    x, node, marked, y, rows, given, width, TILE: tl.constexpr, WIDTH: tl.constexpr, MARKED: tl.constexpr
-):
-    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-    inside = row < rows
+    x, node, marked, y, real, rows, given, width,
+    TILE: tl.constexpr, WIDTH: tl.constexpr, MARKED: tl.constexpr, SLOTS: tl.constexpr,
+):  # fmt: skip
+    first, end = lines_of(tl.program_id(0), rows, real, tl.program_id(1), TILE, SLOTS)
+    if SLOTS > 0 and first >= end:
+        return
+    line = first + tl.arange(0, TILE)
+    row = tl.program_id(1).to(tl.int64) * rows + line
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
+    inside = line < end
     at = tl.load(node + row, mask=inside, other=0).to(tl.int64)
     of_x = column - 2 if MARKED else column
     there = inside[:, None] & ((of_x >= 0) & (of_x < given))[None, :]
@@ -40,10 +46,12 @@ class Input(torch.autograd.Function):
         x = x.contiguous()
         node = by_node.owner
         y = x.new_empty(node.numel(), width)
-        wide = columns(width)
-        _input_kernel[(tiles(y.size(0)), triton.cdiv(width, wide))](
-            x, node, node if marked is None else marked.view(torch.uint8), y, y.size(0), x.size(1), width,
-            TILE=TILE, WIDTH=wide, MARKED=marked is not None,
+        wide, real = columns(width), by_node.real
+        networks = 1 if real is None else real.networks
+        rows, (ranges, slots) = y.size(0) // networks, Real.given(real, x)
+        _input_kernel[(tiles(rows, real), networks, triton.cdiv(width, wide))](
+            x, node, node if marked is None else marked.view(torch.uint8), y, ranges, rows, x.size(1), width,
+            TILE=TILE, WIDTH=wide, MARKED=marked is not None, SLOTS=slots,
         )  # fmt: skip
         ctx.by_node, ctx.begin, ctx.given = by_node, 0 if marked is None else 2, x.size(1)
         return y

@@ -47,7 +47,6 @@ class Entry:
         network: numbers from one network to the next.
         stride: numbers from one to the next.
         fraction: 1 if they go to the line of fractions.
-        ended: 1 if the last number is 0.
     """
 
     pointer: int
@@ -64,7 +63,6 @@ class Entry:
     network: int
     stride: int
     fraction: int
-    ended: int
 
 
 _NUMBERS = len(fields(Entry))
@@ -166,7 +164,7 @@ def _lay_out_kernel(
         plus, times = tl.load(entry + 6).to(tl.int32), tl.load(entry + 7).to(tl.int32)
         fill, after, at = tl.load(entry + 8), tl.load(entry + 9), tl.load(entry + 10)
         apart_networks, stride = tl.load(entry + 11), tl.load(entry + 12)
-        fraction, ended = tl.load(entry + 13), tl.load(entry + 14)
+        fraction = tl.load(entry + 13)
         cell = line * apart + within
         out = at + network * apart_networks + q * stride
         if bytes_each == 8:
@@ -187,8 +185,6 @@ def _lay_out_kernel(
             empty += tl.load(by + 2, mask=filler, other=0).to(tl.int32) * first
             empty += tl.load(by + 3, mask=filler, other=0).to(tl.int32) * k
             value = tl.where(real, value + plus, empty) * times
-            if ended != 0:
-                value = tl.where(q == total - 1, 0, value)
             if fraction != 0:
                 tl.store(floats + out, value, mask=inside)
             else:

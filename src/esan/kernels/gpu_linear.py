@@ -8,9 +8,10 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.kernels.gpu_matrix import Matrix, add_products, short, times
-from esan.kernels.gpu_moments import Moments, TileMoments, store_tile_moments
+from esan.kernels.gpu_moments import Moments, TileMoments, store_no_moments, store_tile_moments
 from esan.kernels.gpu_norm import norm_backward_tile
-from esan.kernels.gpu_tiles import columns, copies, padded, total, totals
+from esan.kernels.gpu_tiles import columns, copies, left_over, lines_of, padded, range_of, tiles, total, totals
+from esan.kernels.real import Real
 
 #: Lines that a program works on at once, and its warps: more lines, and what it holds does not fit the registers.
 _TILE, _WARPS = 64, 4
@@ -29,15 +30,24 @@ def _registers(inner: int, outer: int) -> int | None:
 
 @triton.jit(do_not_specialize=["rows"])
 def _linear_kernel(
-    x, matrix, bias, scale, shift, weight, y, tile_weight, tile_mean, tile_deviation, rows, inner, outer,
+    x, matrix, bias, scale, shift, weight, y, tile_weight, tile_mean, tile_deviation, real, rows, inner, outer,
     TILE: tl.constexpr, INNER: tl.constexpr, PIECES: tl.constexpr, OUTER: tl.constexpr, NORMED: tl.constexpr,
-    WEIGHTED: tl.constexpr, MOMENTS: tl.constexpr, PRECISION: tl.constexpr,
+    WEIGHTED: tl.constexpr, MOMENTS: tl.constexpr, PRECISION: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1)
-    line = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    row = network.to(tl.int64) * rows + line
+    first, end = lines_of(tl.program_id(0), rows, real, network, TILE, SLOTS)
     n = tl.arange(0, OUTER)
-    inside = line < rows
+    if SLOTS > 0 and first >= end:
+        if MOMENTS:
+            tile = network * tl.num_programs(0) + tl.program_id(0)
+            store_no_moments(tile, n, outer, tile_weight, tile_mean, tile_deviation)
+        return
+    before = network.to(tl.int64) * rows + first
+    x += before * inner
+    y += before * outer
+    weight += before
+    row = tl.arange(0, TILE)
+    inside = row < end - first
     there_n = n < outer
     out = tl.zeros((TILE, OUTER), tl.float32)
     for piece in tl.static_range(PIECES):
@@ -60,20 +70,27 @@ def _linear_kernel(
 
 
 def linear(
-    x: Tensor, matrix: Matrix, bias: Tensor, normed: Moments | None, weight: Tensor | None, moments: bool = True
+    x: Tensor,
+    matrix: Matrix,
+    bias: Tensor,
+    normed: Moments | None,
+    weight: Tensor | None,
+    moments: bool = True,
+    real: Real | None = None,
 ) -> tuple[Tensor, TileMoments]:
     """W f(x) + b, with f = ReLU of the normalised x, or the identity; and the moments of the result, tile by tile."""
     networks = copies(matrix.whole, 2)
     outer, inner = matrix.whole.shape[-2:]
     rows = x.size(0) // networks
     y = x.new_empty(x.size(0), outer)
-    part = TileMoments.empty(x, networks, outer, _TILE)
-    _linear_kernel[(triton.cdiv(rows, _TILE), networks)](
+    part = TileMoments.empty(x, networks, outer, _TILE, real)
+    ranges, slots = Real.given(real, x)
+    _linear_kernel[(tiles(rows, real, _TILE), networks)](
         x, matrix.pieces, bias, x if normed is None else normed.scale, x if normed is None else normed.shift,
-        weight if weight is not None else x, y, part.weight, part.mean, part.deviation, rows, inner, outer,
+        weight if weight is not None else x, y, part.weight, part.mean, part.deviation, ranges, rows, inner, outer,
         TILE=_TILE, INNER=columns(inner), PIECES=triton.cdiv(inner, columns(inner)), OUTER=padded(outer),
         NORMED=normed is not None, WEIGHTED=weight is not None, MOMENTS=moments, PRECISION=matrix.precision,
-        num_warps=_WARPS, maxnreg=_registers(inner, outer),
+        SLOTS=slots, num_warps=_WARPS, maxnreg=_registers(inner, outer),
     )  # fmt: skip
     return y, part
 
@@ -81,17 +98,33 @@ def linear(
 @triton.jit(do_not_specialize=["rows"])
 def _data_kernel(
     grad, gate, out, weight, out_mean, out_inverse, out_scale, out_share, out_sums,
-    x, mean, inverse, scale, shift, matrix, through, grad_x, part, rows, inner, outer,
+    x, mean, inverse, scale, shift, matrix, through, grad_x, part, real, rows, inner, outer,
     TILE: tl.constexpr, INNER: tl.constexpr, PIECES: tl.constexpr, OUTER: tl.constexpr, OUT_NORMED: tl.constexpr,
-    NORMED: tl.constexpr, WEIGHTED: tl.constexpr, GATED: tl.constexpr, PRECISION: tl.constexpr,
+    NORMED: tl.constexpr, WEIGHTED: tl.constexpr, GATED: tl.constexpr, PRECISION: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
     tile, network = tl.program_id(0), tl.program_id(1)
+    first, end = lines_of(tile, rows, real, network, TILE, SLOTS)
+    if SLOTS > 0 and first >= end:
+        if NORMED:
+            for piece in tl.static_range(PIECES):
+                k = piece * INNER + tl.arange(0, INNER)
+                to = part + (network * tl.num_programs(0) + tile) * 2 * inner + k
+                tl.store(to, k * 0.0, mask=k < inner)
+                tl.store(to + inner, k * 0.0, mask=k < inner)
+        return
     n = tl.arange(0, OUTER)
     there_n = n < outer
     of_n = network * outer + n
-    line = tile * TILE + tl.arange(0, TILE)
-    row = network.to(tl.int64) * rows + line
-    inside = line < rows
+    before = network.to(tl.int64) * rows + first
+    grad += before * outer
+    gate += before * outer
+    out += before * outer
+    through += before * outer
+    x += before * inner
+    grad_x += before * inner
+    weight += before
+    row = tl.arange(0, TILE)
+    inside = row < end - first
     mask_n = inside[:, None] & there_n[None, :]
     at_n = row[:, None] * outer + n[None, :]
     g = tl.load(grad + at_n, mask=mask_n, other=0.0)
@@ -132,11 +165,11 @@ def _data_kernel(
         tl.store(grad_x + at_k, gx, mask=mask_k)
 
 
-@triton.jit(do_not_specialize=["rows", "tile_count"])
+@triton.jit(do_not_specialize=["rows"])
 def _weights_kernel(
-    grad, x, scale, shift, part, rows, inner, outer, tile_count,
+    grad, x, scale, shift, part, real, rows, inner, outer,
     TILE: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, NORMED: tl.constexpr, OUT_NORMED: tl.constexpr,
-    PRECISION: tl.constexpr,
+    PRECISION: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
     program, network = tl.program_id(0), tl.program_id(1)
     k, n = tl.arange(0, INNER), tl.arange(0, OUTER)
@@ -146,25 +179,30 @@ def _weights_kernel(
         b = tl.load(shift + network * inner + k, mask=there_k, other=0.0)
     acc = tl.zeros((OUTER, INNER), tl.float32)
     acc_bias = tl.zeros((OUTER,), tl.float32)
-    for tile in range(program, tile_count, tl.num_programs(0)):
-        line = tile * TILE + tl.arange(0, TILE)
-        row = network.to(tl.int64) * rows + line
-        inside = line < rows
-        mask_k = inside[:, None] & there_k[None, :]
-        at_n = row[:, None] * outer + n[None, :]
-        g = tl.load(grad + at_n, mask=inside[:, None] & there_n[None, :], other=0.0)
-        value = tl.load(x + row[:, None] * inner + k[None, :], mask=mask_k, other=0.0)
-        if NORMED:
-            value = tl.where(mask_k, tl.maximum(value * s[None, :] + b[None, :], 0.0), 0.0)
-        if PRECISION == "bf16x6":
-            v1, v2, v3 = short(value)
-            acc = add_products(acc, tl.trans(g), v1, v2, v3)
-        else:
-            acc += tl.dot(tl.trans(g), value, input_precision=PRECISION)
-        # A norm takes away what is added to every line: exactly 0, where a sum would give rounding, of which Adam
-        # makes full steps.
-        if not OUT_NORMED:
-            acc_bias += tl.sum(g, 0)
+    ahead = program
+    for slot in range(SLOTS if SLOTS > 0 else 1):
+        begin, end = range_of(slot, rows, real, network, SLOTS)
+        count = tl.cdiv(end - begin, TILE)
+        for tile in range(ahead, count, tl.num_programs(0)):
+            line = begin + tile * TILE + tl.arange(0, TILE)
+            row = network.to(tl.int64) * rows + line
+            inside = line < end
+            mask_k = inside[:, None] & there_k[None, :]
+            at_n = row[:, None] * outer + n[None, :]
+            g = tl.load(grad + at_n, mask=inside[:, None] & there_n[None, :], other=0.0)
+            value = tl.load(x + row[:, None] * inner + k[None, :], mask=mask_k, other=0.0)
+            if NORMED:
+                value = tl.where(mask_k, tl.maximum(value * s[None, :] + b[None, :], 0.0), 0.0)
+            if PRECISION == "bf16x6":
+                v1, v2, v3 = short(value)
+                acc = add_products(acc, tl.trans(g), v1, v2, v3)
+            else:
+                acc += tl.dot(tl.trans(g), value, input_precision=PRECISION)
+            # A norm takes away what is added to every line: exactly 0, where a sum would give rounding, of which Adam
+            # makes full steps.
+            if not OUT_NORMED:
+                acc_bias += tl.sum(g, 0)
+        ahead = left_over(ahead, count)
     part += (network * tl.num_programs(0) + program).to(tl.int64) * (outer * inner + outer)
     tl.store(part + n[:, None] * inner + k[None, :], acc, mask=there_n[:, None] & there_k[None, :])
     tl.store(part + outer * inner + n, acc_bias, mask=there_n)
@@ -196,6 +234,7 @@ def linear_backward(
     after: tuple[Tensor, Moments, Tensor] | None = None,
     weight: Tensor | None = None,
     gate: Tensor | None = None,
+    real: Real | None = None,
 ) -> LinearGrads:
     """The gradients of `linear`.
 
@@ -207,6 +246,7 @@ def linear_backward(
         after: (y, its moments, `grad_sums` of it) if y was normalised next.
         weight: of the lines, for that norm.
         gate: the gradient counts only where this, like y, is positive.
+        real: which lines are not filler; None if all are.
     """
     shape = matrix.whole.shape
     networks = copies(matrix.whole, 2)
@@ -214,27 +254,27 @@ def linear_backward(
     rows = x.size(0) // networks
     narrow = padded(inner) * padded(outer) <= 128 * 64
     tile = _DATA_TILE if narrow else _DATA_TILE // 2
-    count = triton.cdiv(rows, tile)
+    count = tiles(rows, real, tile)
     grad_x = torch.empty_like(x)
     of_norm = x.new_empty(networks, count, 2 * inner if normed is not None else 0)
+    ranges, slots = Real.given(real, x)
     through = torch.empty_like(grad) if after is not None or gate is not None else grad
     y, of, sums = (x, None, x) if after is None else after
     o = (x,) * 4 if of is None else (of.mean, of.inverse, of.scale, of.share)
     i = (x,) * 4 if normed is None else (normed.mean, normed.inverse, normed.scale, normed.shift)
     _data_kernel[(count, networks)](
         grad, gate if gate is not None else x, y, weight if weight is not None else x, *o, sums, x, *i, matrix.pieces,
-        through, grad_x, of_norm, rows, inner, outer, TILE=tile, INNER=columns(inner),
+        through, grad_x, of_norm, ranges, rows, inner, outer, TILE=tile, INNER=columns(inner),
         PIECES=triton.cdiv(inner, columns(inner)), OUTER=padded(outer),
         OUT_NORMED=after is not None, NORMED=normed is not None, WEIGHTED=weight is not None, GATED=gate is not None,
-        PRECISION=matrix.precision, num_warps=_DATA_WARPS, maxnreg=_registers(inner, outer),
+        PRECISION=matrix.precision, SLOTS=slots, num_warps=_DATA_WARPS, maxnreg=_registers(inner, outer),
     )  # fmt: skip
     tile = _MATRIX_TILE if narrow else _MATRIX_TILE // 2
-    count = triton.cdiv(rows, tile)
-    programs = min(count, _PROGRAMS)
+    programs = min(tiles(rows, real, tile), _PROGRAMS)
     part = x.new_empty(networks, programs, outer * inner + outer)
     _weights_kernel[(programs, networks)](
-        through, x, i[2], i[3], part, rows, inner, outer, count, TILE=tile, INNER=padded(inner), OUTER=padded(outer),
-        NORMED=normed is not None, OUT_NORMED=after is not None, PRECISION=matrix.precision, num_stages=1,
+        through, x, i[2], i[3], part, ranges, rows, inner, outer, TILE=tile, INNER=padded(inner), OUTER=padded(outer),
+        NORMED=normed is not None, OUT_NORMED=after is not None, PRECISION=matrix.precision, SLOTS=slots, num_stages=1,
     )  # fmt: skip
     of_matrix, of_bias, _ = totals(part, outer * inner, outer)
     return LinearGrads(

@@ -10,7 +10,8 @@ from torch import Tensor
 from esan.kernels.ahead import Normed
 from esan.kernels.gpu import TABLE
 from esan.kernels.gpu_sums import Tuning, ends_of, tuning_of
-from esan.kernels.gpu_tiles import columns, totals
+from esan.kernels.gpu_tiles import columns, left_over, range_of, tiles, totals
+from esan.kernels.real import Real
 
 _BACK = Tuning(8, 1, 4)
 #: Programs that share the rows of one network, at most; each keeps sums over its rows.
@@ -36,13 +37,13 @@ class MessageGrads:
     sums: Tensor | None
 
 
-@triton.jit(do_not_specialize=["total", "per_network", "blocks", "part_width", "table"])
+@triton.jit(do_not_specialize=["total", "per_network", "part_width", "table"])
 def _messages_backward_kernel(
     grad, x, e, own, target, line, first, count, weight, pooled, owner, share, lines, mean, inverse, out, part,
-    total, width, per_network, blocks, part_width, table,
+    real, total, width, per_network, part_width, table,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, TABLE: tl.constexpr, COUNTED: tl.constexpr,
     MESSAGES: tl.constexpr, OWN: tl.constexpr, OF_OWN: tl.constexpr, WEIGHTED: tl.constexpr, POOLED: tl.constexpr,
-    SHARED: tl.constexpr, NORMED: tl.constexpr,
+    SHARED: tl.constexpr, NORMED: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1)
     column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
@@ -53,61 +54,66 @@ def _messages_backward_kernel(
     if NORMED:
         m = tl.load(mean + network * width + column, mask=column < width, other=0.0)
         i = tl.load(inverse + network * width + column, mask=column < width, other=0.0)
-    for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
-        line_here = block * GROUPS + tl.arange(0, GROUPS)
-        group = network.to(tl.int64) * per_network + line_here
-        inside = line_here < per_network
-        keep = inside[:, None] & there
-        here = group[:, None] * width + column[None, :]
-        # All that does not wait for other numbers is fetched first, and the ends of an arc while those before it are
-        # worked on: the loop waits once a round, not for one thing after another.
-        start, number = ends_of(first, count, group, inside, per_network * tl.num_programs(1), total, COUNTED)
-        if POOLED:
-            pool = tl.load(owner + group, mask=inside, other=0).to(tl.int64)
-        if MESSAGES or OF_OWN or NORMED:
-            x_here = tl.load(x + here, mask=keep, other=0.0)
-        if NORMED:
-            standard = (tl.load(lines + here, mask=keep, other=0.0) - m[None, :]) * i[None, :]
-        acc = tl.zeros((GROUPS, WIDTH), tl.float32)
-        if OWN:
-            g_here = tl.load(grad + here, mask=keep, other=0.0)
-            acc += tl.load(own + network) * g_here
-            if OF_OWN:
-                of_own += g_here * x_here
-        row = tl.load(target + start, mask=number > 0, other=0)
-        if MESSAGES:
-            kind = tl.load(line + start, mask=number > 0, other=0)
-        if POOLED:
-            g = tl.load(pooled + pool[:, None] * width + column[None, :], mask=keep, other=0.0)
-            if SHARED:
-                g = g * tl.load(share + group, mask=inside, other=0.0)[:, None]
-            acc += g
-        for k in range(tl.max(number, 0)):
-            more = k < number
-            mask = more[:, None] & there
-            g = tl.load(grad + row.to(tl.int64)[:, None] * width + column[None, :], mask=mask, other=0.0)
-            row = tl.load(target + start + k + 1, mask=k + 1 < number, other=0)
-            if WEIGHTED:
-                g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
+    ahead = tl.program_id(0)
+    for slot in range(SLOTS if SLOTS > 0 else 1):
+        begin, end = range_of(slot, per_network, real, network, SLOTS)
+        blocks = tl.cdiv(end - begin, GROUPS)
+        for block in range(ahead, blocks, tl.num_programs(0)):
+            line_here = begin + block * GROUPS + tl.arange(0, GROUPS)
+            group = network.to(tl.int64) * per_network + line_here
+            inside = line_here < end
+            keep = inside[:, None] & there
+            here = group[:, None] * width + column[None, :]
+            # All that does not wait for other numbers is fetched first, and the ends of an arc while those before it
+            # are worked on: the loop waits once a round, not for one thing after another.
+            start, number = ends_of(first, count, group, inside, per_network * tl.num_programs(1), total, COUNTED)
+            if POOLED:
+                pool = tl.load(owner + group, mask=inside, other=0).to(tl.int64)
+            if MESSAGES or OF_OWN or NORMED:
+                x_here = tl.load(x + here, mask=keep, other=0.0)
+            if NORMED:
+                standard = (tl.load(lines + here, mask=keep, other=0.0) - m[None, :]) * i[None, :]
+            acc = tl.zeros((GROUPS, WIDTH), tl.float32)
+            if OWN:
+                g_here = tl.load(grad + here, mask=keep, other=0.0)
+                acc += tl.load(own + network) * g_here
+                if OF_OWN:
+                    of_own += g_here * x_here
+            row = tl.load(target + start, mask=number > 0, other=0)
             if MESSAGES:
-                at = kind + network * table
-                bond = tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0)
-                g = tl.where(x_here + bond > 0, g, 0.0)
-                if TABLE > 0:
-                    of_0 += tl.where((kind == 0)[:, None], g, 0.0)
-                if TABLE > 1:
-                    of_1 += tl.where((kind == 1)[:, None], g, 0.0)
-                if TABLE > 2:
-                    of_2 += tl.where((kind == 2)[:, None], g, 0.0)
-                if TABLE > 3:
-                    of_3 += tl.where((kind == 3)[:, None], g, 0.0)
-                kind = tl.load(line + start + k + 1, mask=k + 1 < number, other=0)
-            acc += g
-        if NORMED:
-            acc = tl.where(x_here > 0, acc, 0.0)
-            sum_g += acc
-            sum_gs += acc * standard
-        tl.store(out + here, acc, mask=keep)
+                kind = tl.load(line + start, mask=number > 0, other=0)
+            if POOLED:
+                g = tl.load(pooled + pool[:, None] * width + column[None, :], mask=keep, other=0.0)
+                if SHARED:
+                    g = g * tl.load(share + group, mask=inside, other=0.0)[:, None]
+                acc += g
+            for k in range(tl.max(number, 0)):
+                more = k < number
+                mask = more[:, None] & there
+                g = tl.load(grad + row.to(tl.int64)[:, None] * width + column[None, :], mask=mask, other=0.0)
+                row = tl.load(target + start + k + 1, mask=k + 1 < number, other=0)
+                if WEIGHTED:
+                    g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
+                if MESSAGES:
+                    at = kind + network * table
+                    bond = tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0)
+                    g = tl.where(x_here + bond > 0, g, 0.0)
+                    if TABLE > 0:
+                        of_0 += tl.where((kind == 0)[:, None], g, 0.0)
+                    if TABLE > 1:
+                        of_1 += tl.where((kind == 1)[:, None], g, 0.0)
+                    if TABLE > 2:
+                        of_2 += tl.where((kind == 2)[:, None], g, 0.0)
+                    if TABLE > 3:
+                        of_3 += tl.where((kind == 3)[:, None], g, 0.0)
+                    kind = tl.load(line + start + k + 1, mask=k + 1 < number, other=0)
+                acc += g
+            if NORMED:
+                acc = tl.where(x_here > 0, acc, 0.0)
+                sum_g += acc
+                sum_gs += acc * standard
+            tl.store(out + here, acc, mask=keep)
+        ahead = left_over(ahead, blocks)
     part += (network * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * part_width
     if TABLE > 0:
         tl.store(part + column, tl.sum(of_0, 0), mask=column < width)
@@ -140,6 +146,7 @@ def messages_backward(
     pooled: Pooled | None = None,
     normed: Normed | None = None,
     of_own: bool = True,
+    real: Real | None = None,
 ) -> MessageGrads:
     r"""The gradient of x, :math:`o\, g_u + \sum_{u \to v} w\, g_v\, [x_u + e_{uv} > 0]`, and what is found with it.
 
@@ -158,6 +165,7 @@ def messages_backward(
         pooled: what is added to the gradient of x, as x was pooled too.
         normed: what x is the ReLU of; the gradient is then that of what is under the ReLU.
         of_own: whether the gradient of o is wanted.
+        real: which rows are not filler; None if all are.
     """
     of_own = of_own and own is not None and x is not None
     grad, e = grad.contiguous(), None if e is None else e.contiguous()
@@ -169,20 +177,21 @@ def messages_backward(
         raise ValueError(f"Expected a table of {TABLE} lines at most (got {table}). Give e a line an arc.")
     wide = columns(width)
     tuning = _BACK.of(width, wide)
-    blocks = triton.cdiv(rows, tuning.groups)
-    programs, pieces = max(1, min(blocks, _PROGRAMS)), triton.cdiv(width, wide)
+    programs, pieces = max(1, min(tiles(rows, real, tuning.groups), _PROGRAMS)), triton.cdiv(width, wide)
     factors = pieces if of_own else 0
     part = grad.new_empty(networks, programs, table * width + factors + (2 * width if normed is not None else 0))
     before = Normed(x, x, x) if normed is None else normed
     p = Pooled(grad, target, None) if pooled is None else pooled
+    ranges, slots = Real.given(real, x)
     _messages_backward_kernel[(programs, networks, pieces)](
         grad, x, e if e is not None else x, own if own is not None else x, target, line if line is not None else target,
         first, count if count is not None else first, weight if weight is not None else x, p.grad.contiguous(), p.owner,
         p.weight if p.weight is not None else x, before.lines, before.mean, before.inverse, out, part,
-        target.numel(), width, rows, blocks, part.size(2), table,
+        ranges, target.numel(), width, rows, part.size(2), table,
         GROUPS=tuning.groups, WIDTH=wide, TABLE=table, COUNTED=count is not None,
         MESSAGES=e is not None, OWN=own is not None, OF_OWN=of_own, WEIGHTED=weight is not None,
-        POOLED=pooled is not None, SHARED=p.weight is not None, NORMED=normed is not None, num_warps=tuning.warps,
+        POOLED=pooled is not None, SHARED=p.weight is not None, NORMED=normed is not None, SLOTS=slots,
+        num_warps=tuning.warps,
     )  # fmt: skip
     if not part.size(2):
         return MessageGrads(out, None, None, None)

@@ -10,7 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.kernels.gpu_tiles import COLUMNS, TILE, block, columns, copies, padded, tiles
+from esan.kernels.gpu_tiles import COLUMNS, TILE, block, columns, copies, lines_of, padded, tiles
+from esan.kernels.real import Real
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +23,8 @@ class TileMoments:
     deviation: Tensor
 
     @staticmethod
-    def empty(lines: Tensor, networks: int, width: int, tile: int = TILE) -> "TileMoments":
-        count = triton.cdiv(lines.size(0) // networks, tile)
+    def empty(lines: Tensor, networks: int, width: int, tile: int = TILE, real: Real | None = None) -> "TileMoments":
+        count = tiles(lines.size(0) // networks, real, tile)
         part = lines.new_empty(2, networks, count, width)
         return TileMoments(lines.new_empty(networks, count), part[0], part[1])
 
@@ -52,30 +53,45 @@ def store_tile_moments(y, w, tile, column, width, tile_weight, tile_mean, tile_d
     tl.store(tile_deviation + at, deviation, mask=column < width)
 
 
+@triton.jit
+def store_no_moments(tile, column, width, tile_weight, tile_mean, tile_deviation):
+    """Of a tile that has no lines."""
+    none = column * 0.0
+    tl.store(tile_weight + tile, 0.0)
+    at = tile * width + column
+    tl.store(tile_mean + at, none, mask=column < width)
+    tl.store(tile_deviation + at, none, mask=column < width)
+
+
 @triton.jit(do_not_specialize=["rows"])
 def _moments_kernel(
-    x, weight, tile_weight, tile_mean, tile_deviation, rows, width,
-    TILE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTED: tl.constexpr,
+    x, weight, tile_weight, tile_mean, tile_deviation, real, rows, width,
+    TILE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTED: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
     tile = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
-    line = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    row = tl.program_id(1).to(tl.int64) * rows + line
+    first, end = lines_of(tl.program_id(0), rows, real, tl.program_id(1), TILE, SLOTS)
     column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
-    inside = line < rows
+    if SLOTS > 0 and first >= end:
+        store_no_moments(tile, column, width, tile_weight, tile_mean, tile_deviation)
+        return
+    line = first + tl.arange(0, TILE)
+    row = tl.program_id(1).to(tl.int64) * rows + line
+    inside = line < end
     mask = inside[:, None] & (column[None, :] < width)
     y = tl.load(x + row[:, None] * width + column[None, :], mask=mask, other=0.0)
     w = tl.load(weight + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0)
     store_tile_moments(y, w, tile, column, width, tile_weight, tile_mean, tile_deviation)
 
 
-def tile_moments(x: Tensor, weight: Tensor | None, networks: int) -> TileMoments:
-    """The moments of each tile of x, its lines counted `weight` times."""
-    part = TileMoments.empty(x, networks, x.size(1))
+def tile_moments(x: Tensor, weight: Tensor | None, networks: int, real: Real | None = None) -> TileMoments:
+    """The moments of each tile of x, its lines counted `weight` times; filler is left out."""
+    part = TileMoments.empty(x, networks, x.size(1), real=real)
     rows = x.size(0) // networks
     wide = columns(x.size(1))
-    _moments_kernel[(tiles(rows), networks, triton.cdiv(x.size(1), wide))](
-        x, weight if weight is not None else x, part.weight, part.mean, part.deviation, rows, x.size(1),
-        TILE=TILE, WIDTH=wide, WEIGHTED=weight is not None,
+    ranges, slots = Real.given(real, x)
+    _moments_kernel[(tiles(rows, real), networks, triton.cdiv(x.size(1), wide))](
+        x, weight if weight is not None else x, part.weight, part.mean, part.deviation, ranges, rows, x.size(1),
+        TILE=TILE, WIDTH=wide, WEIGHTED=weight is not None, SLOTS=slots,
     )  # fmt: skip
     return part
 

@@ -8,7 +8,8 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.kernels.gpu_sums import sum_lines
-from esan.kernels.gpu_tiles import TILE, columns, copies, padded, tiles, total
+from esan.kernels.gpu_tiles import TILE, columns, copies, lines_of, padded, tiles, total
+from esan.kernels.real import Real
 
 if TYPE_CHECKING:
     from esan.bags.gathered import Lifted
@@ -17,10 +18,17 @@ if TYPE_CHECKING:
 
 
 @triton.jit(do_not_specialize=["rows"])
-def _spread_kernel(x, owner, weight, y, rows, width, TILE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTED: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-    inside = row < rows
+def _spread_kernel(
+    x, owner, weight, y, real, rows, width,
+    TILE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTED: tl.constexpr, SLOTS: tl.constexpr,
+):  # fmt: skip
+    first, end = lines_of(tl.program_id(0), rows, real, tl.program_id(1), TILE, SLOTS)
+    if SLOTS > 0 and first >= end:
+        return
+    line = first + tl.arange(0, TILE)
+    row = tl.program_id(1).to(tl.int64) * rows + line
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
+    inside = line < end
     mask = inside[:, None] & (column < width)[None, :]
     at = tl.load(owner + row, mask=inside, other=0)
     value = tl.load(x + at[:, None] * width + column[None, :], mask=mask, other=0.0)
@@ -29,16 +37,18 @@ def _spread_kernel(x, owner, weight, y, rows, width, TILE: tl.constexpr, WIDTH: 
     tl.store(y + row[:, None] * width + column[None, :], value, mask=mask)
 
 
-def spread(x: Tensor, owner: Tensor, weight: Tensor | None) -> Tensor:
-    """Line r is weight r times line `owner[r]` of x."""
+def spread(x: Tensor, owner: Tensor, weight: Tensor | None, real: Real | None = None) -> Tensor:
+    """Line r is weight r times line `owner[r]` of x; filler is not written."""
     x = x.contiguous()
     y = x.new_empty(owner.numel(), x.size(1))
     if not y.numel():
         return y
     wide = columns(y.size(1))
-    _spread_kernel[(tiles(y.size(0)), triton.cdiv(y.size(1), wide))](
-        x, owner, weight if weight is not None else x, y, y.size(0), y.size(1),
-        TILE=TILE, WIDTH=wide, WEIGHTED=weight is not None,
+    networks = 1 if real is None else real.networks
+    rows, (ranges, slots) = y.size(0) // networks, Real.given(real, x)
+    _spread_kernel[(tiles(rows, real), networks, triton.cdiv(y.size(1), wide))](
+        x, owner, weight if weight is not None else x, y, ranges, rows, y.size(1),
+        TILE=TILE, WIDTH=wide, WEIGHTED=weight is not None, SLOTS=slots,
     )  # fmt: skip
     return y
 
@@ -48,12 +58,12 @@ class Pool(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, lines: Tensor, group: "Grouping", weight: Tensor | None) -> Tensor:
-        ctx.owner, ctx.weight = group.owner, weight
+        ctx.owner, ctx.weight, ctx.real = group.owner, weight, group.real
         return sum_lines(lines, group.order, group.first, group.count, line_weight=weight)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return spread(grad, ctx.owner, ctx.weight), None, None
+        return spread(grad, ctx.owner, ctx.weight, ctx.real), None, None
 
 
 class Lift(torch.autograd.Function):
@@ -62,7 +72,7 @@ class Lift(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, lifted: "Lifted") -> Tensor:
         ctx.lifted, ctx.rows = lifted, h.size(0)
-        return spread(h, lifted.index, None)
+        return spread(h, lifted.index, None, lifted.real)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
@@ -97,7 +107,7 @@ class PoolNodes(torch.autograd.Function):
         # A stored row has its subgraph's gradient; a background row its graph's, less what its stored pairs took over.
         networks = stage.networks
         both = torch.cat([_slabs(grad.contiguous(), networks), _slabs(of_graph, networks)], 1)
-        back = spread(both.reshape(-1, grad.size(1)), stage.pooled_into, None)
+        back = spread(both.reshape(-1, grad.size(1)), stage.pooled_into, None, stage.real)
         taken = sum_lines(grad, stage.subgraph_of_stored, stored.first, stored.count)
         _slabs(back, networks)[:, : taken.size(0) // networks] -= _slabs(taken, networks)
         return back, None

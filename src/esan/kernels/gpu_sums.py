@@ -6,7 +6,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.kernels.gpu_tiles import columns
+from esan.kernels.gpu_tiles import columns, lines_of, tiles
+from esan.kernels.real import Real
 
 
 @dataclass(frozen=True)
@@ -42,29 +43,34 @@ def ends_of(first, count, group, inside, groups, total, COUNTED: tl.constexpr):
     return start, number
 
 
-@triton.jit(do_not_specialize=["groups", "total", "per_network", "table"])
+@triton.jit(do_not_specialize=["total", "per_network", "table"])
 def _sum_kernel(
-    x, e, own, which, line, first, count, weight, line_weight, gate, y,
-    groups, total, width, per_network, table,
+    x, e, own, which, line, first, count, weight, line_weight, gate, y, real,
+    total, width, per_network, table,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, MESSAGES: tl.constexpr,
-    OWN: tl.constexpr, WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr,
+    OWN: tl.constexpr, WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
-    group = tl.program_id(0).to(tl.int64) * GROUPS + tl.arange(0, GROUPS)
-    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-    inside = group < groups
+    network = tl.program_id(1)
+    begin, end = lines_of(tl.program_id(0), per_network, real, network, GROUPS, SLOTS)
+    if SLOTS > 0 and begin >= end:
+        return
+    group = begin + tl.arange(0, GROUPS)
+    inside = group < end
+    group += network.to(tl.int64) * per_network
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     there = column[None, :] < width
-    start, number = ends_of(first, count, group, inside, groups, total, COUNTED)
+    start, number = ends_of(first, count, group, inside, per_network * tl.num_programs(1), total, COUNTED)
     acc = tl.zeros((GROUPS, WIDTH), tl.float32)
-    for begin in range(0, tl.max(number, 0), UNROLL):
+    for done in range(0, tl.max(number, 0), UNROLL):
         for j in tl.static_range(UNROLL):
-            k = begin + j
+            k = done + j
             more = k < number
             row = tl.load(which + start + k, mask=more, other=0)
             cell = row[:, None] * width + column[None, :]
             mask = more[:, None] & there
             value = tl.load(x + cell, mask=mask, other=0.0)
             if MESSAGES:
-                at = tl.load(line + start + k, mask=more, other=0) + (group // per_network) * table
+                at = tl.load(line + start + k, mask=more, other=0) + network * table
                 value = tl.maximum(
                     value + tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0), 0.0
                 )
@@ -78,8 +84,7 @@ def _sum_kernel(
     out = group[:, None] * width + column[None, :]
     keep = inside[:, None] & there
     if OWN:
-        factor = tl.load(own + group // per_network, mask=inside, other=0.0)
-        acc += factor[:, None] * tl.load(x + out, mask=keep, other=0.0)
+        acc += tl.load(own + network) * tl.load(x + out, mask=keep, other=0.0)
     tl.store(y + out, acc, mask=keep)
 
 
@@ -95,6 +100,7 @@ def sum_lines(
     own: Tensor | None = None,
     messages: tuple[Tensor, Tensor] | None = None,
     networks: int = 1,
+    real: Real | None = None,
 ) -> Tensor:
     r""":math:`y_i = o\, x_i + \sum_{j} w_j\, f(x_{k_j})`, j from `first[i]` on, `count[i]` of them, k = `which`.
 
@@ -110,6 +116,7 @@ def sum_lines(
         messages: (e, line): f adds line `line[j]` of e and takes the ReLU; None for the identity. If e has three
             dimensions, it is a table of each network, and `line[j]` a line of the table of the network.
         networks: how many networks the sums are of, one after another.
+        real: which sums are not filler; None if all are.
     """
     x = x.contiguous()
     groups = first.numel()
@@ -120,12 +127,14 @@ def sum_lines(
     table = e.size(1) if e.dim() == 3 else 0
     wide = columns(x.size(1))
     tuning = tuning_of(which.numel(), groups).of(x.size(1), wide)
-    _sum_kernel[(triton.cdiv(groups, tuning.groups), triton.cdiv(x.size(1), wide))](
+    ranges, slots = Real.given(real, x)
+    per_network = groups // networks
+    _sum_kernel[(tiles(per_network, real, tuning.groups), networks, triton.cdiv(x.size(1), wide))](
         x, e, own if own is not None else x, which, line, first, count if count is not None else first,
         weight if weight is not None else x, line_weight if line_weight is not None else x,
-        gate.contiguous() if gate is not None else x, y, groups, which.numel(), x.size(1), groups // networks, table,
+        gate.contiguous() if gate is not None else x, y, ranges, which.numel(), x.size(1), per_network, table,
         GROUPS=tuning.groups, WIDTH=wide, UNROLL=tuning.unroll, COUNTED=count is not None,
         MESSAGES=messages is not None, OWN=own is not None, WEIGHTED=weight is not None,
-        LINE_WEIGHTED=line_weight is not None, GATED=gate is not None, num_warps=tuning.warps,
+        LINE_WEIGHTED=line_weight is not None, GATED=gate is not None, SLOTS=slots, num_warps=tuning.warps,
     )  # fmt: skip
     return y

@@ -4,6 +4,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from esan.kernels.real import Real
+
 #: Lines of a tile.
 TILE = 64
 #: The most columns that a program works on at once.
@@ -12,9 +14,9 @@ _WIDEST = 128
 _TILES, COLUMNS = 512, 8
 
 
-def tiles(rows: int) -> int:
-    """How many tiles so many lines fill."""
-    return triton.cdiv(rows, TILE)
+def tiles(rows: int, real: Real | None = None, tile: int = TILE) -> int:
+    """How many tiles so many lines fill; where some are filler, those of each slot begin with it."""
+    return triton.cdiv(rows, tile) if real is None else sum(triton.cdiv(room, tile) for room in real.room)
 
 
 def copies(parameter: Tensor, dimensions: int = 1) -> int:
@@ -38,6 +40,42 @@ def columns(width: int) -> int:
     if whole > _WIDEST:
         return _WIDEST // 2
     return whole if width < 64 or width % 16 or 4 * whole <= 5 * width else width & -width
+
+
+@triton.jit
+def lines_of(tile, rows, real, network, TILE: tl.constexpr, SLOTS: tl.constexpr):
+    """Where the lines of a tile begin, and where those that are real end; with ranges (`Real`), a tile is of one slot.
+
+    A tile of filler alone begins behind that end.
+    """
+    first, end = tile * TILE, rows
+    if SLOTS > 0:
+        real += network * 2 * SLOTS
+        begin, before = tl.load(real).to(tl.int32), 0
+        first, end = begin + tile * TILE, tl.load(real + 1).to(tl.int32)
+        for slot in tl.static_range(1, SLOTS):
+            after = tl.load(real + 2 * slot).to(tl.int32)
+            before += tl.cdiv(after - begin, TILE)
+            first = tl.where(tile >= before, after + (tile - before) * TILE, first)
+            end = tl.where(tile >= before, tl.load(real + 2 * slot + 1).to(tl.int32), end)
+            begin = after
+    return first, end
+
+
+@triton.jit
+def range_of(slot, rows, real, network, SLOTS: tl.constexpr):
+    """Where the real lines of a slot begin and end: all lines, if there are no ranges."""
+    begin, end = rows * 0, rows
+    if SLOTS > 0:
+        real += 2 * (network * SLOTS + slot)
+        begin, end = tl.load(real).to(tl.int32), tl.load(real + 1).to(tl.int32)
+    return begin, end
+
+
+@triton.jit
+def left_over(ahead, count):
+    """Programs take tiles in turn: how many of the next slot come before this one's, if `ahead` of this slot did."""
+    return ahead + tl.cdiv(tl.maximum(count - ahead, 0), tl.num_programs(0)) * tl.num_programs(0) - count
 
 
 @triton.jit(do_not_specialize=["count", "width", "end", "next_end"])

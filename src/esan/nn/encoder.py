@@ -57,22 +57,26 @@ class Encoder(nn.Module):
         """The width that rows of this width are filled up to for the first layer; None if it takes them as they are."""
         return fused.filled(width) if fused.fits(self.layers[0], like) else None  # type: ignore[arg-type]
 
+    def real_only(self, like: Tensor) -> bool:
+        """Whether kernels do all that the layers do with rows, so that filler need not be written."""
+        return all(fused.fits(layer, like) for layer in self.layers)  # type: ignore[arg-type]
+
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
         """What each layer gave, first to last."""
         given = []
         for t, layer in enumerate(self.layers, start=1):
             stage = bag.stage(t + self.lookahead)
-            h = self._dropped(layer(h, bag, stage), bag, t)
+            h = self._dropped(layer(h, bag, stage), bag, stage, t)
             if self.reads_all:
                 Ahead.forget(h)
             given.append(Encoded(h, stage))
         return given
 
-    def _dropped(self, h: Tensor, bag: Bag, t: int) -> Tensor:
+    def _dropped(self, h: Tensor, bag: Bag, stage: Stage, t: int) -> Tensor:
         """The rows of layer t after dropout, which a batch of several networks draws for each by its own seed."""
         seeds = bag.seeds if isinstance(bag, PaddedBag) else None
         if seeds is None or not self.dropout or not self.training:
             return F.dropout(h, self.dropout, self.training)
         from esan.kernels.gpu_dropout import Dropout
 
-        return Dropout.apply(h, self.dropout, seeds, t)
+        return Dropout.apply(h, self.dropout, seeds, t, stage.real)

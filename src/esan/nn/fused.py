@@ -12,6 +12,7 @@ from esan import kernels
 from esan.bags import Arcs, Bag, Stage
 from esan.bags.padded import PaddedBag
 from esan.kernels.ahead import Ahead
+from esan.kernels.real import Real
 from esan.nn.conv import GIN, GINE, Conv
 from esan.nn.norm import BatchNorm
 
@@ -54,7 +55,7 @@ def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     from esan.kernels import gpu_blocks as blocks
 
     h = _aligned(h)
-    c, rows = _mlp(layer.inside, _aggregate(layer.inside, h, stage.arcs, bag), stage.norm_weight)
+    c, rows = _mlp(layer.inside, _aggregate(layer.inside, h, stage.arcs, bag), stage.norm_weight, stage.real)
     norm = cast(BatchNorm, layer.norm)
     ahead = _ahead(bag)
     y = blocks.Normalise.apply(c, norm.weight, norm.bias, norm.for_kernels(), rows, True, ahead)
@@ -76,7 +77,7 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
             pooled.record_stream(side)  # what is done there may outlast what is done here
         around = _aggregate(layer.shared, pooled, bag.shared.between_nodes(layer.adjacency), bag)
         s, nodes = _mlp(layer.shared, around, bag.node_weight)
-    c, rows = _mlp(layer.inside, u, stage.norm_weight)
+    c, rows = _mlp(layer.inside, u, stage.norm_weight, stage.real)
     if side is not None:
         torch.cuda.current_stream(h.device).wait_stream(side)
     own, shared = cast(BatchNorm, layer.norm), cast(BatchNorm, layer.shared_norm)
@@ -121,7 +122,7 @@ def _aggregate(conv: Conv, h: Tensor, arcs: Arcs, bag: Bag, pool: "PoolBeside | 
     return cast(GIN | GINE, conv).aggregate(h, arcs, bag.graphs.edge_attr, pool)  # as `fits` has found
 
 
-def _mlp(conv: Conv, u: Tensor, weight: Tensor | None) -> tuple[Tensor, Any]:
+def _mlp(conv: Conv, u: Tensor, weight: Tensor | None, real: Real | None = None) -> tuple[Tensor, Any]:
     """The MLP, and what the norm behind it takes."""
     from esan.kernels import gpu_blocks as blocks
     from esan.kernels.gpu_moments import TileMoments
@@ -131,6 +132,6 @@ def _mlp(conv: Conv, u: Tensor, weight: Tensor | None) -> tuple[Tensor, Any]:
     c, *part = blocks.MLP.apply(
         u, _aligned(mlp.first.weight), mlp.first.bias, mlp.norm.weight, mlp.norm.bias,
         mlp.second.weight, mlp.second.bias,
-        mlp.norm.for_kernels(), weight, behind,
+        mlp.norm.for_kernels(), weight, behind, real,
     )  # fmt: skip
-    return c, blocks.Rows(weight, TileMoments(*part), behind)
+    return c, blocks.Rows(weight, TileMoments(*part), behind, real)

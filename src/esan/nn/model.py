@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from esan.bags import Bag
+from esan.bags.padded import PaddedBag
 from esan.nn.encoder import Encoded, Encoder
 from esan.nn.features import NodeFeatures
 from esan.nn.ppgn import PPGNEncoder
@@ -75,10 +76,17 @@ class SubgraphGNN(nn.Module):
         """
         bag = self._fitting(bag)
         like = next(self.parameters())
+        if isinstance(bag, PaddedBag) and self._sums_rows and self.encoder.real_only(like):
+            bag = replace(bag, real_only=True)
         width = self.encoder.filled(self.features.out_channels, like)
         h = self.features(bag, self.encoder.first_stage(bag), like, width)
         given = self.encoder(h, bag)
         return self._predict(given if self.jk == "cat" else given[-1:], bag)
+
+    @property
+    def _sums_rows(self) -> bool:
+        """Whether rows are read by sums alone, which leave filler out: a maximum, or pairs of rows, would read it."""
+        return self.output == "graph" and self.readout != "max"
 
     def _predict(self, given: list[Encoded], bag: Bag) -> Tensor:
         if self.output == "node":

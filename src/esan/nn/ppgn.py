@@ -126,6 +126,9 @@ class PPGNEncoder(nn.Module):
     def filled(self, width: int, like: Tensor) -> None:
         """Rows are taken as they are."""
 
+    def real_only(self, like: Tensor) -> bool:  # noqa: ARG002
+        return False
+
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
         stage = bag.stage(0)
         dense = _dense(bag)
