@@ -104,11 +104,11 @@ def test_norms() -> None:
     def summed(network: int) -> Tensor:
         return grad_sums(of(grad, network), of(y, network), of(norm.x, network), alone(norm.moments, network))
 
-    same(sums, summed, "sums")
+    same(sums.transpose(0, 1), summed, "sums")
 
     def back(network: int) -> Tensor:
         g, gate, x, weight = (of(t, network) for t in (grad, y, norm.x, norm.weight))
-        return norm_backward(g, gate, x, weight, alone(norm.moments, network), sums[network : network + 1])
+        return norm_backward(g, gate, x, weight, alone(norm.moments, network), sums[:, [network]])
 
     check(norm_backward(grad, y, norm.x, norm.weight, norm.moments, sums, REAL), back, "gradient of x")
 
@@ -142,7 +142,7 @@ def test_linear_layers(outer: int) -> None:
         if not through:
             found = linear_backward(*given, None)
         else:
-            left = of(y, network), alone(after, network), sums[network : network + 1]
+            left = of(y, network), alone(after, network), sums[:, [network]]
             found = linear_backward(
                 *given,
                 alone(norm.moments, network),
@@ -154,7 +154,8 @@ def test_linear_layers(outer: int) -> None:
 
     check(got.grad_x, lambda network: back(network)[0], "gradient of x")  # type: ignore[arg-type, return-value]
     same(got.matrix, lambda network: back(network)[1], "gradient of the matrix")  # type: ignore[arg-type, return-value]
-    same(got.sums, lambda network: back(network)[3], "sums")  # type: ignore[arg-type, return-value]
+    assert got.sums is not None
+    same(got.sums.transpose(0, 1), lambda network: back(network)[3], "sums")  # type: ignore[arg-type, return-value]
     check(plainly.grad_x, lambda network: back(network, False)[0], "gradient of x")  # type: ignore[arg-type, return-value]
     same(plainly.bias, lambda network: back(network, False)[2], "gradient of the bias")  # type: ignore[arg-type, return-value]
 
@@ -209,7 +210,8 @@ def test_messages() -> None:
         return [found.x, found.own, found.table, found.sums]
 
     check(got.x, lambda network: back(network)[0], "gradient of x")  # type: ignore[arg-type, return-value]
-    for place, numbers in enumerate((got.own, got.table, got.sums), start=1):
+    assert got.sums is not None
+    for place, numbers in enumerate((got.own, got.table, got.sums.transpose(0, 1)), start=1):
         same(numbers, lambda network, place=place: back(network)[place], f"gradient {place}")  # type: ignore[arg-type, misc]
 
 

@@ -122,8 +122,8 @@ def test_norms(networks: int, weighted: bool, relu: bool) -> None:
     grad, gate = torch.randn_like(x), y if relu else None
     of_x, of_gamma, of_beta = torch.autograd.grad(expected, leaves, grad.double())
     sums = grad_sums(grad, gate, x, moments)
-    close(sums[:, 0].reshape(beta.shape), of_beta, "of beta")
-    close(sums[:, 1].reshape(gamma.shape), of_gamma, "of gamma")
+    close(sums[0].reshape(beta.shape), of_beta, "of beta")
+    close(sums[1].reshape(gamma.shape), of_gamma, "of gamma")
     close(norm_backward(grad, gate, x, weight, moments, sums), of_x, "of x")
 
 
@@ -228,7 +228,7 @@ def test_gradients_of_linear_layers(networks: int, weighted: bool, gated: bool, 
     g = grad.double() if gate is None else grad.double() * (gate > 0)
     of_x, of_matrix, of_bias = torch.autograd.grad(plain, leaves, g, retain_graph=True)
     standard = _split((normed_x.detach() - _each(beta, networks)) / _each(gamma, networks), networks)
-    sums = torch.stack([_split(of_x, networks).sum(1), (_split(of_x, networks) * standard).sum(1)], 1)
+    sums = torch.stack([_split(of_x, networks).sum(1), (_split(of_x, networks) * standard).sum(1)])
 
     got = linear_backward(grad, x, _read(matrix), normed, gate=gate)
     close(got.grad_x, of_x, "of the normalised x")

@@ -17,7 +17,7 @@ from esan.kernels.gpu_input import Input
 from esan.kernels.gpu_message_grads import Pooled, edges_backward, messages_backward
 from esan.kernels.gpu_pools import Lift, Lookup, Pool, PoolNodes, spread
 from esan.kernels.gpu_sums import sum_lines
-from esan.kernels.gpu_tiles import total, totals
+from esan.kernels.gpu_tiles import total, total_pair, totals
 
 pytestmark = ONLY_INTERPRETED
 ROWS, WIDTH = 37, 20
@@ -26,11 +26,13 @@ GRAPHS = [*strategies.odd_graphs()[1:5], strategies.from_edges(9, [(i, i + 1) fo
 
 
 def test_totals_over_tiles() -> None:
-    # More tiles than are added up at once, and columns in three pieces.
-    part = torch.randn(2, 530, 21)
-    close(total(part), part.double().sum(1))
-    for piece, expected in zip(totals(part, 10, 7), part.double().sum(1).split([10, 7, 4], 1), strict=True):
-        close(piece, expected.reshape(-1))
+    # More tiles than are added up at once, and columns of up to four sums, some of them empty.
+    part = torch.randn(2, 530, 20)
+    expected = part.double().sum(1)
+    close(total(part), expected)
+    close(total_pair(part), torch.stack(expected.split(10, 1)))
+    for sizes in ([10, 7, 3], [9, 0, 5, 6], [0, 0, 8, 12]):
+        close(totals(part, *sizes), torch.cat([piece.reshape(-1) for piece in expected.split(sizes, 1)]))
     wide = torch.randn(1, 3, 1050)
     close(total(wide), wide.double().sum(1))
 
@@ -272,7 +274,7 @@ def test_gradients_of_rows_that_were_normalised(width: int) -> None:
     close(normed.own, (grad.double() * x.double()).view(networks, -1).sum(1))
     standard = (c.double().view(networks, 12, width) - mean[:, None]) * inverse[:, None]
     parts = expected.view(networks, 12, width)
-    close(normed.sums, torch.stack([parts.sum(1), (parts * standard).sum(1)], 1))
+    close(normed.sums, torch.stack([parts.sum(1), (parts * standard).sum(1)]))
 
 
 def test_what_was_left_ahead_is_used_for_that_gradient_alone() -> None:

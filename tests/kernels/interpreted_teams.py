@@ -26,7 +26,7 @@ pytestmark = ONLY_INTERPRETED
 class Stream:
     """All streams are one: what is asked for is done at once."""
 
-    def __init__(self, device: Any = None) -> None:
+    def __init__(self, device: Any = None, priority: int = 0) -> None:
         self.device = device
 
     def wait_stream(self, other: "Stream") -> None: ...

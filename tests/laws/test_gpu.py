@@ -27,6 +27,7 @@ PINNED = pytest.mark.usefixtures("_pinned")
 def _pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches are gathered from pinned memory, though there is little of it."""
     monkeypatch.setattr(kept, "_SMALL", 0)
+    monkeypatch.setattr(kept, "_A_NETWORK", 0)
 
 
 @EVERY_POLICY
@@ -55,12 +56,13 @@ def test_bags_built_there_some_graphs_at_a_time(
 
 
 @EVERY_POLICY
-@pytest.mark.parametrize("small", [0, 2**18], ids=["pinned", "there"])
+@pytest.mark.parametrize("room", [0, 500, 2**24], ids=["pinned", "partly", "there"])
 def test_batches_laid_out_from_the_host(
-    small: int, policy: esan.Policy, gpu: torch.device, monkeypatch: pytest.MonkeyPatch
+    room: int, policy: esan.Policy, gpu: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Field by field those of the CPU, whether the numbers that they are gathered from are pinned or on the GPU."""
-    monkeypatch.setattr(kept, "_SMALL", small)
+    monkeypatch.setattr(kept, "_SMALL", 0)
+    monkeypatch.setattr(kept, "_A_NETWORK", room)
     monkeypatch.setattr(padding, "_MOST_LINES", 60)
     bag, ids = esan.Bag.of(strategies.odd_graphs(), policy, 3), torch.tensor([[[3, 1, 4]], [[6, -1, 0]]])
     plain = Padder(bag, 3)

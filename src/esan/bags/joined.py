@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from esan.bags.kept import kept
+from esan.bags.kept import Keeper
 from esan.bags.lines import Filler, Lines
 from esan.bags.pieces import Filled, Gathered, Piece
 
@@ -18,11 +18,11 @@ class Joined:
     by part. What several fields share is joined once.
 
     Args:
-        device: where batches are laid out.
+        keeper: of the numbers.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
         self._lines: dict[Lines, Lines] = {}
         self._values: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -69,7 +69,7 @@ class Joined:
             # The graph that is not there has the same line in all parts.
             absent = first[first.size(0) - parts[0].lines.absent :]
             # The first part's are kept with them: another tensor could get its number otherwise.
-            self._values[id(first)] = first, kept(torch.cat([*ordered, absent]), self._device)
+            self._values[id(first)] = first, self._keeper.keep(torch.cat([*ordered, absent]))
         return self._values[id(first)][1]
 
 

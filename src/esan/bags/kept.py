@@ -3,17 +3,34 @@
 import torch
 from torch import Tensor
 
-#: Bytes of the largest tensor that stays on the device, where it costs less than a wait for the bus.
+#: Bytes of the largest tensor that is on the device in any case, where it costs less than a wait for the bus.
 _SMALL = 2**18
+#: Bytes that the others may take there for each network that is trained: a small part of what its step takes.
+_A_NETWORK = 2**24
 
 
-def kept(values: Tensor, device: torch.device) -> Tensor:
-    """Numbers of the whole dataset, where a kernel of that device reads them.
+class Keeper:
+    """Keeps numbers of the whole dataset where a kernel of a device reads them.
 
-    A GPU reads them from pinned memory of the host, so that what it holds does not grow with the dataset: each number
-    is read once a batch. Small tables are there themselves. Who gives the address to a kernel must hold the tensor
-    until that has read it: nobody else knows.
+    On a GPU they stay as long as there is room for them. The rest lies in pinned memory of the host, which kernels read
+    over the bus: what the GPU holds does not grow with the dataset, and each number is read once a batch. Many networks
+    read as many batches a step: for them there is more room.
+
+    Args:
+        device: the device.
+        networks: how many networks the batches are for.
     """
-    if device.type != "cuda" or values.numel() * values.element_size() <= _SMALL:
-        return values.to(device)
-    return values.pin_memory()
+
+    def __init__(self, device: torch.device, networks: int) -> None:
+        self._device, self._room = device, networks * _A_NETWORK
+
+    def keep(self, values: Tensor) -> Tensor:
+        """The numbers; who gives their address to a kernel must hold them until that has read: nobody else knows."""
+        if self._device.type != "cuda":
+            return values.to(self._device)
+        size = values.numel() * values.element_size()
+        if size > _SMALL:
+            if size > self._room:
+                return values.pin_memory()
+            self._room -= size
+        return values.to(self._device)

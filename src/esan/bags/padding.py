@@ -12,6 +12,7 @@ from esan import kernels, ragged
 from esan.bags.bag import Bag
 from esan.bags.cuts import cuts
 from esan.bags.joined import Joined, aside
+from esan.bags.kept import Keeper
 from esan.bags.orders import Constants, Orders, RowArcs, StoredPairs
 from esan.bags.packing import Batches, Fields
 from esan.bags.pieces import Gathered
@@ -131,13 +132,13 @@ class Padder:
             known = self._known[shape.graphs] = _Known(shape)
         key = networks, None if only is None else frozenset(only)
         if key not in known.plans:
-            known.made |= self._gathered(known, only)
+            known.made |= self._gathered(known, networks, only)
             # In one order, whichever were made first: a field has the same place in all batches that have the same.
             fields = {name: known.made[name] for name in sorted(known.made) if only is None or name in only}
             known.plans[key] = Plan(fields, shape, networks)
         return known.plans[key]
 
-    def _gathered(self, known: "_Known", only: Collection[str] | None) -> dict[str, Gathered]:
+    def _gathered(self, known: "_Known", networks: int, only: Collection[str] | None) -> dict[str, Gathered]:
         """What those of these fields that are not known yet are gathered from."""
         if only is not None and known.made.keys() >= set(only):
             return {}
@@ -145,7 +146,7 @@ class Padder:
             # A sample is small, and is padded for one epoch only.
             return self._gathered_from(self.bag.to(self._device), known, only)
         parts = [aside(self._gathered_from(bag, known, only)) for bag in self._parts()]
-        joined = Joined(self._device)
+        joined = Joined(Keeper(self._device, networks))
         return {name: joined.field([part.pop(name) for part in parts]) for name in [*parts[0]]}
 
     def _parts(self) -> Iterator[Bag]:

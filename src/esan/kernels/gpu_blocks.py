@@ -238,7 +238,7 @@ def _through(rows: Rows, grad: Tensor, gate: Tensor | None, x: Tensor, moments: 
 
 def _of_parameters(sums: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
     """The gradients of γ and β, from the sums of the gradient of the normalised lines."""
-    return sums[:, 1].reshape(shape), sums[:, 0].reshape(shape)
+    return sums[1].view(shape), sums[0].view(shape)
 
 
 class Affine(torch.autograd.Function):

@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.kernels.gpu_sums import sum_lines
-from esan.kernels.gpu_tiles import TILE, columns, lines_of, tiles
+from esan.kernels.gpu_tiles import TILE, WIDEST, lines_of, padded, tiles
 from esan.kernels.real import Real
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Input(torch.autograd.Function):
         x = x.contiguous()
         node = by_node.owner
         y = x.new_empty(node.numel(), width)
-        wide, real = columns(width), by_node.real
+        wide, real = min(padded(width), WIDEST), by_node.real
         networks = 1 if real is None else real.networks
         rows, (ranges, slots) = y.size(0) // networks, Real.given(real, x)
         _input_kernel[(tiles(rows, real), networks, triton.cdiv(width, wide))](

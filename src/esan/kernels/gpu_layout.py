@@ -9,6 +9,9 @@ import triton.language as tl
 from torch import Tensor
 
 _BLOCK = 256
+#: Programs that share the work: two a processor of an H100. They wait for the bus most of the time; more of them would
+#: keep the kernels of a step, which runs beside, from the processors.
+_PROGRAMS = 264
 
 
 @dataclass(frozen=True)
@@ -122,74 +125,78 @@ class Program:
         )
 
 
-@triton.jit(do_not_specialize=["graphs", "size", "given", "networks", "columns", "ints_line", "floats_line"])
+@triton.jit(
+    do_not_specialize=[
+        "graphs", "size", "given", "networks", "columns", "ints_line", "floats_line", "pieces", "items"
+    ]
+)  # fmt: skip
 def _lay_out_kernel(
     stretches, entries, blocks, fills, row, place, old, ids, begin, ints, floats,
-    graphs, size, given, networks, columns, ints_line, floats_line,
+    graphs, size, given, networks, columns, ints_line, floats_line, pieces, items,
     BLOCK: tl.constexpr, STEPS: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
-    here = tl.program_id(1).to(tl.int64)
-    step, network = here // networks, here % networks
-    batch = step * given + network % given
-    begin += batch * columns
-    ints += step * ints_line
-    floats += step * floats_line
-    stretch = stretches + tl.load(blocks + 2 * tl.program_id(0)) * 6
-    column, count = tl.load(stretch), tl.load(stretch + 1)
-    width, total = tl.load(stretch + 2), tl.load(stretch + 3)
+    for item in range(tl.program_id(0), items, tl.num_programs(0)):
+        piece, here = item % pieces, (item // pieces).to(tl.int64)
+        step, network = here // networks, here % networks
+        batch = step * given + network % given
+        begins = begin + batch * columns
+        to_ints, to_floats = ints + step * ints_line, floats + step * floats_line
+        stretch = stretches + tl.load(blocks + 2 * piece) * 6
+        column, count = tl.load(stretch), tl.load(stretch + 1)
+        width, total = tl.load(stretch + 2), tl.load(stretch + 3)
 
-    q = tl.load(blocks + 2 * tl.program_id(0) + 1) * BLOCK + tl.arange(0, BLOCK)
-    inside = q < total
-    p = q // width
-    # The last segment that begins at or before each line: empty ones before it begin there too.
-    of = tl.zeros((BLOCK,), tl.int32)
-    for i in tl.static_range(STEPS):
-        further = of + (1 << (STEPS - 1 - i))
-        known = inside & (further < count)
-        of = tl.where(known & (tl.load(begin + column + further, mask=known, other=0) <= p), further, of)
-    segment = column + of
-    k = p - tl.load(begin + segment, mask=inside, other=0)
-    where = tl.load(place + segment, mask=inside, other=0)
-    real, filler = inside & (where < size), inside & (where >= size)
-    graph = tl.load(ids + batch * size + where, mask=real, other=0)
-    graph = tl.where(graph < 0, graphs - 1, graph)
-    line = tl.load(old + tl.load(row + segment, mask=real, other=0).to(tl.int64) * graphs + graph, mask=real, other=0)
-    line += k
-    within = q - p * width
+        q = tl.load(blocks + 2 * piece + 1) * BLOCK + tl.arange(0, BLOCK)
+        inside = q < total
+        p = q // width
+        # The last segment that begins at or before each line: empty ones before it begin there too.
+        of = tl.zeros((BLOCK,), tl.int32)
+        for i in tl.static_range(STEPS):
+            further = of + (1 << (STEPS - 1 - i))
+            known = inside & (further < count)
+            of = tl.where(known & (tl.load(begins + column + further, mask=known, other=0) <= p), further, of)
+        segment = column + of
+        k = p - tl.load(begins + segment, mask=inside, other=0)
+        where = tl.load(place + segment, mask=inside, other=0)
+        real, filler = inside & (where < size), inside & (where >= size)
+        graph = tl.load(ids + batch * size + where, mask=real, other=0)
+        graph = tl.where(graph < 0, graphs - 1, graph)
+        kind = tl.load(row + segment, mask=real, other=0).to(tl.int64)
+        line = tl.load(old + kind * graphs + graph, mask=real, other=0) + k
+        within = q - p * width
 
-    for e in range(tl.load(stretch + 4), tl.load(stretch + 5)):
-        entry = entries + e * NUMBERS
-        pointer, apart, bytes_each = tl.load(entry), tl.load(entry + 1), tl.load(entry + 2)
-        bits, to, block = tl.load(entry + 3).to(tl.int32), tl.load(entry + 4), tl.load(entry + 5).to(tl.int32)
-        plus, times = tl.load(entry + 6).to(tl.int32), tl.load(entry + 7).to(tl.int32)
-        fill, after, at = tl.load(entry + 8), tl.load(entry + 9), tl.load(entry + 10)
-        apart_networks, stride = tl.load(entry + 11), tl.load(entry + 12)
-        fraction = tl.load(entry + 13)
-        cell = line * apart + within
-        out = at + network * apart_networks + q * stride
-        if bytes_each == 8:
-            number = tl.load(pointer.to(tl.pointer_type(tl.int64)) + cell, mask=real, other=0)
-            tl.store(ints + out, number.to(ints.dtype.element_ty), mask=inside)
-        else:
-            if bytes_each == 2:
-                code = tl.load(pointer.to(tl.pointer_type(tl.int16)) + cell, mask=real, other=0).to(tl.int32)
+        for e in range(tl.load(stretch + 4), tl.load(stretch + 5)):
+            entry = entries + e * NUMBERS
+            pointer, apart, bytes_each = tl.load(entry), tl.load(entry + 1), tl.load(entry + 2)
+            bits, to, block = tl.load(entry + 3).to(tl.int32), tl.load(entry + 4), tl.load(entry + 5).to(tl.int32)
+            plus, times = tl.load(entry + 6).to(tl.int32), tl.load(entry + 7).to(tl.int32)
+            fill, after, at = tl.load(entry + 8), tl.load(entry + 9), tl.load(entry + 10)
+            apart_networks, stride = tl.load(entry + 11), tl.load(entry + 12)
+            fraction = tl.load(entry + 13)
+            cell = line * apart + within
+            out = at + network * apart_networks + q * stride
+            if bytes_each == 8:
+                number = tl.load(pointer.to(tl.pointer_type(tl.int64)) + cell, mask=real, other=0)
+                tl.store(to_ints + out, number.to(ints.dtype.element_ty), mask=inside)
             else:
-                code = tl.load(pointer.to(tl.pointer_type(tl.int32)) + cell, mask=real, other=0)
-            value = code >> bits
-            if to >= 0:
-                target = (code - (value << bits)) * block + where
-                value += tl.load(begin + to + target, mask=real, other=0)
-            by = fills + (fill + where - size) * 4
-            first = tl.load(begin + tl.load(by + 1, mask=filler, other=0), mask=filler, other=0)
-            empty = tl.load(by, mask=filler, other=0).to(tl.int32)
-            empty += tl.load(by + 2, mask=filler, other=0).to(tl.int32) * first
-            empty += tl.load(by + 3, mask=filler, other=0).to(tl.int32) * k
-            value = tl.where(real, value + plus, empty) * times
-            if fraction != 0:
-                tl.store(floats + out, value, mask=inside)
-            else:
-                number = value.to(tl.int64) + network * after
-                tl.store(ints + out, number.to(ints.dtype.element_ty), mask=inside)
+                if bytes_each == 2:
+                    code = tl.load(pointer.to(tl.pointer_type(tl.int16)) + cell, mask=real, other=0).to(tl.int32)
+                else:
+                    code = tl.load(pointer.to(tl.pointer_type(tl.int32)) + cell, mask=real, other=0)
+                value = code >> bits
+                if to >= 0:
+                    target = (code - (value << bits)) * block + where
+                    value += tl.load(begins + to + target, mask=real, other=0)
+                by = fills + (fill + where - size) * 4
+                first = tl.load(begins + tl.load(by + 1, mask=filler, other=0), mask=filler, other=0)
+                empty = tl.load(by, mask=filler, other=0).to(tl.int32)
+                empty += tl.load(by + 2, mask=filler, other=0).to(tl.int32) * first
+                empty += tl.load(by + 3, mask=filler, other=0).to(tl.int32) * k
+                value = tl.where(real, value + plus, empty) * times
+                if fraction != 0:
+                    tl.store(to_floats + out, value, mask=inside)
+                else:
+                    number = value.to(tl.int64) + network * after
+                    tl.store(to_ints + out, number.to(ints.dtype.element_ty), mask=inside)
 
 
 def lay_out(
@@ -207,8 +214,10 @@ def lay_out(
         networks: how many there are.
     """
     p = program
-    _lay_out_kernel[(p.blocks.size(0), ints.size(0) * networks)](
+    pieces = p.blocks.size(0)
+    items = pieces * ints.size(0) * networks
+    _lay_out_kernel[(min(items, _PROGRAMS),)](
         p.stretches, p.entries, p.blocks, p.fills, p.row, p.place, p.old, ids.contiguous(), begin, ints,
         floats.view(torch.int32), p.old.size(1), ids.size(1), given, networks, begin.size(1), ints.size(1),
-        floats.size(1), BLOCK=_BLOCK, STEPS=max(1, (p.most - 1).bit_length()), NUMBERS=_NUMBERS,
+        floats.size(1), pieces, items, BLOCK=_BLOCK, STEPS=max(1, (p.most - 1).bit_length()), NUMBERS=_NUMBERS,
     )  # fmt: skip

@@ -37,15 +37,23 @@ def add_products(acc, x, y1, y2, y3):
 
 
 @triton.jit
-def times(acc, x, matrix, at, there, apart, PRECISION: tl.constexpr):
-    """acc + x y, where y is what `matrix` has at these places: `Matrix.pieces`, `apart` from one another, or itself."""
+def pieces_at(matrix, at, there, apart, PRECISION: tl.constexpr):
+    """What `matrix` has at these places: the three of `Matrix.pieces`, `apart` from one another; or itself, thrice."""
+    y1 = tl.load(matrix + at, mask=there, other=0.0)
+    y2, y3 = y1, y1
     if PRECISION == "bf16x6":
-        y1 = tl.load(matrix + at, mask=there, other=0.0)
         y2 = tl.load(matrix + apart + at, mask=there, other=0.0)
         y3 = tl.load(matrix + 2 * apart + at, mask=there, other=0.0)
+    return y1, y2, y3
+
+
+@triton.jit
+def add_product(acc, x, y1, y2, y3, PRECISION: tl.constexpr):
+    """acc + x y, where y is what `pieces_at` gave."""
+    if PRECISION == "bf16x6":
         acc = add_products(acc, x, y1, y2, y3)
     else:
-        acc += tl.dot(x, tl.load(matrix + at, mask=there, other=0.0), input_precision=PRECISION)
+        acc += tl.dot(x, y1, input_precision=PRECISION)
     return acc
 
 

@@ -1,6 +1,7 @@
 """Triton: the gradients of sums of messages; nothing is written out a message."""
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 import triton
@@ -179,7 +180,8 @@ def messages_backward(
     tuning = _BACK.of(width, wide)
     programs, pieces = max(1, min(tiles(rows, real, tuning.groups), _PROGRAMS)), triton.cdiv(width, wide)
     factors = pieces if of_own else 0
-    part = grad.new_empty(networks, programs, table * width + factors + (2 * width if normed is not None else 0))
+    sizes = [table * width, factors, *([width, width] if normed is not None else [])]
+    part = grad.new_empty(networks, programs, sum(sizes))
     before = Normed(x, x, x) if normed is None else normed
     p = Pooled(grad, target, None) if pooled is None else pooled
     ranges, slots = Real.given(real, x)
@@ -195,12 +197,13 @@ def messages_backward(
     )  # fmt: skip
     if not part.size(2):
         return MessageGrads(out, None, None, None)
-    of_table, of_factor, sums = totals(part, table * width, factors)
+    found = totals(part, *sizes)
+    of_table, of_factor, sums = found.tensor_split([networks * size for size in accumulate(sizes[:2])])
     return MessageGrads(
         out,
         of_factor.view(networks, pieces).sum(1).view(own.shape) if own is not None and of_own else None,
         of_table.view(e.shape) if e is not None and table else None,
-        sums.view(networks, 2, width) if normed is not None else None,
+        sums.view(2, networks, width) if normed is not None else None,
     )
 
 

@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.kernels.gpu_moments import Moments
-from esan.kernels.gpu_tiles import TILE, columns, lines_of, tiles, total
+from esan.kernels.gpu_tiles import TILE, columns, lines_of, tiles, total_pair
 from esan.kernels.real import Real
 
 
@@ -92,7 +92,7 @@ def _grad_sums_kernel(
 
 
 def grad_sums(grad: Tensor, gate: Tensor | None, x: Tensor, moments: Moments, real: Real | None = None) -> Tensor:
-    """The sums of the gradient, and of the gradient times the standardised x, `[S, 2, d]`; filler is left out."""
+    """The sums of the gradient, and of the gradient times the standardised x, `[2, S, d]`; filler is left out."""
     networks = moments.mean.size(0) if moments.mean.dim() > 1 else 1
     rows = x.size(0) // networks
     part = x.new_empty(networks, tiles(rows, real), 2 * x.size(1))
@@ -102,7 +102,7 @@ def grad_sums(grad: Tensor, gate: Tensor | None, x: Tensor, moments: Moments, re
         grad, gate if gate is not None else x, x, moments.mean, moments.inverse, part, ranges, rows, x.size(1),
         TILE=TILE, WIDTH=wide, GATED=gate is not None, SLOTS=slots,
     )  # fmt: skip
-    return total(part).reshape(networks, 2, x.size(1))
+    return total_pair(part)
 
 
 @triton.jit
@@ -135,8 +135,8 @@ def _norm_backward_kernel(
     standard = (tl.load(x + here, mask=mask, other=0.0) - m) * tl.load(inverse + of, mask=there, other=0.0)
     w = tl.load(weight + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0)
     factor = tl.load(scale + of, mask=there, other=0.0)
-    sum_g = tl.load(sums + 2 * network * width + column, mask=there, other=0.0)
-    sum_gs = tl.load(sums + (2 * network + 1) * width + column, mask=there, other=0.0)
+    sum_g = tl.load(sums + of, mask=there, other=0.0)
+    sum_gs = tl.load(sums + tl.num_programs(1) * width + of, mask=there, other=0.0)
     value = norm_backward_tile(g, standard, w, tl.load(share + network), factor, sum_g, sum_gs)
     tl.store(out + here, value, mask=mask)
 
@@ -152,7 +152,7 @@ def norm_backward(
 ) -> Tensor:
     """The gradient of x, given that of the normalised x where `gate` is positive, and its `grad_sums`."""
     out = torch.empty_like(x)
-    networks = sums.size(0)
+    networks = sums.size(1)
     rows = x.size(0) // networks
     wide = columns(x.size(1))
     ranges, slots = Real.given(real, x)

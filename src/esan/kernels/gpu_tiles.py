@@ -1,5 +1,7 @@
 """Triton: tiles of lines: how many there are, how wide, and sums over them in a fixed order."""
 
+from itertools import accumulate
+
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -9,7 +11,7 @@ from esan.kernels.real import Real
 #: Lines of a tile.
 TILE = 64
 #: The most columns that a program works on at once.
-_WIDEST = 128
+WIDEST = 128
 #: Tiles (at most), and columns, that the last step of a sum over tiles works on at once.
 _TILES, COLUMNS = 512, 8
 
@@ -37,8 +39,8 @@ def padded(width: int) -> int:
 def columns(width: int) -> int:
     """Columns of that width that a program works on at once: all, unless they are many, or a power of 2 idles lanes."""
     whole = padded(width)
-    if whole > _WIDEST:
-        return _WIDEST // 2
+    if whole > WIDEST:
+        return WIDEST // 2
     return whole if width < 64 or width % 16 or 4 * whole <= 5 * width else width & -width
 
 
@@ -78,8 +80,8 @@ def left_over(ahead, count):
     return ahead + tl.cdiv(tl.maximum(count - ahead, 0), tl.num_programs(0)) * tl.num_programs(0) - count
 
 
-@triton.jit(do_not_specialize=["count", "width", "end", "next_end"])
-def _total_kernel(part, out, count, width, end, next_end, TILES: tl.constexpr, COLUMNS: tl.constexpr):
+@triton.jit(do_not_specialize=["count", "width", "end0", "end1", "end2"])
+def _total_kernel(part, out, count, width, end0, end1, end2, TILES: tl.constexpr, COLUMNS: tl.constexpr):
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     which = tl.program_id(1)
     there = column < width
@@ -89,30 +91,31 @@ def _total_kernel(part, out, count, width, end, next_end, TILES: tl.constexpr, C
         mask = (tile < count)[:, None] & there[None, :]
         at = (which * count + tile[:, None]).to(tl.int64) * width + column[None, :]
         acc += tl.load(part + at, mask=mask, other=0.0)
-    begin = tl.where(column < end, 0, tl.where(column < next_end, end, next_end))
-    size = tl.where(column < end, end, tl.where(column < next_end, next_end - end, width - next_end))
-    tl.store(out + tl.num_programs(1) * begin + which * size + column - begin, tl.sum(acc, 0), mask=there)
+    begin = tl.where(column < end0, 0, tl.where(column < end1, end0, tl.where(column < end2, end1, end2)))
+    end = tl.where(column < end0, end0, tl.where(column < end1, end1, tl.where(column < end2, end2, width)))
+    to = tl.num_programs(1) * begin + which * (end - begin) + column - begin
+    tl.store(out + to, tl.sum(acc, 0), mask=there)
 
 
 def total(part: Tensor) -> Tensor:
     """The sum over tiles, `[S, T, d]` → `[S, d]`, always in the same order."""
-    return totals(part, part.size(2), 0)[0].view(part.size(0), part.size(2))
+    return totals(part, part.size(2)).view(part.size(0), part.size(2))
 
 
-def totals(part: Tensor, first: int, second: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The same, the first columns, the next ones and the rest apart, each in one piece."""
+def total_pair(part: Tensor) -> Tensor:
+    """The same where the columns are those of two sums, `[S, T, 2 d]` → `[2, S, d]`."""
+    networks, width = part.size(0), part.size(2) // 2
+    return totals(part, width, width).view(2, networks, width)
+
+
+def totals(part: Tensor, *sizes: int) -> Tensor:
+    """The same where the columns are those of up to four sums, each of so many: `[S, size]` after `[S, size]`, flat."""
     networks, width = part.size(0), part.size(2)
     out = part.new_empty(networks * width)
-    columns = COLUMNS if part.size(2) <= 1024 else 4 * COLUMNS
-    _total_kernel[(triton.cdiv(part.size(2), columns), part.size(0))](
-        part,
-        out,
-        part.size(1),
-        width,
-        first,
-        first + second,
-        TILES=min(block(part.size(1)), 4096 // columns),
-        COLUMNS=columns,
-    )
-    pieces = out.split([networks * first, networks * second, networks * (width - first - second)])
-    return pieces[0], pieces[1], pieces[2]
+    columns = COLUMNS if width <= 1024 else 4 * COLUMNS
+    ends = [*accumulate(sizes), width, width, width]
+    _total_kernel[(triton.cdiv(width, columns), networks)](
+        part, out, part.size(1), width, ends[0], ends[1], ends[2],
+        TILES=min(block(part.size(1)), 4096 // columns), COLUMNS=columns,
+    )  # fmt: skip
+    return out
