@@ -14,8 +14,9 @@ from esan.kernels.ahead import Ahead, Normed
 from esan.kernels.gpu_dropout import Dropout
 from esan.kernels.gpu_gather import PoolBeside
 from esan.kernels.gpu_input import Input
+from esan.kernels.gpu_lift import Lift
 from esan.kernels.gpu_message_grads import Pooled, edges_backward, messages_backward
-from esan.kernels.gpu_pools import Lift, Lookup, Pool, PoolNodes, spread
+from esan.kernels.gpu_pools import Lookup, Pool, PoolNodes, spread
 from esan.kernels.gpu_sums import sum_lines
 from esan.kernels.gpu_tiles import total, total_pair, totals
 

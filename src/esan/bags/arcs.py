@@ -124,13 +124,16 @@ class Arcs:
             pool: as in `sum_rows`.
         """
         if self._types is None or self._types[0] is not types:
-            flat = types.reshape(-1)
-            known = types, flat.index_select(0, self.arc), flat.index_select(0, self.out_arc)
-            object.__setattr__(self, "_types", known)
+            object.__setattr__(self, "_types", (types, *self._types_of(types)))
         assert self._types is not None
         from esan.kernels.gpu_gather import Along, gather
 
         return gather(x, table, own, Along(self, self.factor(x), self._types[1:], pool))
+
+    def _types_of(self, types: Tensor) -> tuple[Tensor, Tensor]:
+        """The types of the arcs as they are, and in the order of `out_of`, from those of the graph's arcs."""
+        flat = types.reshape(-1)
+        return flat.index_select(0, self.arc), flat.index_select(0, self.out_arc)
 
     def factor(self, x: Tensor, weight: Tensor | None = None) -> Tensor | None:
         """The factor of each message, in the precision of x; `weight` in place of the arcs' own."""

@@ -1,31 +1,29 @@
-"""What the sums of a stage gather on a GPU: the rows behind each row that is lifted, and what subgraphs differ by."""
+"""What the sums of a stage gather on a GPU: the rows that are lifted, and what subgraphs differ by."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from esan.kernels.real import Real
+if TYPE_CHECKING:
+    from esan.bags.sums import Grouping
 
 
 @dataclass(frozen=True, eq=False)
 class Lifted:
-    """Where the rows of a stage come from in an earlier one, and the rows that came to each background row.
+    """Rows of a stage of which the first, in each network, are those of an earlier one.
 
     Attributes:
-        index: the earlier row of each row.
-        order: rows, node by node.
-        first: where the added rows of each node begin in `order`.
-        count: how many they are.
+        by_node: the rows by their node.
+        earlier: rows of the earlier stage, of one network.
+        nodes: nodes of one network; its first rows are their background.
         networks: how many networks the rows are of, one after another.
-        real: which rows are not filler; None if all are, or filler is read too.
     """
 
-    index: Tensor
-    order: Tensor
-    first: Tensor
-    count: Tensor
+    by_node: "Grouping"
+    earlier: int
+    nodes: int
     networks: int = 1
-    real: Real | None = None
 
 
 @dataclass(frozen=True, eq=False)

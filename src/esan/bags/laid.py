@@ -103,6 +103,13 @@ class LaidArcs(Arcs):
         # The arcs of the graphs themselves are copies of nothing else.
         return self._field("out.order") if self.__dict__["_name"] == "graph" else self._field("out.arc")
 
+    def _types_of(self, types: Tensor) -> tuple[Tensor, Tensor]:
+        if types is not self.__dict__["_fields"].get("edge_attr"):
+            return super()._types_of(types)
+        # The arcs of the graphs themselves have theirs.
+        of = types.reshape(-1) if self.__dict__["_name"] == "graph" else self._field("type")
+        return of, self._field("out.type")
+
     @cached_property
     def copy_ends(self) -> tuple[Tensor, Tensor]:
         if self.__dict__["_name"] == "graph":

@@ -55,14 +55,16 @@ class Orders:
         pairs: the stored pairs.
         arcs: the arcs between rows.
         real: how many rows of each slot are not filler, `[batches, slots]`.
+        typed: whether all that arcs have is a type.
         constants: of the device.
     """
 
     def __init__(
-        self, fields: Fields, shape: "Shape", pairs: StoredPairs, arcs: RowArcs, real: Tensor, constants: Constants
-    ) -> None:
+        self, fields: Fields, shape: "Shape", pairs: StoredPairs, arcs: RowArcs, real: Tensor, typed: bool,
+        constants: Constants,
+    ) -> None:  # fmt: skip
         self._fields, self._shape, self._pairs, self._arcs, self._constants = fields, shape, pairs, arcs, constants
-        self._real_rows, self._batches = real, pairs.filler.size(0)
+        self._real_rows, self._typed, self._batches = real, typed, pairs.filler.size(0)
 
     @cached_property
     def _m(self) -> Tensor:
@@ -75,6 +77,8 @@ class Orders:
         self._counted("graph.into", lambda: f["edge_target"], shape.nodes, None, shape.arcs)
         self._sorted("graph.out", lambda: f["edge_source"], shape.nodes, shape.arcs)
         f.add("graph.out.target", lambda: f["edge_target"].gather(1, f["graph.out.order"]), shape.nodes)
+        if self._typed:
+            f.add("graph.out.type", lambda: self._types("graph.out.order"))
 
     def of_stage(self, slot: int) -> None:
         """What the stage of the rows up to that slot needs."""
@@ -109,6 +113,13 @@ class Orders:
             self._reordered(name, order, what, size)
         for what in ("source", "target"):
             self._reordered(name, "copies", what, rows)
+        if self._typed:
+            f.add(f"{name}.type", lambda: self._types(f"{name}.arc"))
+            f.add(f"{name}.out.type", lambda: self._types(f"{name}.out.arc"))
+
+    def _types(self, arc: str) -> Tensor:
+        """The types of these arcs of the graphs."""
+        return self._fields["edge_attr"].reshape(self._batches, -1).gather(1, self._fields[arc])
 
     def _real(self, slot: int) -> Tensor:
         """Where the rows of each slot that has room begin, and where its filler does."""

@@ -196,7 +196,12 @@ class PaddedStage(Stage):
         return arcs.found(self._fields, self._name)
 
     def _lifted_plainly(self, h: Tensor) -> Tensor:
-        return h.index_select(0, self._lift_from(h.size(0)).index)
+        earlier, of_node = h.size(0) // self.networks, self.node.view(self.networks, -1)
+        network = torch.arange(self.networks, device=h.device)[:, None]
+        own = torch.arange(earlier, device=h.device) + network * earlier
+        # In the earlier stage each network's rows begin elsewhere: nodes there are its first rows.
+        added = of_node[:, earlier:] + network * (earlier - self._background)
+        return h.index_select(0, torch.cat([own, added], 1).reshape(-1))
 
     def _background_first(self, h: Tensor) -> Tensor:
         split = h.view(self.networks, -1, h.size(1))
@@ -204,21 +209,7 @@ class PaddedStage(Stage):
         return torch.cat([part.reshape(-1, h.size(1)) for part in parts])
 
     def _lift_from(self, rows: int) -> Lifted:
-        networks = self.networks
-        earlier, now = rows // networks, self.num_rows // networks
-        of_node = self.node.view(networks, now)
-        known = torch.zeros_like(self.by_node.first).scatter_add_(
-            0, of_node[:, :earlier].reshape(-1), torch.ones_like(self.node[:rows])
-        )
-        # Filler rows are left out of the counts, as their gradients are nothing.
-        count = (cast(Tensor, self.by_node.count) - known).clamp_(min=0)
-        nodes = of_node.size(1) if not self._background else self._background
-        start = torch.arange(networks, device=of_node.device)[:, None]
-        # In the earlier stage each network's rows begin elsewhere: nodes there are its first rows.
-        own = torch.arange(earlier, device=of_node.device) + start * earlier
-        added = of_node[:, earlier:] + start * (earlier - nodes)
-        index = torch.cat([own, added], 1).reshape(-1)
-        return Lifted(index, self.by_node.order, self.by_node.first + known, count, networks, self.real)
+        return Lifted(self.by_node, rows // self.networks, self._background, self.networks)
 
 
 class PaddedShared(SharedArcs):

@@ -19,7 +19,7 @@ from esan.bags.pieces import Gathered
 from esan.bags.plan import Plan
 from esan.bags.rows import slot_of_layer
 from esan.bags.shapes import Counts, Shape
-from esan.bags.sources import Makers, Sources, held
+from esan.bags.sources import Makers, Sources, arc_types, held
 from esan.bags.stage_sources import StageSources
 from esan.bags.stretches import stretch
 
@@ -214,7 +214,7 @@ class Padder:
             pairs.filler,
         )
         real = in_rows.number[:, :, :-1].sum(2)
-        orders = Orders(fields, shape, stored, between, real, constants)
+        orders = Orders(fields, shape, stored, between, real, arc_types(graphs) is not None, constants)
         orders.of_graphs()
         for slot in self._slots(shape):
             orders.of_stage(slot)

@@ -12,6 +12,7 @@ from esan import ragged
 from esan.bags.bag import Bag
 from esan.bags.lines import Filler, Lines, Order, counted
 from esan.bags.pieces import Filled, Gathered, Piece, bits
+from esan.graphs import Graphs
 
 if TYPE_CHECKING:
     from esan.bags.shapes import Shape
@@ -22,6 +23,12 @@ Makers = dict[str, Callable[[], Gathered]]
 def held(bag: Bag) -> Tensor:
     """In how many subgraphs each arc of the graphs is."""
     return bag.selection.holders(bag.graphs)[bag.graphs.arc_edge].float()
+
+
+def arc_types(graphs: Graphs) -> Tensor | None:
+    """The type of each arc, where that is all of its features; None elsewhere."""
+    types = graphs.edge_attr
+    return None if types is None or types.is_floating_point() or prod(types.shape[1:]) != 1 else types.reshape(-1)
 
 
 class Sources:
@@ -82,6 +89,20 @@ class Sources:
     @cached_property
     def arc(self) -> Tensor:
         return self.refer(self.arcs, self.bag.rows.arc)
+
+    @cached_property
+    def types(self) -> Tensor | None:
+        """The types of the arcs of the graphs, if they have such."""
+        types = arc_types(self.bag.graphs)
+        if types is None:
+            return None
+        short = types.short()
+        return short if torch.equal(short.long(), types.long()) else _whole(types)
+
+    @cached_property
+    def row_types(self) -> Tensor | None:
+        """Those of the arcs between rows."""
+        return None if self.types is None else self.types.index_select(0, self.bag.rows.arc)
 
     @cached_property
     def into_rows(self) -> tuple[Tensor, Tensor]:
@@ -163,6 +184,10 @@ class Sources:
             "graph.out.count": lambda: count(self.out),
             "graph.out.target": out_target,
         }
+        if (types := self.types) is not None:
+            found["graph.out.type"] = lambda: Gathered(
+                [Piece(arcs, shape.arcs, types.index_select(0, self.out.order), zero)]
+            )
         for name, values, lines, room in (
             ("x", graphs.x, nodes, shape.nodes),
             ("edge_attr", graphs.edge_attr, arcs, shape.arcs),

@@ -52,7 +52,6 @@ class Stage:
         self.num_rows, self._num_arcs = rows.row_ends[slot], rows.arc_ends[slot]
         self._background = rows.background
         self._stored = self.num_rows - self._background
-        self._lifted: dict[int, Lifted] = {}
         self._arcs: dict[int, Arcs] = {}
 
     @cached_property
@@ -138,7 +137,7 @@ class Stage:
         if h.size(0) == self.num_rows:
             return h
         if kernels.on_gpu(h):
-            from esan.kernels.gpu_pools import Lift
+            from esan.kernels.gpu_lift import Lift
 
             return Lift.apply(h, self._lift_from(h.size(0)))
         return self._lifted_plainly(h)
@@ -147,16 +146,7 @@ class Stage:
         return torch.cat([h, h.index_select(0, self.node[h.size(0) :])])
 
     def _lift_from(self, rows: int) -> Lifted:
-        if rows not in self._lifted:
-            order, first = self.by_node.order, self.by_node.first
-            # Rows go by level, so behind each node's rows of the earlier stage come those that this one adds.
-            known = torch.bincount(self.node[:rows], minlength=self._background)
-            every = torch.bincount(self.node, minlength=self._background)
-            self._lifted[rows] = Lifted(self._lift_index(rows), order, first + known, every - known)
-        return self._lifted[rows]
-
-    def _lift_index(self, rows: int) -> Tensor:
-        return torch.cat([torch.arange(rows, device=self.node.device), self.node[rows:]])
+        return Lifted(self.by_node, rows, self._background)
 
     @cached_property
     def by_node(self) -> Grouping:

@@ -66,6 +66,9 @@ class StageSources:
         found |= self._grouped("out", lambda: stage.out, lambda: stage.arcs_by_source, of.row_arcs, arcs, *row)
         found["out.target"] = lambda: self._by_source(of.rows, of.target, self._loops, rows)
         found["out.arc"] = lambda: self._by_source(of.arcs, of.arc, self._last_arc, shape.arcs)
+        if (types := of.row_types) is not None:
+            found["type"] = lambda: self._typed(of.row_arcs, types)
+            found["out.type"] = lambda: self._typed(stage.arcs_by_source, types.index_select(0, stage.out.order))
         by_subgraph = self._grouped(
             "by_subgraph", lambda: stage.by_subgraph, lambda: stage.pairs_by_graph, of.pairs, self._stored,
             shape.subgraphs, of.subgraphs,
@@ -133,6 +136,9 @@ class StageSources:
         self, to: Lines, code: Tensor, fill: Sequence[Filled], step: int, lines: Lines | None = None
     ) -> Gathered:
         return Gathered([Piece(lines or self._of.row_arcs, self._arcs, code, fill, to)], step)
+
+    def _typed(self, lines: Lines, types: Tensor) -> Gathered:
+        return Gathered([Piece(lines, self._arcs, types, self._nothing)])
 
     def _by_source(self, to: Lines, code: Tensor, fill: Sequence[Filled], step: int) -> Gathered:
         stage = self._stage

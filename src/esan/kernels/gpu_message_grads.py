@@ -201,10 +201,15 @@ def messages_backward(
     of_table, of_factor, sums = found.tensor_split([networks * size for size in accumulate(sizes[:2])])
     return MessageGrads(
         out,
-        of_factor.view(networks, pieces).sum(1).view(own.shape) if own is not None and of_own else None,
+        _of_own(of_factor, pieces).view(own.shape) if own is not None and of_own else None,
         of_table.view(e.shape) if e is not None and table else None,
         sums.view(2, networks, width) if normed is not None else None,
     )
+
+
+def _of_own(parts: Tensor, pieces: int) -> Tensor:
+    """The gradient of o from that of each piece of columns."""
+    return parts if pieces == 1 else parts.view(-1, pieces).sum(1)
 
 
 @triton.jit(do_not_specialize=["groups", "total"])

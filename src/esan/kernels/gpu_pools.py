@@ -1,4 +1,4 @@
-"""Triton: pools of rows, rows of a later stage, lookups in tables; their gradients are sums in a fixed order."""
+"""Triton: pools of rows, lookups in tables; their gradients are sums in a fixed order."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from esan.kernels.gpu_tiles import TILE, columns, copies, lines_of, padded, tile
 from esan.kernels.real import Real
 
 if TYPE_CHECKING:
-    from esan.bags.gathered import Lifted
     from esan.bags.stage import Stage
     from esan.bags.sums import Grouping
 
@@ -64,23 +63,6 @@ class Pool(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return spread(grad, ctx.owner, ctx.weight, ctx.real), None, None
-
-
-class Lift(torch.autograd.Function):
-    """Rows of an earlier stage → rows of a later one."""
-
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, lifted: "Lifted") -> Tensor:
-        ctx.lifted, ctx.rows = lifted, h.size(0)
-        return spread(h, lifted.index, None, lifted.real)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        lifted, width = ctx.lifted, grad.size(1)
-        back = _slabs(grad, lifted.networks)[:, : ctx.rows // lifted.networks].contiguous()
-        added = _slabs(sum_lines(grad, lifted.order, lifted.first, lifted.count), lifted.networks)
-        back[:, : added.size(1)] += added
-        return back.reshape(-1, width), None
 
 
 def _slabs(lines: Tensor, networks: int) -> Tensor:

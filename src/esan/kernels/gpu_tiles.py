@@ -17,7 +17,7 @@ _TILES, COLUMNS = 512, 8
 
 
 def tiles(rows: int, real: Real | None = None, tile: int = TILE) -> int:
-    """How many tiles so many lines fill; where some are filler, those of each slot begin with it."""
+    """How many tiles so many lines fill, at most if some are filler; those of each slot begin with it."""
     return triton.cdiv(rows, tile) if real is None else sum(triton.cdiv(room, tile) for room in real.room)
 
 
@@ -46,21 +46,21 @@ def columns(width: int) -> int:
 
 @triton.jit
 def lines_of(tile, rows, real, network, TILE: tl.constexpr, SLOTS: tl.constexpr):
-    """Where the lines of a tile begin, and where those that are real end; with ranges (`Real`), a tile is of one slot.
+    """Where the lines of a tile begin, and where those that are real end.
 
-    A tile of filler alone begins behind that end.
+    With ranges (`Real`), a tile is of one slot, and those of all slots follow one another: there are as many as the
+    real lines fill, whatever the room. The tiles behind these begin behind the end.
     """
     first, end = tile * TILE, rows
     if SLOTS > 0:
         real += network * 2 * SLOTS
-        begin, before = tl.load(real).to(tl.int32), 0
-        first, end = begin + tile * TILE, tl.load(real + 1).to(tl.int32)
+        begin, end = tl.load(real).to(tl.int32), tl.load(real + 1).to(tl.int32)
+        first, before = begin + tile * TILE, tl.cdiv(end - begin, TILE)
         for slot in tl.static_range(1, SLOTS):
-            after = tl.load(real + 2 * slot).to(tl.int32)
-            before += tl.cdiv(after - begin, TILE)
-            first = tl.where(tile >= before, after + (tile - before) * TILE, first)
-            end = tl.where(tile >= before, tl.load(real + 2 * slot + 1).to(tl.int32), end)
-            begin = after
+            begin, last = tl.load(real + 2 * slot).to(tl.int32), tl.load(real + 2 * slot + 1).to(tl.int32)
+            first = tl.where(tile >= before, begin + (tile - before) * TILE, first)
+            end = tl.where(tile >= before, last, end)
+            before += tl.cdiv(last - begin, TILE)
     return first, end
 
 
