@@ -15,6 +15,7 @@ from esan.kernels.gpu_linear import linear, linear_backward
 from esan.kernels.gpu_matrix import Matrix
 from esan.kernels.gpu_moments import Moments, TileMoments, Tracked, finish, frozen, tile_moments
 from esan.kernels.gpu_norm import blend, grad_sums, norm_backward
+from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm
 
 pytestmark = ONLY_INTERPRETED
@@ -273,6 +274,26 @@ def test_layers_of_several_networks(networks: int) -> None:
         lambda x, matrix, bias: _applied(x, matrix, bias, networks),
         torch.randn(networks * LINES, INNER),
         *_layer(networks, INNER, OUTER),
+    )
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(130, 20), (20, 150), (130, 150)])
+def test_wide_layers_of_few_lines(monkeypatch: pytest.MonkeyPatch, inner: int, outer: int) -> None:
+    """In pieces, not by a library."""
+    for name in ("bmm", "baddbmm"):
+        monkeypatch.delattr(torch, name)
+
+    def layer(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
+        wide = Linear(inner, outer)
+        del wide.weight, wide.bias
+        wide.weight, wide.bias = matrix, bias
+        return wide(x)
+
+    agree(
+        layer,
+        lambda x, matrix, bias: _applied(x, matrix, bias, 2),
+        torch.randn(2 * LINES, inner),
+        *_layer(2, inner, outer),
     )
 
 

@@ -249,7 +249,7 @@ class Affine(torch.autograd.Function):
         x = x.contiguous()
         (read,) = Matrix.of(matrix)
         ctx.save_for_backward(x, read.whole, read.pieces)
-        return linear(x, read, bias, None, None, moments=False)[0]
+        return linear(x, read, bias.contiguous(), None, None, moments=False)[0]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -5,6 +5,11 @@ from torch import Tensor, nn
 
 from esan import kernels
 
+#: The widest layer that the kernels take at once.
+_WIDEST = 128
+#: Lines of a network that are few: of graphs, as a head has them.
+_FEW = 1024
+
 
 class Linear(nn.Linear):
     r""":math:`y = W x + b`.
@@ -17,10 +22,26 @@ class Linear(nn.Linear):
         if self.weight.dim() == 2:
             return super().forward(x)
         networks = self.weight.size(0)
-        if self.bias is not None and max(self.weight.shape[1:]) <= 128 and kernels.on_gpu(x):
-            from esan.kernels.gpu_blocks import Affine
-
-            return Affine.apply(x, self.weight, self.bias)
+        few = x.size(0) <= networks * _FEW
+        if self.bias is not None and kernels.on_gpu(x) and (few or max(self.weight.shape[1:]) <= _WIDEST):
+            return self._in_pieces(x)
         lines, across = x.reshape(networks, -1, x.size(-1)), self.weight.transpose(1, 2)
         y = torch.bmm(lines, across) if self.bias is None else torch.baddbmm(self.bias[:, None], lines, across)
         return y.reshape(-1, y.size(2))
+
+    def _in_pieces(self, x: Tensor) -> Tensor:
+        """By the kernels, as many columns at once as they take.
+
+        For few lines of a wide layer too: a library's product would keep more memory for itself than the network takes,
+        and may add up in another order for many networks than for one.
+        """
+        from esan.kernels.gpu_blocks import Affine
+
+        given, found = x.split(_WIDEST, 1), []
+        for matrix, bias in zip(self.weight.split(_WIDEST, 1), self.bias.split(_WIDEST, 1), strict=True):
+            first, *others = zip(given, matrix.split(_WIDEST, 2), strict=True)
+            y = Affine.apply(*first, bias)
+            for lines, piece in others:
+                y = y + Affine.apply(lines, piece, torch.zeros_like(bias))
+            found.append(y)
+        return found[0] if len(found) == 1 else torch.cat(found, 1)
