@@ -286,7 +286,7 @@ def test_wide_layers_of_few_lines(monkeypatch: pytest.MonkeyPatch, inner: int, o
     def layer(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
         wide = Linear(inner, outer)
         del wide.weight, wide.bias
-        wide.weight, wide.bias = matrix, bias
+        wide.weight, wide.bias = matrix, bias  # type: ignore[assignment]
         return wide(x)
 
     agree(

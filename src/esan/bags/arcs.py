@@ -52,6 +52,11 @@ class Arcs:
         """The arc of the graph that each is a copy of, `[B]`."""
         return self.copies.owner
 
+    @property
+    def source(self) -> Tensor:
+        """The row that each comes from, `[B]`."""
+        return self.edge_index[0]
+
     @cached_property
     def degree(self) -> Tensor:
         """How many arcs end at each row, `[num_rows]`."""

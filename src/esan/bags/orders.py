@@ -69,7 +69,7 @@ class Orders:
     @cached_property
     def _m(self) -> Tensor:
         """How many subgraphs the graph of each node has; none, for the filler."""
-        return self._fields["real_subgraphs"].gather(1, self._fields["node_graph"])
+        return self._fields["subgraphs.count"].gather(1, self._fields["node_graph"])
 
     def of_graphs(self) -> None:
         """The arcs of the graphs by their target (as they are) and by their source."""

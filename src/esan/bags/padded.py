@@ -83,8 +83,7 @@ class PaddedBag(Bag):
 
     @cached_property
     def by_graph(self) -> Grouping:
-        fields = cast(Fields, self.fields)
-        return Grouping(fields["subgraph_graph"], len(self.graphs), ordered=True, count=fields["real_subgraphs"])
+        return LaidGrouping(cast(Fields, self.fields), "subgraphs", "subgraph_graph", ordered=True)
 
     def stage(self, t: int) -> Stage:
         slot = self.rows.slot_of_layer(t)
@@ -114,7 +113,7 @@ class PaddedStage(Stage):
         return self._fields[f"{self._name}.{name}"]
 
     def _laid(self, name: str, owner: str, real: Real | None = None) -> Grouping:
-        return LaidGrouping(self._fields, f"{self._name}.{name}", f"{self._name}.{owner}", real)
+        return LaidGrouping(self._fields, f"{self._name}.{name}", f"{self._name}.{owner}", real=real)
 
     @cached_property
     def real(self) -> Real | None:  # type: ignore[override]
@@ -155,8 +154,7 @@ class PaddedStage(Stage):
 
     @cached_property
     def _by_graph(self) -> Grouping:
-        fields = self._fields
-        return Grouping(fields["node_graph"], len(self._graphs), ordered=True, count=fields["real_nodes"])
+        return LaidGrouping(self._fields, "nodes", "node_graph", ordered=True)
 
     @property
     def subgraphs_by_graph(self) -> Grouping:
@@ -172,7 +170,7 @@ class PaddedStage(Stage):
 
     @cached_property
     def background_by_graph(self) -> Grouping:
-        by_graph = Grouping(self._by_graph.owner, len(self._graphs), ordered=True, count=self._by_graph.count)
+        by_graph = LaidGrouping(self._fields, "nodes", "node_graph", ordered=True)
         by_graph.__dict__["order"] = self._field("background")
         return by_graph
 
@@ -191,9 +189,7 @@ class PaddedStage(Stage):
 
     @cached_property
     def arcs(self) -> Arcs:
-        edge_index = torch.stack([self._field("source"), self._field("target")])
-        arcs = LaidArcs(edge_index, self._laid("copies", "arc"), self.num_rows, real=self.real)
-        return arcs.found(self._fields, self._name)
+        return LaidArcs(self._fields, self._name, self.num_rows, real=self.real)
 
     def _lifted_plainly(self, h: Tensor) -> Tensor:
         earlier, of_node = h.size(0) // self.networks, self.node.view(self.networks, -1)
@@ -223,13 +219,9 @@ class PaddedShared(SharedArcs):
         if adjacency not in ADJACENCIES:
             return super().between_nodes(adjacency)
         if adjacency not in self._nodes:
-            edge_index = self._graphs.edge_index
-            every = torch.arange(edge_index.size(1), device=edge_index.device)
-            itself = Grouping.known(every, every.numel(), every, every, torch.ones_like(every))
             held = None if adjacency == "original" else self._fields["held"]
             held = (held > 0).float() if held is not None and adjacency == "max" else held
-            nodes = self._graphs.node_graph.numel()
-            self._nodes[adjacency] = LaidArcs(edge_index, itself, nodes, held).found(self._fields, "graph")
+            self._nodes[adjacency] = LaidArcs(self._fields, "graph", self._graphs.node_graph.numel(), held)
         return self._nodes[adjacency]
 
     def between_rows(self, adjacency: str) -> Arcs:

@@ -188,8 +188,9 @@ class Padder:
         for name, ends in (("edge_source", graphs.edge_index[0]), ("edge_target", graphs.edge_index[1])):
             fields.add(name, partial(arcs.refer, ends, nodes, shape.nodes - 1), shape.nodes)
         fields.add("held", lambda: arcs.take(held(self.bag)))
-        fields.add("real_nodes", lambda: _real(nodes.number[:, 0]))
-        fields.add("real_subgraphs", lambda: _real(subgraphs.number[:, 0]))
+        for name, lines, room in (("nodes", nodes, shape.nodes), ("subgraphs", subgraphs, shape.subgraphs)):
+            fields.add(f"{name}.first", partial(_starts, lines.number[:, 0]), room)
+            fields.add(f"{name}.count", partial(_real, lines.number[:, 0]))
         fields.add("graph_weight", lambda: torch.cat([there, torch.zeros_like(there[:, :1])], 1).float())
         fields.add("node_weight", lambda: (~nodes.filler).float())
         if graphs.x is not None:
@@ -224,6 +225,11 @@ class Padder:
         """The last slots of the stages; by the shape, since another sample of the same bag may have fewer."""
         ends = list(accumulate(shape.rows))
         return sorted({slot_of_layer(ends, t) for t in range(1, self._num_layers + 1)})
+
+
+def _starts(number: Tensor) -> Tensor:
+    """Where those of each graph begin."""
+    return number.cumsum(1) - number
 
 
 def _real(number: Tensor) -> Tensor:

@@ -150,6 +150,9 @@ class Sources:
         def graph_of(lines: Lines, room: int) -> Gathered:
             return Gathered([Piece(lines, room, self.zero, [Filled(size)], self.graphs)], size + 1)
 
+        def first_of(lines: Lines, room: int) -> Gathered:
+            return Gathered([Piece(self.graphs, size + 1, self.zero, [Filled(begin=Filler(lines, 0))], lines)], room)
+
         def first(order: Order) -> Gathered:
             begin = [Filled(begin=Filler(arcs, 0))]
             return Gathered([Piece(nodes, shape.nodes, arcs.begins(order.first, nodes), begin, arcs)], shape.arcs)
@@ -173,8 +176,10 @@ class Sources:
             "edge_source": partial(ends, 0),
             "edge_target": partial(ends, 1),
             "held": lambda: Gathered([Piece(arcs, shape.arcs, bits(held(self.bag)), zero)], fraction=True),
-            "real_nodes": lambda: Gathered([of_graph(graphs.num_nodes)]),
-            "real_subgraphs": lambda: Gathered([of_graph(selection.num_subgraphs)]),
+            "nodes.first": partial(first_of, nodes, shape.nodes),
+            "nodes.count": lambda: Gathered([of_graph(graphs.num_nodes)]),
+            "subgraphs.first": partial(first_of, subgraphs, shape.subgraphs),
+            "subgraphs.count": lambda: Gathered([of_graph(selection.num_subgraphs)]),
             "graph_weight": lambda: Gathered([of_graph(self.one.expand(len(graphs)))], fraction=True),
             "node_weight": lambda: Gathered([Piece(nodes, shape.nodes, self.one, zero)], fraction=True),
             "graph.into.first": lambda: first(self.into),

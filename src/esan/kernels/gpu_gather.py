@@ -69,7 +69,7 @@ class Gather(torch.autograd.Function):
         if e is not None:
             messages = (e, arcs.arc) if along.kinds is None else (_tables(e), along.kinds[0])
         y = sum_lines(
-            x, arcs.edge_index[0], into.first, into.count, weight=along.weight, own=own, messages=messages,
+            x, arcs.source, into.first, into.count, weight=along.weight, own=own, messages=messages,
             networks=ctx.networks, real=arcs.real,
         )  # fmt: skip
         if pool is None:
