@@ -37,20 +37,16 @@ def _alike(device: torch.device) -> list[torch.cuda.Stream]:
     return [torch.cuda.Stream(device) for _ in range(3)]
 
 
-def _a_program_a_tile(
-    inner: int, outer: int, networks: int, count: int, stages: int
-) -> tuple[tuple[int, int], dict[str, Any]]:
-    bound = 128 if gpu_linear.columns(inner) <= 64 and outer <= 64 else None
-    return (count, networks), {"HELD": False, "STAGES": min(stages, 1), "maxnreg": bound}
-
-
 PARTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "as it is": nullcontext,
     "filler is worked on too": lambda: patch.object(PaddedStage, "real", None),
-    "products: a program a tile": lambda: patch.object(gpu_linear, "_loop", _a_program_a_tile),
+    "products: a program a tile": lambda: patch.object(gpu_linear, "_KEPT", 0),
+    "products: two programs a processor": lambda: patch.object(gpu_linear, "_RUNNING", 264),
+    "products: one tile in flight": lambda: patch.object(gpu_linear, "_STAGES", 1),
     "batches gathered over the bus": lambda: patch.object(kept, "_A_NETWORK", 0),
     "all batches gathered from the GPU": lambda: patch.object(kept, "_A_NETWORK", 2**40),
     "laid out by as many programs as there is work": lambda: patch.object(gpu_layout, "_PROGRAMS", 2**30),
+    "laid out by a program a processor": lambda: patch.object(gpu_layout, "_PROGRAMS", 132),
     "streams of one priority": lambda: patch.object(team, "_streams", _alike),
     "as it is, again": nullcontext,
 }
@@ -74,8 +70,8 @@ def main() -> None:
             torch.cuda.reset_peak_memory_stats()
             with without():
                 timed = measure(arguments.recipe, "cuda", arguments.epochs, seeds=seeds)
-            line[f"{seeds} networks, s"] = median(timed.seconds)
-            line[f"{seeds} networks, MiB"] = torch.cuda.max_memory_allocated() / 2**20
+            line[f"{seeds} together, s"] = median(timed.seconds)
+            line[f"{seeds} together, MiB"] = torch.cuda.max_memory_allocated() / 2**20
         lines.append(line)
         print(json.dumps(line), flush=True)
         record = {"machine": machine(), "recipe": arguments.recipe, "rows": lines}

@@ -11,7 +11,8 @@ from esan.bags.sums import Grouping
 from esan.kernels.ahead import Normed
 from esan.kernels.gpu_dropout import Dropout
 from esan.kernels.gpu_input import Input
-from esan.kernels.gpu_linear import linear, linear_backward
+from esan.kernels.gpu_linear import linear
+from esan.kernels.gpu_linear_grads import linear_backward
 from esan.kernels.gpu_matrix import Matrix
 from esan.kernels.gpu_message_grads import Pooled, messages_backward
 from esan.kernels.gpu_moments import Moments, finish, tile_moments

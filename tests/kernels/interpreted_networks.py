@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import sys
 from typing import Any
 
 import pytest
@@ -169,6 +170,33 @@ def check_stacked(
         state = unstacked(together, number)
         for part, buffer in theirs.named_buffers():
             close(state[part], buffer, f"{part} of network {number}")
+
+
+def test_types_that_come_as_fractions(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = [graph.clone() for graph in GRAPHS]
+    for graph in graphs:
+        graph.edge_attr = graph.edge_attr.float()
+    monkeypatch.setattr(sys.modules[__name__], "GRAPHS", graphs)
+    check_stacked("ds", "gine", esan.NodeDeletion(), None, {})
+
+
+@pytest.mark.parametrize(("encoder", "equal"), [("gine", True), ("graphconv", False)])
+def test_room_changes_no_bit(encoder: str, equal: bool) -> None:
+    """Of predictions, gradients and buffers, where filler is left out; elsewhere sums are taken in other pieces."""
+    policy = esan.EdgeDeletion()
+    model = network("dss", encoder, policy)
+    bag, ids = esan.Bag.of(GRAPHS, policy, 2), torch.tensor([[[2, 1]]])
+    padder, found = Padder(bag, 2), []
+    for factor in (1.05, 3.0):
+        together = stack([model])
+        shape = padder.counts.shape(ids[0].numpy()).grown(factor)
+        laid = padder.lay_out(ids, shape, 1)
+        padded = PaddedBag.over(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 1)
+        given = together(padded)[:2]
+        given.square().sum().backward()
+        grads = [p.grad for p in together.parameters() if p.grad is not None]
+        found.append([given.detach(), *grads, *together.buffers()])
+    assert all(map(torch.equal, *found)) == equal
 
 
 def test_networks_that_are_mixed_up_would_be_seen() -> None:

@@ -11,7 +11,8 @@ from esan.bags.sums import Grouping
 from esan.kernels import gpu_matrix
 from esan.kernels.gpu_adam import FlatAdam
 from esan.kernels.gpu_blocks import MLP, Affine, Behind, Blend, Norm, Normalise, Rows, Spread
-from esan.kernels.gpu_linear import linear, linear_backward
+from esan.kernels.gpu_linear import linear
+from esan.kernels.gpu_linear_grads import linear_backward
 from esan.kernels.gpu_matrix import Matrix
 from esan.kernels.gpu_moments import Moments, TileMoments, Tracked, finish, frozen, tile_moments
 from esan.kernels.gpu_norm import blend, grad_sums, norm_backward
@@ -277,24 +278,23 @@ def test_layers_of_several_networks(networks: int) -> None:
     )
 
 
+@pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize(("inner", "outer"), [(130, 20), (20, 150), (130, 150)])
-def test_wide_layers_of_few_lines(monkeypatch: pytest.MonkeyPatch, inner: int, outer: int) -> None:
+def test_wide_layers_of_few_lines(monkeypatch: pytest.MonkeyPatch, inner: int, outer: int, biased: bool) -> None:
     """In pieces, not by a library."""
     for name in ("bmm", "baddbmm"):
         monkeypatch.delattr(torch, name)
 
-    def layer(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
-        wide = Linear(inner, outer)
+    def layer(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
+        wide = Linear(inner, outer, bias=biased)
         del wide.weight, wide.bias
         wide.weight, wide.bias = matrix, bias  # type: ignore[assignment]
         return wide(x)
 
-    agree(
-        layer,
-        lambda x, matrix, bias: _applied(x, matrix, bias, 2),
-        torch.randn(2 * LINES, inner),
-        *_layer(2, inner, outer),
-    )
+    def plain(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
+        return _applied(x, matrix, matrix.new_zeros(2, outer) if bias is None else bias, 2)
+
+    agree(layer, plain, torch.randn(2 * LINES, inner), *_layer(2, inner, outer)[: 2 if biased else 1])
 
 
 @ONE_OR_THREE

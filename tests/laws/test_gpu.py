@@ -134,7 +134,8 @@ def test_networks_in_single_precision(name: str, architecture: str, encoder: str
 @pytest.mark.parametrize(("inner", "outer"), [(64, 64), (80, 64), (20, 33)])
 def test_products_of_short_floats(inner: int, outer: int, gpu: torch.device) -> None:
     """Products are as exact as those of single precision, where numbers of all sizes meet."""
-    from esan.kernels.gpu_linear import linear, linear_backward
+    from esan.kernels.gpu_linear import linear
+    from esan.kernels.gpu_linear_grads import linear_backward
     from esan.kernels.gpu_matrix import Matrix
 
     torch.manual_seed(0)

@@ -137,7 +137,7 @@ class Arcs:
 
     def _types_of(self, types: Tensor) -> tuple[Tensor, Tensor]:
         """The types of the arcs as they are, and in the order of `out_of`, from those of the graph's arcs."""
-        flat = types.reshape(-1)
+        flat = types.reshape(-1).long()  # categories may come as fractions
         return flat.index_select(0, self.arc), flat.index_select(0, self.out_arc)
 
     def factor(self, x: Tensor, weight: Tensor | None = None) -> Tensor | None:

@@ -223,6 +223,10 @@ class Bag:
             moved[name] = getattr(whole, name) if mine is of_whole else mine.to(device)
         return replace(self, **moved, whole=whole)
 
+    def without_filler(self) -> "Bag":
+        """The bag for work that neither reads nor writes rows which only fill it up; here there are none."""
+        return self
+
     def to_literal(self) -> "Bag":
         """The same bag with a row for every pair."""
         if self.literal:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 #: Bytes of the largest tensor that is on the device in any case, where it costs less than a wait for the bus.
 _SMALL = 2**18
-#: Bytes that the others may take there for each network that is trained: a small part of what its step takes.
+#: Bytes that the others may take there for each network and size of batch: less than a step of DS or DSS takes.
 _A_NETWORK = 2**24
 
 

@@ -136,7 +136,7 @@ class LaidArcs(Arcs):
         return self._field("out.order") if self._of_graphs else self._field("out.arc")
 
     def _types_of(self, types: Tensor) -> tuple[Tensor, Tensor]:
-        if types is not self.__dict__["_fields"].get("edge_attr"):
+        if types.is_floating_point() or types is not self.__dict__["_fields"].get("edge_attr"):
             return super()._types_of(types)
         return types.reshape(-1) if self._of_graphs else self._field("type"), self._field("out.type")
 

@@ -54,17 +54,17 @@ class Orders:
         shape: of a batch of one network, an `esan.bags.shapes.Shape`.
         pairs: the stored pairs.
         arcs: the arcs between rows.
-        real: how many rows of each slot are not filler, `[batches, slots]`.
+        real_counts: how many rows of each slot are not filler, `[batches, slots]`.
         typed: whether all that arcs have is a type.
         constants: of the device.
     """
 
     def __init__(
-        self, fields: Fields, shape: "Shape", pairs: StoredPairs, arcs: RowArcs, real: Tensor, typed: bool,
+        self, fields: Fields, shape: "Shape", pairs: StoredPairs, arcs: RowArcs, real_counts: Tensor, typed: bool,
         constants: Constants,
     ) -> None:  # fmt: skip
         self._fields, self._shape, self._pairs, self._arcs, self._constants = fields, shape, pairs, arcs, constants
-        self._real_rows, self._typed, self._batches = real, typed, pairs.filler.size(0)
+        self._real_counts, self._typed, self._batches = real_counts, typed, pairs.filler.size(0)
 
     @cached_property
     def _m(self) -> Tensor:
@@ -96,13 +96,13 @@ class Orders:
         f.add(f"{name}.mean", lambda: f[f"{name}.weight"] / self._m.clamp(min=1).gather(1, f[f"{name}.node"]))
         # The background row of a filler node is filler too.
         self._sorted(
-            f"{name}.by_node", lambda: f[f"{name}.node"], shape.nodes, rows, real=lambda: f["node_weight"].long()
+            f"{name}.by_node", lambda: f[f"{name}.node"], shape.nodes, rows, there=lambda: f["node_weight"].long()
         )
         self._sorted(f"{name}.by_subgraph", lambda: f[f"{name}.stored_subgraph"], shape.subgraphs, stored)
         if shape.rows[0]:
             self._backgrounds(name, stored)
 
-        f.add(f"{name}.real", lambda: self._real(slot))
+        f.add(f"{name}.real", lambda: self._ranges(slot))
         f.add(f"{name}.source", lambda: self._source(rows, arcs), rows)
         f.add(f"{name}.target", lambda: between.target[:, :arcs], rows)
         f.add(f"{name}.arc", lambda: between.arc[:, :arcs], shape.arcs)
@@ -121,12 +121,12 @@ class Orders:
         """The types of these arcs of the graphs."""
         return self._fields["edge_attr"].reshape(self._batches, -1).gather(1, self._fields[arc])
 
-    def _real(self, slot: int) -> Tensor:
+    def _ranges(self, slot: int) -> Tensor:
         """Where the rows of each slot that has room begin, and where its filler does."""
         room = self._shape.rows[: slot + 1]
         used = [i for i, n in enumerate(room) if n]
         begin = self._constants.of(*(sum(room[:i]) for i in used)).expand(self._batches, -1)
-        return torch.stack([begin, begin + self._real_rows[:, used]], 2).reshape(self._batches, -1)
+        return torch.stack([begin, begin + self._real_counts[:, used]], 2).reshape(self._batches, -1)
 
     def _source(self, rows: int, arcs: int) -> Tensor:
         """The source of each arc; a pair that is not of this stage still equals its background."""
@@ -148,12 +148,12 @@ class Orders:
 
     def _weight(self, stored: int) -> Tensor:
         """How many pairs each row stands for."""
-        node, real = self._pairs.node[:, :stored], ~self._pairs.filler[:, :stored]
+        node, own = self._pairs.node[:, :stored], ~self._pairs.filler[:, :stored]
         if not self._shape.rows[0]:
-            return real.float()
-        mine = torch.zeros_like(self._m).scatter_add_(1, node, real.long())
+            return own.float()
+        mine = torch.zeros_like(self._m).scatter_add_(1, node, own.long())
         alike = (self._m - mine).float() * self._fields["node_weight"]
-        return torch.cat([alike, real.float()], 1)
+        return torch.cat([alike, own.float()], 1)
 
     def _backgrounds(self, name: str, stored: int) -> None:
         """How stored rows and background rows make the pool over nodes."""
@@ -194,9 +194,9 @@ class Orders:
 
     def _sorted(
         self, name: str, owner: Callable[[], Tensor], size: int, lines: int, last: Tensor | None = None,
-        real: Callable[[], Tensor] | None = None,
+        there: Callable[[], Tensor] | None = None,
     ) -> None:  # fmt: skip
-        """Lines group by group; the groups `last` (the last one if None) are the filler's, or where `real` is 0."""
+        """Lines group by group; the groups `last` (the last one if None) are the filler's, or where `there` is 0."""
 
         def order() -> Tensor:
             offset = torch.arange(self._batches, device=owner().device)[:, None]
@@ -206,11 +206,11 @@ class Orders:
             return torch.sort(key, stable=True).indices.reshape(self._batches, lines) - offset * lines
 
         self._fields.add(f"{name}.order", order, lines)
-        self._counted(name, owner, size, last, lines, real)
+        self._counted(name, owner, size, last, lines, there)
 
     def _counted(
         self, name: str, owner: Callable[[], Tensor], size: int, last: Tensor | None, lines: int,
-        real: Callable[[], Tensor] | None = None,
+        there: Callable[[], Tensor] | None = None,
     ) -> None:  # fmt: skip
         """Where the lines of each group begin, and how many they are."""
         f = self._fields
@@ -221,4 +221,4 @@ class Orders:
             return owner().new_zeros(self._batches, size).scatter_add_(1, owner(), torch.ones_like(owner()))
 
         f.add(f"{name}.first", lambda: count().cumsum(1) - count(), lines)
-        f.add(f"{name}.count", lambda: count() * real() if real else count().index_fill(1, filler, 0))
+        f.add(f"{name}.count", lambda: count() * there() if there else count().index_fill(1, filler, 0))

@@ -1,6 +1,6 @@
 """`PaddedBag`: a batch of a fixed shape as a bag; the filler graph at its end weighs nothing in norms and losses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
@@ -84,6 +84,9 @@ class PaddedBag(Bag):
     @cached_property
     def by_graph(self) -> Grouping:
         return LaidGrouping(cast(Fields, self.fields), "subgraphs", "subgraph_graph", ordered=True)
+
+    def without_filler(self) -> Bag:
+        return replace(self, real_only=True)
 
     def stage(self, t: int) -> Stage:
         slot = self.rows.slot_of_layer(t)

@@ -129,16 +129,18 @@ class Padder:
     def _plan(self, shape: Shape, networks: int, only: Collection[str] | None) -> Plan:
         known = self._known.get(shape.graphs)
         if known is None or known.shape != shape:
-            known = self._known[shape.graphs] = _Known(shape)
+            known = self._known[shape.graphs] = _Known(shape, Keeper(self._device, networks))
+        # Those of another number of networks were for a team that is no more.
+        known.plans = {key: plan for key, plan in known.plans.items() if key[0] == networks}
         key = networks, None if only is None else frozenset(only)
         if key not in known.plans:
-            known.made |= self._gathered(known, networks, only)
+            known.made |= self._gathered(known, only)
             # In one order, whichever were made first: a field has the same place in all batches that have the same.
             fields = {name: known.made[name] for name in sorted(known.made) if only is None or name in only}
             known.plans[key] = Plan(fields, shape, networks)
         return known.plans[key]
 
-    def _gathered(self, known: "_Known", networks: int, only: Collection[str] | None) -> dict[str, Gathered]:
+    def _gathered(self, known: "_Known", only: Collection[str] | None) -> dict[str, Gathered]:
         """What those of these fields that are not known yet are gathered from."""
         if only is not None and known.made.keys() >= set(only):
             return {}
@@ -146,7 +148,7 @@ class Padder:
             # A sample is small, and is padded for one epoch only.
             return self._gathered_from(self.bag.to(self._device), known, only)
         parts = [aside(self._gathered_from(bag, known, only)) for bag in self._parts()]
-        joined = Joined(Keeper(self._device, networks))
+        joined = Joined(known.keeper)
         return {name: joined.field([part.pop(name) for part in parts]) for name in [*parts[0]]}
 
     def _parts(self) -> Iterator[Bag]:
@@ -242,6 +244,7 @@ class _Known:
     """For batches of a shape: plans, by networks and fields, and what they gather from, which all of them share."""
 
     shape: Shape
+    keeper: Keeper
     plans: dict[tuple[int, frozenset[str] | None], Plan] = field(default_factory=dict)
     made: dict[str, Gathered] = field(default_factory=dict)
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from esan.bags.lines import Filler, Lines, Order
 from esan.bags.pieces import Filled, Gathered, Piece, bits
-from esan.bags.sources import Makers, Sources, StageLines
+from esan.bags.sources import Makers, Sources, arc_types
+from esan.bags.stage_lines import StageLines
 
 if TYPE_CHECKING:
     from esan.bags.shapes import Shape
@@ -66,9 +67,9 @@ class StageSources:
         found |= self._grouped("out", lambda: stage.out, lambda: stage.arcs_by_source, of.row_arcs, arcs, *row)
         found["out.target"] = lambda: self._by_source(of.rows, of.target, self._loops, rows)
         found["out.arc"] = lambda: self._by_source(of.arcs, of.arc, self._last_arc, shape.arcs)
-        if (types := of.row_types) is not None:
-            found["type"] = lambda: self._typed(of.row_arcs, types)
-            found["out.type"] = lambda: self._typed(stage.arcs_by_source, types.index_select(0, stage.out.order))
+        if arc_types(of.bag.graphs) is not None:
+            found["type"] = lambda: self._typed(of.row_arcs, of.row_types)
+            found["out.type"] = lambda: self._typed(stage.arcs_by_source, of.row_types.index_select(0, stage.out.order))
         by_subgraph = self._grouped(
             "by_subgraph", lambda: stage.by_subgraph, lambda: stage.pairs_by_graph, of.pairs, self._stored,
             shape.subgraphs, of.subgraphs,

@@ -9,6 +9,8 @@ from torch import Tensor
 
 #: Lines of the largest table that messages are looked up in: the kernel of their gradients has a sum for each.
 TABLE = 4
+#: The widest layer that the kernels take at once, and the most columns that a program works on.
+WIDEST = 128
 
 
 @cache

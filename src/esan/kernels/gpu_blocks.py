@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from esan.kernels.ahead import Ahead, Normed
-from esan.kernels.gpu_linear import linear, linear_backward
+from esan.kernels.gpu_linear import linear
+from esan.kernels.gpu_linear_grads import linear_backward
 from esan.kernels.gpu_matrix import Matrix
 from esan.kernels.gpu_moments import Moments, TileMoments, Tracked, finish, frozen, tile_moments
 from esan.kernels.gpu_norm import blend, grad_sums, norm_backward
@@ -242,17 +243,18 @@ def _of_parameters(sums: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
 
 
 class Affine(torch.autograd.Function):
-    """A linear layer of one network or several."""
+    """A linear layer of one network or several, with or without a bias."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
-        x = x.contiguous()
+    def forward(ctx: Any, x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+        x, ctx.biased = x.contiguous(), bias is not None
+        bias = matrix.new_zeros(matrix.shape[:-1]) if bias is None else bias
         (read,) = Matrix.of(matrix)
         ctx.save_for_backward(x, read.whole, read.pieces)
         return linear(x, read, bias.contiguous(), None, None, moments=False)[0]
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         x, *matrix = ctx.saved_tensors
         grads = linear_backward(grad.contiguous(), x, Matrix(*matrix), None)
-        return grads.grad_x, grads.matrix, grads.bias
+        return grads.grad_x, grads.matrix, grads.bias if ctx.biased else None

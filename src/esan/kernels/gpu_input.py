@@ -7,8 +7,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from esan.kernels.gpu import WIDEST
 from esan.kernels.gpu_sums import sum_lines
-from esan.kernels.gpu_tiles import TILE, WIDEST, lines_of, padded, tiles
+from esan.kernels.gpu_tiles import TILE, lines_of, padded, tiles
 from esan.kernels.real import Real
 
 if TYPE_CHECKING:

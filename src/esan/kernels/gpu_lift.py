@@ -37,12 +37,16 @@ def _lift_kernel(
 
 @triton.jit(do_not_specialize=["rows", "earlier", "nodes", "total"])
 def _lift_backward_kernel(
-    grad, order, first, count, out, rows, earlier, nodes, total, width,
-    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr,
+    grad, order, first, count, out, real, rows, earlier, nodes, total, width,
+    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1).to(tl.int64)
-    line = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
-    inside = line < earlier
+    # The slots of the earlier stage come first; a tile behind them is of rows that it did not have.
+    begin, end = lines_of(tl.program_id(0), earlier, real, tl.program_id(1), GROUPS, SLOTS)
+    if SLOTS > 0 and (begin >= end or begin >= earlier):
+        return
+    line = begin + tl.arange(0, GROUPS)
+    inside = line < end
     column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     there = (column < width)[None, :]
     added = network * rows + earlier
@@ -83,10 +87,13 @@ class Lift(torch.autograd.Function):
         back = grad.new_empty(networks * lifted.earlier, width)
         wide = columns(width)
         tuning = tuning_of(group.order.numel(), back.size(0)).of(width, wide)
-        _lift_backward_kernel[(tiles(lifted.earlier, tile=tuning.groups), networks, triton.cdiv(width, wide))](
-            grad, group.order, group.first, group.count if group.count is not None else group.first, back,
+        ranges, slots = Real.given(group.real, grad)
+        # Each slot begins with a tile of its own.
+        count = tiles(lifted.earlier, tile=tuning.groups) + slots
+        _lift_backward_kernel[(count, networks, triton.cdiv(width, wide))](
+            grad, group.order, group.first, group.count if group.count is not None else group.first, back, ranges,
             grad.size(0) // networks, lifted.earlier, lifted.nodes, group.order.numel(), width,
             GROUPS=tuning.groups, WIDTH=wide, UNROLL=tuning.unroll, COUNTED=group.count is not None,
-            num_warps=tuning.warps,
+            SLOTS=slots, num_warps=tuning.warps,
         )  # fmt: skip
         return back, None

@@ -6,12 +6,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from esan.kernels.gpu import WIDEST
 from esan.kernels.real import Real
 
 #: Lines of a tile.
 TILE = 64
-#: The most columns that a program works on at once.
-WIDEST = 128
 #: Tiles (at most), and columns, that the last step of a sum over tiles works on at once.
 _TILES, COLUMNS = 512, 8
 
@@ -112,10 +111,10 @@ def totals(part: Tensor, *sizes: int) -> Tensor:
     """The same where the columns are those of up to four sums, each of so many: `[S, size]` after `[S, size]`, flat."""
     networks, width = part.size(0), part.size(2)
     out = part.new_empty(networks * width)
-    columns = COLUMNS if width <= 1024 else 4 * COLUMNS
+    wide = COLUMNS if width <= 1024 else 4 * COLUMNS
     ends = [*accumulate(sizes), width, width, width]
-    _total_kernel[(triton.cdiv(width, columns), networks)](
+    _total_kernel[(triton.cdiv(width, wide), networks)](
         part, out, part.size(1), width, ends[0], ends[1], ends[2],
-        TILES=min(block(part.size(1)), 4096 // columns), COLUMNS=columns,
+        TILES=min(block(part.size(1)), 4096 // wide), COLUMNS=wide,
     )  # fmt: skip
     return out

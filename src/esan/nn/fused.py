@@ -12,6 +12,7 @@ from esan import kernels
 from esan.bags import Arcs, Bag, Stage
 from esan.bags.padded import PaddedBag
 from esan.kernels.ahead import Ahead
+from esan.kernels.gpu import WIDEST
 from esan.kernels.real import Real
 from esan.nn.conv import GIN, GINE, Conv
 from esan.nn.norm import BatchNorm
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from esan.kernels.gpu_gather import PoolBeside
     from esan.nn.layer import DSLayer, DSSLayer
 
-#: The widest layer that the kernels take.
-_WIDEST = 128
 #: Widths that are multiples of this are read fast.
 _VECTOR = 16
 
@@ -47,7 +46,7 @@ def _fits(conv: Any, norm: Any) -> bool:
         return False
     mlp = conv.mlp
     widest = max(mlp.first.in_features, mlp.first.out_features, mlp.second.out_features)
-    return widest <= _WIDEST and all(n.fused for n in (mlp.norm, norm))
+    return widest <= WIDEST and all(n.fused for n in (mlp.norm, norm))
 
 
 def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:

@@ -1,12 +1,13 @@
 """`Linear`: torch's linear layer, which may also be that of several networks at once."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from esan import kernels
+from esan.kernels.gpu import WIDEST
 
-#: The widest layer that the kernels take at once.
-_WIDEST = 128
 #: Lines of a network that are few: of graphs, as a head has them.
 _FEW = 1024
 
@@ -23,7 +24,7 @@ class Linear(nn.Linear):
             return super().forward(x)
         networks = self.weight.size(0)
         few = x.size(0) <= networks * _FEW
-        if self.bias is not None and kernels.on_gpu(x) and (few or max(self.weight.shape[1:]) <= _WIDEST):
+        if kernels.on_gpu(x) and (few or max(self.weight.shape[1:]) <= WIDEST):
             return self._in_pieces(x)
         lines, across = x.reshape(networks, -1, x.size(-1)), self.weight.transpose(1, 2)
         y = torch.bmm(lines, across) if self.bias is None else torch.baddbmm(self.bias[:, None], lines, across)
@@ -37,11 +38,16 @@ class Linear(nn.Linear):
         """
         from esan.kernels.gpu_blocks import Affine
 
-        given, found = x.split(_WIDEST, 1), []
-        for matrix, bias in zip(self.weight.split(_WIDEST, 1), self.bias.split(_WIDEST, 1), strict=True):
-            first, *others = zip(given, matrix.split(_WIDEST, 2), strict=True)
+        given, found = x.split(WIDEST, 1), []
+        for matrix, bias in zip(self.weight.split(WIDEST, 1), self._biases(), strict=True):
+            first, *others = zip(given, matrix.split(WIDEST, 2), strict=True)
             y = Affine.apply(*first, bias)
             for lines, piece in others:
-                y = y + Affine.apply(lines, piece, torch.zeros_like(bias))
+                y = y + Affine.apply(lines, piece, None)
             found.append(y)
         return found[0] if len(found) == 1 else torch.cat(found, 1)
+
+    def _biases(self) -> Sequence[Tensor | None]:
+        """That of each piece of columns, if there are any."""
+        pieces = -(-self.weight.size(1) // WIDEST)
+        return [None] * pieces if self.bias is None else self.bias.split(WIDEST, 1)

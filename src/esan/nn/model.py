@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from esan.bags import Bag
-from esan.bags.padded import PaddedBag
 from esan.nn.encoder import Encoded, Encoder
 from esan.nn.features import NodeFeatures
 from esan.nn.ppgn import PPGNEncoder
@@ -76,8 +75,8 @@ class SubgraphGNN(nn.Module):
         """
         bag = self._fitting(bag)
         like = next(self.parameters())
-        if isinstance(bag, PaddedBag) and self._sums_rows and self.encoder.real_only(like):
-            bag = replace(bag, real_only=True)
+        if self._sums_rows and self.encoder.real_only(like):
+            bag = bag.without_filler()
         width = self.encoder.filled(self.features.out_channels, like)
         h = self.features(bag, self.encoder.first_stage(bag), like, width)
         given = self.encoder(h, bag)
