@@ -17,7 +17,9 @@ from esan.bags.padding import Padder
 from esan.kernels import gpu_blocks
 from esan.kernels.ahead import Ahead
 from esan.nn import SubgraphGNN
+from esan.nn.features import OneHotLines
 from esan.nn.stack import stack, stackable, unstacked
+from esan.train.baselines import WalkLines
 
 pytestmark = ONLY_INTERPRETED
 #: One that has an edge and an isolated node, one in two parts with a self-loop, and one that no change fills in time.
@@ -142,6 +144,23 @@ def test_a_kernel_that_reads_filler_would_be_seen(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(gpu_blocks, "linear", lambda *arguments, **choices: linear(*arguments[:6], **choices))
     with pytest.raises(AssertionError, match="predictions"):
         check_stacked("ds", "gin", esan.NodeDeletion(), None, {})
+
+
+def test_counts_of_walks_behind_categories(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ID-GNN has them."""
+    graphs = [graph.clone() for graph in GRAPHS]
+    for graph in graphs:
+        graph.x = torch.cat([graph.x.reshape(-1, 1).float(), torch.rand(graph.num_nodes, 2)], 1)
+    monkeypatch.setattr(sys.modules[__name__], "GRAPHS", graphs)
+
+    def with_walks(*_: object) -> SubgraphGNN:
+        lines = WalkLines(OneHotLines(strategies.ATOMS, "x"), 2)
+        model = esan.ds_gnn(lines.out_channels, 6, 2, 1, conv="gin")
+        model.features.lines = lines
+        return model
+
+    monkeypatch.setattr(sys.modules[__name__], "network", with_walks)
+    check_stacked("ds", "gin", esan.NodeDeletion(), None, {})
 
 
 def check_stacked(

@@ -45,6 +45,8 @@ class LineEncoder(nn.Module):
     """Lines of features → lines of `out_channels` numbers."""
 
     out_channels: int
+    #: Whether it has no parameters, and a line depends on its own numbers alone: then it serves several networks.
+    by_line = False
 
     def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:
         """`like` has the dtype and device of the result; it matters only where there is nothing to encode."""
@@ -164,6 +166,11 @@ def _given(value: Tensor | None, name: str) -> Tensor:
     return value
 
 
+def _captured(columns: Tensor) -> bool:
+    """Whether this is recorded to be replayed, when nobody may look at numbers."""
+    return columns.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
 def _columns(value: Tensor, sizes: tuple[int, ...], name: str) -> Tensor:
     columns = value[:, None] if value.dim() == 1 else value
     if columns.dim() != 2 or columns.size(1) != len(sizes):
@@ -171,7 +178,7 @@ def _columns(value: Tensor, sizes: tuple[int, ...], name: str) -> Tensor:
             f"Expected {name} with {len(sizes)} category numbers a line (got shape {tuple(value.shape)}). "
             f"Build the model with Categories of as many sizes as there are columns."
         )
-    if columns.is_floating_point() and not bool((columns == columns.round()).all()):
+    if columns.is_floating_point() and not _captured(columns) and not bool((columns == columns.round()).all()):
         raise ValueError(f"Expected {name} to hold category numbers (got fractions). Use a plain number of channels.")
     columns = columns.long()
     # On a GPU this look would stop the stream in every step; there the embedding itself checks.

@@ -17,7 +17,7 @@ from esan.nn.model import SubgraphGNN
 from esan.nn.norm import BatchNorm
 from esan.nn.set_encoder import DeepSets, InvariantDeepSets, SetMax, SetMean
 
-#: The modules that know of a leading dimension, or have no parameters.
+#: The modules that know of a leading dimension, or have no parameters; encoders of lines say themselves (`by_line`).
 _KNOWN = (
     *(SubgraphGNN, NodeFeatures, Encoder, DSLayer, DSSLayer),
     *(GIN, GINE, GraphConv, WeightedMLP, EdgeFeatures, BatchNorm, Linear),
@@ -31,7 +31,7 @@ _FUNCTIONS = (torch.relu, F.relu, F.elu)
 def stackable(model: SubgraphGNN) -> bool:
     """Whether networks like this one can be computed together on a GPU, each as if it were alone."""
     modules = list(model.modules())
-    if any(type(module) not in _KNOWN for module in modules):
+    if any(type(module) not in _KNOWN and not getattr(module, "by_line", False) for module in modules):
         return False
     tables = [m for m in modules if isinstance(m, nn.Embedding)]
     norms = [m for m in modules if isinstance(m, BatchNorm)]

@@ -68,6 +68,8 @@ class WalkLines(LineEncoder):
         walks: how many columns `with_walks` added.
     """
 
+    by_line = True
+
     def __init__(self, given: LineEncoder, walks: int) -> None:
         super().__init__()
         self.given, self.walks = given, walks
