@@ -11,6 +11,7 @@ from interpreting import ONLY_INTERPRETED, poison
 from torch import Tensor
 
 import teams
+from esan import kernels
 from esan.bags.lines import Lines
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
@@ -53,6 +54,15 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphed, "fits", lambda model, bag: True)
 
 
+@pytest.fixture
+def _laid_out_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are laid out by the kernel's plain twin: interpreted, the kernel takes half of the time."""
+    monkeypatch.setattr(kernels, "indices_on_gpu", lambda index: False)
+
+
+PLAINLY = pytest.mark.usefixtures("_laid_out_plainly")
+
+
 def trial(**choices: Any) -> teams.Trial:
     return teams.small_trial("cpu", **choices)
 
@@ -62,6 +72,7 @@ def test_each_as_if_it_were_alone() -> None:
     teams.check_alone(trial(), [torch.arange(1), torch.arange(3)])
 
 
+@PLAINLY
 def test_a_step_on_an_empty_batch_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     step = FlatAdam.step
     monkeypatch.setattr(FlatAdam, "step", lambda adam, live: step(adam, torch.ones_like(live)))
@@ -69,10 +80,12 @@ def test_a_step_on_an_empty_batch_would_be_seen(monkeypatch: pytest.MonkeyPatch)
         teams.check_alone(trial(), [torch.arange(1), torch.arange(3)], epochs=1)
 
 
+@PLAINLY
 def test_batch_after_batch() -> None:
     teams.check_eager(trial(), 1e-4)
 
 
+@PLAINLY
 def test_predictions() -> None:
     teams.check_predictions(trial())
 
@@ -82,14 +95,17 @@ def test_predictions_that_need_more_room(monkeypatch: pytest.MonkeyPatch) -> Non
     teams.check_room(trial(), 1e-4)
 
 
+@PLAINLY
 def test_states() -> None:
     teams.check_states(trial())
 
 
+@PLAINLY
 def test_leaving() -> None:
     teams.check_leaving(trial())
 
 
+@PLAINLY
 def test_out_of_step() -> None:
     teams.check_out_of_step(trial())
 
@@ -105,11 +121,13 @@ def test_samples() -> None:
     teams.check_sampled(trial(sampled=0.5))
 
 
+@PLAINLY
 def test_dropout() -> None:
     """With batches of unequal numbers: what one network draws depends neither on the others nor on their steps."""
     teams.check_alone(trial(dropout=0.5), [torch.arange(1), torch.arange(3)])
 
 
+@PLAINLY
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_filler_is_not_read(monkeypatch: pytest.MonkeyPatch, dropout: float) -> None:
     """Steps, predictions and renewed statistics are, to the bit, the same whatever memory held, and how much of it."""
@@ -129,6 +147,7 @@ def test_filler_is_not_read(monkeypatch: pytest.MonkeyPatch, dropout: float) -> 
     teams.same_bits(poisoned_weights, weights, "in memory that held NaN")
 
 
+@PLAINLY
 def test_kinds() -> None:
     teams.check_kinds(trial())
 
