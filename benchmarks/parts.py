@@ -11,7 +11,6 @@ import gc
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,18 +22,12 @@ from esan.bags import kept
 from esan.bags.padded import PaddedStage
 from esan.kernels import gpu_layout, gpu_linear
 from esan.report.timing import measure
-from esan.train import team
 from report import machine, markdown, print_table
 
 NOTE = (
     "Written by `benchmarks/parts.py`: medians of training epochs with everything included, as `esan bench` measures "
     "them. Each line leaves out one part of the GPU path, or turns one choice around; the others stay as they are."
 )
-
-
-@cache
-def _alike(device: torch.device) -> list[torch.cuda.Stream]:
-    return [torch.cuda.Stream(device) for _ in range(3)]
 
 
 PARTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
@@ -47,7 +40,6 @@ PARTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "all batches gathered from the GPU": lambda: patch.object(kept, "_A_NETWORK", 2**40),
     "laid out by as many programs as there is work": lambda: patch.object(gpu_layout, "_PROGRAMS", 2**30),
     "laid out by a program a processor": lambda: patch.object(gpu_layout, "_PROGRAMS", 132),
-    "streams of one priority": lambda: patch.object(team, "_streams", _alike),
     "as it is, again": nullcontext,
 }
 

@@ -2,6 +2,7 @@
 
 import gc
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ pytestmark = ONLY_INTERPRETED
 class Stream:
     """All streams are one: what is asked for is done at once."""
 
-    def __init__(self, device: Any = None, priority: int = 0) -> None:
+    def __init__(self, device: Any = None) -> None:
         self.device = device
 
     def wait_stream(self, other: "Stream") -> None: ...
@@ -145,6 +146,17 @@ def test_filler_is_not_read(monkeypatch: pytest.MonkeyPatch, dropout: float) -> 
     assert torch.equal(loss, poisoned_loss)
     assert torch.equal(answer, poisoned_answer)
     teams.same_bits(poisoned_weights, weights, "in memory that held NaN")
+
+
+@pytest.mark.parametrize(("x", "message"), [(0.5, "got fractions"), (7.0, "got up to \\[7\\]")])
+def test_categories_that_are_none(x: float, message: str) -> None:
+    """Which a step that was captured would not see."""
+    t = trial()
+    numbers = torch.zeros(t.bag.graphs.node_graph.numel())
+    numbers[-1] = x
+    t = replace(t, bag=replace(t.bag, graphs=replace(t.bag.graphs, x=numbers)))
+    with pytest.raises(ValueError, match=message):
+        t.engines([0])
 
 
 @PLAINLY

@@ -21,7 +21,7 @@ _RUNNING = 396
 _STAGES = 2
 
 
-def loop(inner: int, outer: int, networks: int, count: int) -> tuple[tuple[int, int], dict[str, Any]]:
+def over_tiles(inner: int, outer: int, networks: int, count: int) -> tuple[tuple[int, int], dict[str, Any]]:
     """Programs for so many tiles of each network, and how they go through them.
 
     A matrix that is small enough for three programs a processor is kept from tile to tile. Registers are bounded so
@@ -107,7 +107,7 @@ def linear(
     part = TileMoments.empty(x, networks, outer, _TILE, real)
     ranges, slots = Real.given(real, x)
     count = tiles(rows, real, _TILE)
-    grid, choices = loop(inner, outer, networks, count)
+    grid, choices = over_tiles(inner, outer, networks, count)
     _linear_kernel[grid](
         x, matrix.pieces, bias, x if normed is None else normed.scale, x if normed is None else normed.shift,
         weight if weight is not None else x, y, part.weight, part.mean, part.deviation, ranges, rows, inner, outer,

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.kernels.gpu_linear import loop
+from esan.kernels.gpu_linear import over_tiles
 from esan.kernels.gpu_matrix import Matrix, add_product, add_products, pieces_at, short
 from esan.kernels.gpu_moments import Moments
 from esan.kernels.gpu_norm import norm_backward_tile
@@ -194,7 +194,7 @@ def linear_backward(
     y, of, sums = (x, None, x) if after is None else after
     o = (x,) * 4 if of is None else (of.mean, of.inverse, of.scale, of.share)
     i = (x,) * 4 if normed is None else (normed.mean, normed.inverse, normed.scale, normed.shift)
-    grid, choices = loop(inner, outer, networks, count)
+    grid, choices = over_tiles(inner, outer, networks, count)
     _data_kernel[grid](
         grad, gate if gate is not None else x, y, weight if weight is not None else x, *o, sums, x, *i, matrix.pieces,
         through, grad_x, of_norm, ranges, rows, inner, outer, count, TILE=tile, INNER=columns(inner),

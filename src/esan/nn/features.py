@@ -1,5 +1,6 @@
 """Input encoders: from the features that graphs come with to the numbers that a first layer takes."""
 
+import copy
 import math
 from typing import Any
 
@@ -206,6 +207,10 @@ def _codes(value: Tensor, sizes: tuple[int, ...], name: str, codes: dict[Any, Te
     return codes[key]
 
 
+#: Lines that are checked at once.
+_AT_ONCE = 2**14
+
+
 class NodeFeatures(nn.Module):
     """The input of a network: encoded node features, a line a row, after two identifying features if marked.
 
@@ -220,6 +225,13 @@ class NodeFeatures(nn.Module):
         self.lines = encoder(in_channels, width, "x")
         self.marked = marked
         self.out_channels = self.lines.out_channels + 2 * marked
+
+    @torch.no_grad()
+    def check(self, x: Tensor | None) -> None:
+        """Raise for features of nodes that cannot be encoded: on a GPU nobody looks at numbers in a step."""
+        lines = copy.deepcopy(self.lines).cpu()
+        for some in () if x is None else x.split(_AT_ONCE):
+            lines(some.cpu(), some.size(0), torch.empty(0))
 
     def forward(self, bag: Bag, stage: Stage, like: Tensor, width: int | None = None) -> Tensor:
         """The rows of a stage.

@@ -55,6 +55,7 @@ class Teams:
         key = (id(bag), device, batch_size, objective.kind, kind_of(model), *shift)
         team = self._forming.get(key)
         if alone or team is None or not team.open or len(team.seats) >= _MOST:
+            model.features.check(bag.graphs.x)
             team = self._forming[key] = Team(bag, objective, batch_size, device)
         return Seat(team, model, lr, generator)
 

@@ -38,11 +38,8 @@ _TRIED, _MARGIN = 1000, 1.02
 
 @cache
 def _streams(device: torch.device) -> list[torch.cuda.Stream]:
-    """Those of all teams on a device: libraries keep memory for every stream that they have worked on.
-
-    The second is for what can wait: it gets what the others leave free, where it would else take the whole device.
-    """
-    return [torch.cuda.Stream(device, priority=priority) for priority in (-1, 0, -1)]
+    """Those of all teams on a device: libraries keep memory for every stream that they have worked on."""
+    return [torch.cuda.Stream(device) for _ in range(3)]
 
 
 class Team:
