@@ -19,8 +19,8 @@ from report import machine, markdown, print_table
 RECIPES = ["zinc/dss-gin-ego+", "zinc/dss-gin-ed", "nci1/dss-gin-ego+", "nci1/dss-gin-ed"]
 RECIPES += [f"{data}/{method}" for data in ("proteins", "imdb-b") for method in ("dss-gin-ego+", "ds-gin-nd")]
 NOTE = (
-    "Written by `benchmarks/filler.py`. Rows a batch on average, rows of the shape that all batches are filled up to, and "
-    "their ratio."
+    "Written by `benchmarks/filler.py`. Rows a batch on average, rows of the shape that all batches are filled up to, "
+    "and their ratio."
 )
 
 
