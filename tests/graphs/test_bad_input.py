@@ -157,6 +157,13 @@ def test_labels() -> None:
         read([graph, _data()])
 
 
+def test_labels_of_different_widths() -> None:
+    wide, narrow = _data(y=torch.zeros(1, 12)), _data(y=torch.ones(1, 3))
+    message = r"Expected y of one width on all graphs \(got shape \[1, 3\] on graph 1, \[1, 12\] on graph 0\)\. Give"
+    with pytest.raises(ValueError, match=message):
+        read([wide, narrow])
+
+
 def test_nothing_to_read() -> None:
     with pytest.raises(ValueError, match=r"Expected at least one graph \(got an empty list\)\. Pass the graphs"):
         read([])

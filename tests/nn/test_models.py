@@ -259,6 +259,10 @@ FALLBACKS: dict[str, tuple[dict[str, Any], str]] = {
     "foreign dropout": ({"conv": _drops}, "GATConv holds dropout"),
     "dropout in a PyG MLP": ({"conv": _mlp_drops}, "GINConv holds dropout"),
     "unknown conv": ({"conv": lambda i, o: pyg.LEConv(i, o)}, "LEConv is not known to read only"),
+    "order of messages": (
+        {"conv": lambda i, o: pyg.SAGEConv(i, o, aggr="lstm")},
+        "SAGEConv holds a LSTMAggregation, which reads messages in an order",
+    ),
     "flow": (
         {"conv": lambda i, o: pyg.SAGEConv(i, o, flow="target_to_source")},
         "SAGEConv reads the rows that its arcs go",

@@ -57,6 +57,12 @@ def test_rejects_layers_that_read_numbers(layer: nn.Module) -> None:
         assert_equivariant(layer, bag, 3)
 
 
+def test_rejects_a_layer_that_does_not_lift() -> None:
+    bag = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
+    with pytest.raises(AssertionError, match=r"Expected ReadsOrder to give a line for each of .* h = stage\.lift\(h\)"):
+        assert_equivariant(ReadsOrder(), bag, 3)
+
+
 def test_rejects_a_layer_that_reads_node_numbers_on_compact_bags() -> None:
     with pytest.raises(AssertionError, match="on the permuted bag and the permuted output"):
         assert_equivariant(ReadsNodes(), esan.Bag.of(GRAPHS, esan.NodeDeletion(), 1), 3)

@@ -121,3 +121,22 @@ def test_leaves_the_model_as_it_was() -> None:
     assert_same_execution(network, [LINE], esan.NodeDeletion())
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
     assert network.training
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_gradients_that_part_may_be_those_of_a_corner(biased: bool) -> None:
+    """Biases of 0 are named as what may be wrong with the check; others are not."""
+
+    class Kinder(nn.Module):
+        """Has other gradients on compact bags."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = nn.Parameter(torch.full((1,), float(biased), dtype=torch.float64))
+
+        def forward(self, bag: esan.Bag) -> Tensor:
+            return (self.bias if bag.literal else 2 * self.bias - self.bias.detach()).repeat(len(bag))
+
+    with pytest.raises(AssertionError, match="gradients of both bags, bias, while training") as refused:
+        assert_same_execution(Kinder(), [LINE], esan.Whole(), num_layers=1)
+    assert ("give them random values" in str(refused.value)) is not biased

@@ -75,24 +75,28 @@ class Rows(TensorRecord):
         old_start = ragged.starts(self.num_rows)[:, ids]
         by_row = (ragged.starts(num_rows) - old_start).reshape(-1)
 
-        pair = ragged.ranges((old_start[1:] - self.background).reshape(-1), num_rows[1:].reshape(-1))
-        place = torch.arange(ids.numel(), device=ids.device)
-        of_pair = place.repeat(slots - 1).repeat_interleave(num_rows[1:].reshape(-1))
-        arc = ragged.ranges(ragged.starts(self.num_arcs)[:, ids].reshape(-1), num_arcs.reshape(-1))
-        segment = ragged.owner(num_arcs.reshape(-1))
-        of_arc = segment % max(ids.numel(), 1)
-        source = self.source[arc]
+        rows_of, arcs_of = num_rows[1:].reshape(-1), num_arcs.reshape(-1)
+        pair = ragged.ranges((old_start[1:] - self.background).reshape(-1), rows_of)
+        arc = ragged.ranges(ragged.starts(self.num_arcs)[:, ids].reshape(-1), arcs_of)
+        source = self.source.index_select(0, arc)
         ends = torch.tensor(self.row_ends, device=source.device)
-        source_slot = torch.bucketize(source, ends, right=True)
+        # A source is of the same graph as its target, in a slot of its own.
+        graph = torch.arange(ids.numel(), device=ids.device).repeat(slots).repeat_interleave(arcs_of)
+        of_source = torch.bucketize(source, ends, right=True).mul_(ids.numel()).add_(graph)
+
+        def moved(values: Tensor, places: Tensor, shift: Tensor, counts: Tensor) -> Tensor:
+            """The numbers at these places, each as far on as its slot and graph says."""
+            return values.index_select(0, places).add_(shift.repeat_interleave(counts))
+
         return Rows(
             num_rows=num_rows,
             num_arcs=num_arcs,
-            node=self.node[pair] + by_node[of_pair],
-            subgraph=self.subgraph[pair] + by_subgraph[of_pair],
-            marked=self.marked[pair],
-            source=source + by_row[source_slot * ids.numel() + of_arc],
-            target=self.target[arc] + by_row[segment],
-            arc=self.arc[arc] + by_arc[of_arc],
+            node=moved(self.node, pair, by_node.repeat(slots - 1), rows_of),
+            subgraph=moved(self.subgraph, pair, by_subgraph.repeat(slots - 1), rows_of),
+            marked=self.marked.index_select(0, pair),
+            source=source.add_(by_row.index_select(0, of_source)),
+            target=moved(self.target, arc, by_row, arcs_of),
+            arc=moved(self.arc, arc, by_arc.repeat(slots), arcs_of),
         )
 
     def only(self, kept: Tensor, graphs: Graphs) -> "Rows":

@@ -139,6 +139,13 @@ def targets(values: list[Tensor | None], num_nodes: Tensor, num_arcs: Tensor) ->
         lengths = torch.tensor([given[0].size(0)], device=num_nodes.device)
         graphs = torch.tensor([num_nodes.numel()], device=num_nodes.device)
         candidates = [("graph", graphs), ("node", num_nodes.sum(0, True)), ("edge", num_arcs.sum(0, True))]
+    odd = next((place for place, value in enumerate(given) if value.shape[1:] != given[0].shape[1:]), None)
+    if odd is not None:
+        shape, first = list(given[odd].shape), list(given[0].shape)
+        raise ValueError(
+            f"Expected y of one width on all graphs (got shape {shape} on graph {odd}, {first} on graph 0). Give every "
+            "graph as many targets, NaN for those that are missing."
+        )
     for level, expected in candidates:
         if torch.equal(lengths, expected):
             # NaN is allowed in y: multi-task sets mark a missing label so.

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 from torch_geometric import nn as pyg
+from torch_geometric.nn import aggr
 
 from esan.bags import Arcs
 from esan.graphs.channels import Channels
@@ -20,6 +21,9 @@ _LOCAL = (
 )  # fmt: skip
 #: PyG convolutions whose messages also depend on the degree of the row that they come from.
 _DEGREE = ("ClusterGCNConv", "GCNConv")
+
+#: Aggregators of PyG whose result depends on the order of the messages.
+_ORDERED = (aggr.GRUAggregation, aggr.LSTMAggregation, aggr.MLPAggregation)
 
 
 class PyGConv(Conv):
@@ -76,6 +80,8 @@ def _knowledge(conv: nn.Module) -> tuple[int, str | None]:
     for module in conv.modules():
         if isinstance(module, _NormBase) or type(module).__module__.startswith("torch_geometric.nn.norm"):
             return 0, f"{name} holds a {type(module).__name__}, which does not know how many pairs a row stands for"
+        if type(module) in _ORDERED:
+            return 0, f"{name} holds a {type(module).__name__}, which reads messages in an order"
         if _drops(module):
             return 0, f"{name} holds dropout, which is drawn for every pair"
     declared = getattr(type(conv), "lookahead", None)
@@ -85,7 +91,7 @@ def _knowledge(conv: nn.Module) -> tuple[int, str | None]:
         return 0, None
     if type(conv) in _known(_DEGREE):
         return 1, None
-    return 0, f"{name} is not known to read only the rows that its arcs come from (declare its class lookahead = 0)"
+    return 0, f"{name} is not known to read only the rows that its arcs come from (if it does, say lookahead = 0 in it)"
 
 
 def _drops(module: nn.Module) -> bool:

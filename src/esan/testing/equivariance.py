@@ -128,7 +128,13 @@ def _called(network: nn.Module, h: Tensor, bag: Bag) -> list[Encoded]:
     if hasattr(network, "first_stage"):
         return network(h, bag)
     stage = bag.stage(1 + _lookahead(network))
-    return [Encoded(network(h, bag, stage), stage)]
+    lines = network(h, bag, stage)
+    if lines.size(0) != stage.num_rows:
+        raise AssertionError(
+            f"Expected {type(network).__name__} to give a line for each of the {stage.num_rows} rows of its stage (got "
+            f"{lines.size(0)}). Begin it with h = stage.lift(h)."
+        )
+    return [Encoded(lines, stage)]
 
 
 def _moved_rows(h: Tensor, bag: Bag, stage: Stage, there: Bag, there_stage: Stage, action: Action) -> Tensor:
