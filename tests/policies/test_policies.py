@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import networkx as nx
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -138,6 +139,34 @@ def test_a_policy_that_forgets_to_number_through_the_collection() -> None:
     assert esan.Bag.of(graphs[0], WrongGraph(), 1).num_subgraphs == 1
     with pytest.raises(ValueError, match=r"Expected each subgraph to list edges of its own graph .*Number subgraphs"):
         esan.Bag.of(graphs, WrongGraph(), 1)
+
+
+class SelectsNothing(esan.Policy):
+    def select(self, graphs: Graphs) -> Any:
+        """Forgets to return what it selected."""
+
+
+class SecretlyMarked(esan.Policy):
+    """Marks the node of each subgraph and does not say so."""
+
+    def select(self, graphs: Graphs) -> esan.Selection:
+        return esan.NodeMarking().select(graphs)
+
+
+def test_policies_of_ones_own_are_checked() -> None:
+    graph = esan.graphs.path(3)
+    with pytest.raises(
+        TypeError, match=r"Expected select of SelectsNothing\(\) to give a Selection \(got NoneType\)"
+    ):
+        esan.Bag.of(graph, SelectsNothing(), 2)
+    for use in (lambda policy: esan.Bag.of(graph, policy, 2), lambda policy: policy(graph)):
+        with pytest.raises(ValueError, match=r"Expected marked = True on SecretlyMarked\(\).*Set it in its class"):
+            use(SecretlyMarked())
+
+
+def test_a_transform_takes_pyg_data() -> None:
+    with pytest.raises(TypeError, match=r"Expected PyG data \(got Graph\)\. Bag\.of\(graphs, policy\) takes networkx"):
+        esan.NodeDeletion()(nx.path_graph(3))
 
 
 def test_selections_are_checked() -> None:

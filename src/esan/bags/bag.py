@@ -85,7 +85,7 @@ class Bag:
         if isinstance(policy, Sampled):
             whole = Bag.of(graphs, policy.policy, num_layers, literal=literal, generator=generator)
             return replace(whole, policy=policy, whole=whole).resample(generator)
-        return Bag._stored(graphs, policy.drawn(graphs, generator), num_layers, literal=literal, policy=policy)
+        return Bag._stored(graphs, policy.checked(graphs, generator), num_layers, literal=literal, policy=policy)
 
     @staticmethod
     def _stored(

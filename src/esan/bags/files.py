@@ -120,8 +120,10 @@ def _refuse_stale(
 
 
 def _not_whole(path: Path, error: Exception) -> str:
+    # numpy advises to unpickle what it does not know.
+    why = "no archive of arrays" if "pickle" in str(error) else error
     return (
-        f"Expected a whole bag file at {path} (got one that is cut short or not of esan: {error}). "
+        f"Expected a whole bag file at {path} (got one that is cut short or not of esan: {why}). "
         "Check the path, or build the bag again and save it there."
     )
 

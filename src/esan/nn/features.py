@@ -188,7 +188,7 @@ def _columns(value: Tensor, sizes: tuple[int, ...], name: str) -> Tensor:
         if bool((low < 0).any()) or bool((high >= torch.tensor(sizes)).any()):
             raise ValueError(
                 f"Expected {name} below {sizes} in each column (got up to {high.tolist()}, down to {low.tolist()}). "
-                "Build the model with more categories."
+                + ("Number categories from 0." if bool((low < 0).any()) else "Build the model with more categories.")
             )
     return columns
 

@@ -32,9 +32,25 @@ class Policy(ABC):
         """The same, with what is random in it drawn from `generator`: write this one too if there is anything."""
         return self.select(graphs)
 
+    def checked(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
+        """The same, or an error that says what is wrong with a policy of one's own."""
+        selection = self.drawn(graphs, generator)
+        if not isinstance(selection, Selection):
+            raise TypeError(
+                f"Expected select of {self!r} to give a Selection (got {type(selection).__name__}). "
+                "Return Selection.deleting(...) or Selection.keeping(...)."
+            )
+        if selection.marked and not self.marked:
+            raise ValueError(f"Expected marked = True on {self!r}, which marks nodes (got False). Set it in its class.")
+        return selection
+
     def __call__(self, data: Data) -> SelectedData:
+        if not isinstance(data, Data):
+            raise TypeError(
+                f"Expected PyG data (got {type(data).__name__}). Bag.of(graphs, policy) takes networkx and lists."
+            )
         graphs = read(data)
-        return SelectedData.of(data, graphs, self.select(graphs))
+        return SelectedData.of(data, graphs, self.checked(graphs))
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
