@@ -155,9 +155,7 @@ class SecretlyMarked(esan.Policy):
 
 def test_policies_of_ones_own_are_checked() -> None:
     graph = esan.graphs.path(3)
-    with pytest.raises(
-        TypeError, match=r"Expected select of SelectsNothing\(\) to give a Selection \(got NoneType\)"
-    ):
+    with pytest.raises(TypeError, match=r"Expected select of SelectsNothing\(\) to give a Selection \(got NoneType\)"):
         esan.Bag.of(graph, SelectsNothing(), 2)
     for use in (lambda policy: esan.Bag.of(graph, policy, 2), lambda policy: policy(graph)):
         with pytest.raises(ValueError, match=r"Expected marked = True on SecretlyMarked\(\).*Set it in its class"):
