@@ -29,5 +29,5 @@ def _selected(device: torch.device, graphs: Graphs, policy: Policy) -> Selection
     # As many subgraphs as nodes or edges are assumed; how many there are is known later.
     assumed = torch.maximum(graphs.num_nodes, graphs.num_edges)
     stretches = cuts(graphs.num_nodes * assumed + graphs.num_arcs, compact.MOST_PAIRS)
-    parts = [policy.drawn(graphs_between(graphs, *some, device)).to(graphs.device) for some in stretches]
+    parts = [policy.checked(graphs_between(graphs, *some, device)).to(graphs.device) for some in stretches]
     return joined_selections(parts, graphs, stretches)
