@@ -14,13 +14,14 @@ import esan
 ROOT = Path(esan.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-BELOW_ALL = {"checks", "record", "ragged", "kernels"}
+BELOW_ALL = {"checks", "record", "ragged", "kernels", "version"}
 #: What each part of the package may import, besides itself and what lies below all.
 MAY_IMPORT: dict[str, set[str]] = {
     "checks": set(),
     "record": set(),
     "ragged": set(),
     "kernels": set(),
+    "version": set(),
     "graphs": set(),
     "policies": {"graphs"},
     "bags": {"graphs", "policies"},

@@ -26,3 +26,4 @@ from esan.policies import SingleEdges as SingleEdges
 from esan.policies import Whole as Whole
 from esan.policies import policy_named as policy_named
 from esan.train import fit as fit
+from esan.version import __version__ as __version__

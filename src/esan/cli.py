@@ -1,11 +1,11 @@
 """The command line: `esan COMMAND`. A command is a file in `esan.commands`; here it gets its name."""
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
 from esan.commands import advise, bench, campaign, predict, report, reproduce, search, train, wl
+from esan.version import __version__
 
 app = typer.Typer(
     name="esan",
@@ -28,7 +28,7 @@ app.command("bench")(bench.run)
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"esan {version('esan')}")
+        typer.echo(f"esan {__version__}")
         raise typer.Exit
 
 

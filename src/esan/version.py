@@ -1,0 +1,8 @@
+"""Which esan this is: the number that stands in pyproject.toml, as it was installed."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("esan")
+except PackageNotFoundError:
+    __version__ = "not installed"  # used from its source folder
