@@ -14,7 +14,7 @@ import esan
 ROOT = Path(esan.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-BELOW_ALL = {"checks", "record", "ragged", "kernels", "version"}
+BELOW_ALL = {"checks", "record", "ragged", "kernels", "version", "counted"}
 #: What each part of the package may import, besides itself and what lies below all.
 MAY_IMPORT: dict[str, set[str]] = {
     "checks": set(),
@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ragged": set(),
     "kernels": set(),
     "version": set(),
+    "counted": set(),
     "graphs": set(),
     "policies": {"graphs"},
     "bags": {"graphs", "policies"},

@@ -97,6 +97,13 @@ def test_repr_says_what_it_holds(bag: esan.Bag) -> None:
     assert repr(bag.to_literal()).startswith("Bag(literal, ")
 
 
+def test_repr_counts_one_as_one() -> None:
+    one = esan.Bag.of(strategies.from_edges(1, [], 0), esan.Whole(), 1)
+    held = "compact for 1 layer, policy=Whole(): 1 graph, 1 subgraph, 1 pair in 1 row, "
+    assert repr(one).startswith(f"Bag({held}")
+    assert repr(one.graphs) == "Graphs(1 graph, 1 node, 0 edges)"
+
+
 def test_moving_it_keeps_it(bag: esan.Bag) -> None:
     assert bag.to("cpu") is bag
     assert bag.to("meta").device.type == "meta"

@@ -18,6 +18,7 @@ from esan.bags.stage import Stage
 from esan.bags.stored import stored_rows
 from esan.bags.subgraph import Subgraph
 from esan.bags.sums import Grouping
+from esan.counted import counted
 from esan.graphs import Graphs, Source, read
 from esan.policies import Policy, Sampled, Selection, read_carried
 
@@ -160,11 +161,10 @@ class Bag:
         return self.num_graphs
 
     def __repr__(self) -> str:
-        kind = "literal" if self.literal else f"compact for {self.num_layers} layers"
-        return (
-            f"Bag({kind}, policy={self.policy!r}: {self.num_graphs:,} graphs, {self.num_subgraphs:,} subgraphs, "
-            f"{self.num_pairs:,} pairs in {self.num_rows:,} rows, {self.nbytes:,} bytes)"
-        )
+        kind = "literal" if self.num_layers is None else f"compact for {counted(self.num_layers, 'layer')}"
+        held = f"{counted(self.num_graphs, 'graph')}, {counted(self.num_subgraphs, 'subgraph')}"
+        stored = f"{counted(self.num_pairs, 'pair')} in {counted(self.num_rows, 'row')}"
+        return f"Bag({kind}, policy={self.policy!r}: {held}, {stored}, {counted(self.nbytes, 'byte')})"
 
     # -- parts of it ---------------------------------------------------------------------------------------------
 

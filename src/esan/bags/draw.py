@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from esan.bags.layout import layout
 from esan.bags.subgraph import Subgraph
+from esan.counted import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,7 +144,7 @@ def _draw_loop(
 
 def _caption(bag: "Bag", subgraphs: int, more: int) -> str:
     policy = "" if bag.policy is None else f"{bag.policy}: "
-    count = f"{policy}{subgraphs:,} subgraph{'s' * (subgraphs != 1)}"
+    count = policy + counted(subgraphs, "subgraph")
     return f"{count}, {more:,} more not drawn" if more else count
 
 

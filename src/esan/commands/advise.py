@@ -12,6 +12,7 @@ from rich.text import Text
 
 from esan import wl
 from esan.commands.plainly import console, plainly
+from esan.counted import counted
 from esan.graphs import load_graphs
 from esan.wl.advice_plot import plot_advice
 from esan.wl.advising import POLICIES
@@ -66,7 +67,7 @@ def _table(advice: wl.Advice) -> Table:
     notes += ["differ: confused pairs with different labels"] if labelled else []
     table = Table(
         title=f"{advice.graphs:,} graphs",
-        caption=f"{'; '.join(notes)}; rows: of compact bags for {advice.num_layers} layers",
+        caption=f"{'; '.join(notes)}; rows: of compact bags for {counted(advice.num_layers, 'layer')}",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from esan.checks import whole_number
+from esan.counted import counted
 from esan.graphs import Channels, Graphs
 
 #: What a task may be, and the metric that it is usually told in.
@@ -110,7 +111,8 @@ class Dataset:
 
     def __repr__(self) -> str:
         task = f"{self.task.kind} of {self.task.out_channels}"
-        return f"Dataset({self.name!r}, {len(self):,} graphs, {task}, x={self.in_channels}, edges={self.edge_channels})"
+        channels = f"x={self.in_channels}, edges={self.edge_channels}"
+        return f"Dataset({self.name!r}, {counted(len(self), 'graph')}, {task}, {channels})"
 
     @property
     def y(self) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from esan import ragged
+from esan.counted import counted
 from esan.record import TensorRecord
 
 Level = Literal["graph", "node", "edge"]
@@ -52,7 +53,7 @@ class Graphs(TensorRecord):
 
     def __repr__(self) -> str:
         n, e = int(self.num_nodes.sum()), int(self.num_edges.sum())
-        return f"Graphs({len(self):,} graphs, {n:,} nodes, {e:,} edges)"
+        return f"Graphs({counted(len(self), 'graph')}, {counted(n, 'node')}, {counted(e, 'edge')})"
 
     @property
     def device(self) -> torch.device:

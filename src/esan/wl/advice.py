@@ -2,6 +2,8 @@
 
 from dataclasses import asdict, dataclass
 
+from esan.counted import counted
+
 
 @dataclass(frozen=True)
 class Option:
@@ -101,4 +103,4 @@ class Advice:
 
 
 def _counted(pairs: int) -> str:
-    return f"{pairs:,} pair{'' if pairs == 1 else 's'} of graphs"
+    return f"{counted(pairs, 'pair')} of graphs"
