@@ -42,11 +42,21 @@ def test_getitem_out_of_range(bag: esan.Bag, ids: Any) -> None:
         bag[ids]
 
 
-def test_subgraph_out_of_range(bag: esan.Bag) -> None:
-    with pytest.raises(IndexError, match=rf"Expected the number of a subgraph below {bag.num_subgraphs} \(got -1\)"):
-        bag.subgraph(-1)
-    with pytest.raises(IndexError, match="Expected the number of a subgraph"):
-        bag.subgraph(bag.num_subgraphs)
+def test_subgraphs_are_counted_from_the_end_too(bag: esan.Bag) -> None:
+    every = list(bag.subgraphs())
+    assert len(every) == bag.num_subgraphs
+    for i, expected in enumerate(every, start=-len(every)):
+        found = bag.subgraph(i)
+        assert found.graph == expected.graph
+        assert torch.equal(found.edge_index, expected.edge_index)
+
+
+@pytest.mark.parametrize("i", [25, -26])
+def test_subgraph_out_of_range(bag: esan.Bag, i: int) -> None:
+    with pytest.raises(
+        IndexError, match=rf"Expected the number of a subgraph from -25 to 24 \(got {i}\)\. bag\.num_subgraphs"
+    ):
+        bag.subgraph(i)
 
 
 def test_needs_a_policy() -> None:

@@ -202,7 +202,7 @@ class Bag:
         return replace(self.whole.only(kept), policy=self.policy, whole=self.whole)
 
     def subgraph(self, i: int) -> Data:
-        """Subgraph i (numbered through all graphs) as PyG data; `mark` says which of its nodes are marked."""
+        """Subgraph i (numbered through all graphs; -1 is the last) as PyG data; `mark` says which nodes are marked."""
         return Subgraph.of(self.graphs, self.selection, i).data(self.graphs, marks=self.marked)
 
     def subgraphs(self) -> Iterator[Data]:

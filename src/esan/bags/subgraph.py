@@ -26,8 +26,13 @@ class Subgraph:
 
     @staticmethod
     def of(graphs: Graphs, selection: Selection, i: int) -> "Subgraph":
-        if not 0 <= i < selection.total:
-            raise IndexError(f"Expected the number of a subgraph below {selection.total} (got {i}).")
+        """Subgraph i of all graphs; a number below 0 counts from the end."""
+        if not -selection.total <= i < selection.total:
+            raise IndexError(
+                f"Expected the number of a subgraph from {-selection.total} to {selection.total - 1} (got {i}). "
+                "bag.num_subgraphs says how many there are."
+            )
+        i %= selection.total
         graph = int(selection.subgraph_graph[i])
         kept = torch.full((int(graphs.num_edges[graph]),), selection.keeps_edges, device=graphs.device)
         listed = selection.entry_edge[selection.entry_subgraph == i]
