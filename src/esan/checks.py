@@ -1,7 +1,9 @@
-"""Checks of plain arguments: what a number must be, said the same way everywhere."""
+"""Checks of plain arguments: what a number or a device must be, said the same way everywhere."""
 
 from numbers import Integral, Real
 from typing import Any
+
+import torch
 
 
 def whole_number(name: str, value: Any, least: int, remedy: str) -> int:
@@ -19,3 +21,18 @@ def real_number(name: str, value: Any, remedy: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"Expected {name} to be a number (got {value!r}). {remedy}")
     return float(value)
+
+
+def device_here(device: torch.device | str) -> torch.device:
+    """The device of that name, "cuda" for the current GPU, if torch has it on this machine."""
+    try:
+        # Only a tensor there tells whether it works, and which GPU is the current one.
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError):
+        gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        if str(device) in ("cuda", *gpus) and gpus:
+            raise  # it is there, and torch knows better what is wrong with it
+        raise ValueError(
+            f"Expected a device of this machine: {', '.join(['cpu', *gpus])} (got {str(device)!r}). "
+            "Choose one of these, or install a build of torch for the device."
+        ) from None

@@ -122,6 +122,18 @@ def test_moving_it_keeps_it(bag: esan.Bag) -> None:
     assert sampled.whole.device.type == "meta"
 
 
+@pytest.mark.parametrize("device", ["cuda:99", "gpu", torch.device("cuda", 99)], ids=str)
+def test_moving_it_to_a_device_that_is_not_here(bag: esan.Bag, device: Any) -> None:
+    with pytest.raises(ValueError, match=rf"Expected a device of this machine: cpu.* \(got '{device}'\)\. Choose one"):
+        bag.to(device)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_moving_it_to_a_gpu_where_there_is_none(bag: esan.Bag) -> None:
+    with pytest.raises(ValueError, match=r"Expected a device of this machine: cpu \(got 'cuda'\)\. Choose one"):
+        bag.to("cuda")
+
+
 def test_a_pyg_batch_is_a_bag_too() -> None:
     one, other = (esan.Bag.of(s, esan.EgoNets(1), 2) for s in (GRAPHS, Batch.from_data_list(GRAPHS)))
     assert one.rows.fingerprint == other.rows.fingerprint

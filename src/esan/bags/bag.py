@@ -18,6 +18,7 @@ from esan.bags.stage import Stage
 from esan.bags.stored import stored_rows
 from esan.bags.subgraph import Subgraph
 from esan.bags.sums import Grouping
+from esan.checks import device_here
 from esan.counted import counted
 from esan.graphs import Graphs, Source, read
 from esan.policies import Policy, Sampled, Selection, read_carried
@@ -212,8 +213,9 @@ class Bag:
     # -- the same bag, held otherwise ----------------------------------------------------------------------------
 
     def to(self, device: torch.device | str) -> "Bag":
-        # "cuda" means the current GPU, which only a tensor there can tell.
-        if torch.empty(0, device=device).device == self.device:
+        """The bag on a device; itself if it is there already."""
+        device = device_here(device)
+        if device == self.device:
             return self
         whole = None if self.whole is None else self.whole.to(device)
         moved = {}
