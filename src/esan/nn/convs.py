@@ -54,7 +54,13 @@ def make_conv(choice: ConvChoice, in_channels: int, out_channels: int, edge_chan
             "Expected the name of a convolution, or a callable (in_channels, out_channels) → PyG convolution (got "
             f"{choice!r}). Pass e.g. conv='gin' or conv=lambda i, o: GATConv(i, o)."
         )
-    conv = choice(in_channels, out_channels)
+    try:
+        conv = choice(in_channels, out_channels)
+    except (AssertionError, AttributeError, TypeError, ValueError) as error:
+        raise TypeError(
+            f"Expected conv to make a convolution of in_channels={in_channels} and out_channels={out_channels} (got "
+            f"{type(error).__name__}: {error}). Pass e.g. conv=lambda i, o: GATConv(i, o)."
+        ) from error
     if not isinstance(conv, nn.Module):
         raise TypeError(
             f"Expected conv to return a convolution, a torch module (got {conv!r}). "

@@ -2,6 +2,7 @@
 
 import inspect
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
@@ -21,6 +22,8 @@ _LOCAL = (
 )  # fmt: skip
 #: PyG convolutions whose messages also depend on the degree of the row that they come from.
 _DEGREE = ("ClusterGCNConv", "GCNConv")
+
+_REMEDY = "Pass a PyG convolution, e.g. conv=lambda i, o: GATConv(i, o), or a module of your own that is called so."
 
 #: Aggregators of PyG whose result depends on the order of the messages.
 _ORDERED = (aggr.GRUAggregation, aggr.LSTMAggregation, aggr.MLPAggregation)
@@ -43,13 +46,17 @@ class PyGConv(Conv):
     def __init__(self, conv: nn.Module, out_channels: int, edge_channels: Channels, width: int) -> None:
         super().__init__()
         self.conv, self.out_channels = conv, out_channels
-        self._takes = frozenset(inspect.signature(conv.forward).parameters)
+        signature = inspect.signature(conv.forward)
+        self._takes = frozenset(signature.parameters)
         if edge_channels is not None and "edge_attr" not in self._takes:
             raise ValueError(
                 f"Expected a convolution with edge features (got {type(conv).__name__}, which takes no edge_attr). "
                 "Leave edge_channels out, or use another convolution."
             )
         self.edges = encoder(edge_channels, width, "edge_attr") if edge_channels is not None else None
+        _check_call(conv, signature, () if edge_channels is None else ("edge_attr",))
+        #: Whether it has been called with success: what is wrong later is not how it is called.
+        self._works = False
         self.lookahead, self.why_literal = _knowledge(conv)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
@@ -63,13 +70,41 @@ class PyGConv(Conv):
                     "Use adjacency='max', or a convolution that takes edge_weight."
                 )
             extra["edge_weight"] = arcs.weight.to(x.dtype)
-        out = self.conv(x, arcs.edge_index, **extra)
+        out = self.conv(x, arcs.edge_index, **extra) if self._works else self._first(x, arcs.edge_index, extra)
         if out.shape != (x.size(0), self.out_channels):
             raise ValueError(
                 f"Expected {type(self.conv).__name__} to give {self.out_channels} numbers a row (got shape "
                 f"{tuple(out.shape)} for {x.size(0)} rows). With several heads, average them: concat=False."
             )
+        self._works = True
         return out
+
+    def _first(self, x: Tensor, edge_index: Tensor, extra: dict[str, Tensor]) -> Tensor:
+        """What the convolution gives, or what is wrong with it as a convolution."""
+        try:
+            out = self.conv(x, edge_index, **extra)
+        except torch.OutOfMemoryError:
+            raise
+        except (AssertionError, AttributeError, IndexError, RuntimeError, TypeError) as error:
+            bare = "edge_attr" in self._takes and self.edges is None
+            remedy = "Pass edge_channels, if it needs edge features." if bare else _REMEDY
+            raise _not_a_convolution(self.conv, f"{type(error).__name__}: {error}", remedy) from error
+        if not isinstance(out, Tensor):
+            raise _not_a_convolution(self.conv, f"it gave a {type(out).__name__}")
+        return out
+
+
+def _check_call(conv: nn.Module, signature: inspect.Signature, extra: tuple[str, ...]) -> None:
+    """Refuse what cannot be called as a convolution is."""
+    try:
+        signature.bind("x", "edge_index", **dict.fromkeys(extra))
+    except TypeError as error:
+        raise _not_a_convolution(conv, str(error)) from None
+
+
+def _not_a_convolution(conv: nn.Module, got: str, remedy: str = _REMEDY) -> TypeError:
+    name = type(conv).__name__
+    return TypeError(f"Expected a module that gives a tensor for conv(x, edge_index) (got {name}: {got}). {remedy}")
 
 
 def _knowledge(conv: nn.Module) -> tuple[int, str | None]:
