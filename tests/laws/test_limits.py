@@ -137,6 +137,23 @@ def test_norm_of_one_pair_is_refused_as_torch_does() -> None:
         esan.nn.BatchNorm(2)(torch.randn(2, 2), torch.tensor([0, 1]))
 
 
+#: With the last policy a single node has two subgraphs, and only what they share is one line.
+ALONE = [("ds", esan.NodeDeletion()), ("dss", esan.NodeDeletion()), ("dss", esan.Augmented(esan.NodeDeletion()))]
+
+
+@pytest.mark.parametrize("literal", [True, False])
+@pytest.mark.parametrize(("architecture", "policy"), ALONE)
+@pytest.mark.parametrize("encoder", ["gin", "gcn"])
+def test_training_on_a_single_node_is_refused_alike(
+    literal: bool, architecture: str, policy: esan.Policy, encoder: str
+) -> None:
+    network = strategies.model(architecture, encoder, policy, num_layers=2)
+    bag = esan.Bag.of(strategies.from_edges(1, []), policy, 3, literal=literal)
+    with pytest.raises(ValueError, match=r"Expected more than one pair, or node .*\(got one\)\. Use larger batches"):
+        network(bag)
+    assert network.eval()(bag).shape == (1, 2)
+
+
 @pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
 @pytest.mark.parametrize("encoder", strategies.ENCODERS)
 def test_both_bags_share_one_state(architecture: str, encoder: str) -> None:

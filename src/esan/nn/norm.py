@@ -80,6 +80,8 @@ class BatchNorm(nn.BatchNorm1d):
         if weight is None and self.training and not self.unbiased:
             weight = torch.ones_like(x[:, 0])
         if weight is None or not (self.training or self.running_mean is None):
+            if weight is None and (self.training or self.running_mean is None) and x.size(0) == 1:
+                raise _one_alone()
             y = super().forward(x)
             # In place: a norm does not need its own result again.
             return y.relu_() if relu else y
@@ -87,10 +89,7 @@ class BatchNorm(nn.BatchNorm1d):
         total = share.sum()
         # One pair has two rows at most: itself, and a background that stands for none.
         if x.size(0) <= 2 and int(total) == 1:
-            raise ValueError(
-                "Expected more than one pair to normalise over while training (got one). "
-                "Use larger batches, or call model.eval()."
-            )
+            raise _one_alone()
         share = share / total
         with torch.no_grad():
             mean = share @ x
@@ -157,6 +156,13 @@ class BatchNorm(nn.BatchNorm1d):
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
         var = var * (total / (total - 1)) if self.unbiased else var
         self.running_var.lerp_(var.to(self.running_var.dtype), share)
+
+
+def _one_alone() -> ValueError:
+    return ValueError(
+        "Expected more than one pair, or node where subgraphs share, to normalise over while training (got one). "
+        "Use larger batches, or call model.eval()."
+    )
 
 
 class LayerNorm(nn.LayerNorm):
