@@ -208,8 +208,19 @@ def test_networkx() -> None:
     partial.edges[0, 1]["edge_attr"] = [1.0]
     with pytest.raises(ValueError, match=r"Expected edge_attr on every edge \(got 1 of 2 in graph 0\)"):
         read(partial)
-    with pytest.raises(ValueError, match="more than once"):
-        read(nx.MultiGraph([(0, 1), (0, 1)]))
+
+
+def test_networkx_edges_that_are_there_twice() -> None:
+    twice = nx.MultiGraph([("a", "b"), ("b", "c"), ("c", "b")])
+    match = r"Expected a simple networkx graph \(got the edge .* more than once in graph 1\)\. Call networkx\.Graph"
+    with pytest.raises(ValueError, match=match):
+        read([nx.path_graph(2), twice])
+    loops = nx.MultiGraph([(0, 0), (0, 0)])
+    with pytest.raises(ValueError, match=r"got the edge \(0, 0\) more than once"):
+        read(loops)
+    for graph in (twice, loops):
+        assert read(nx.Graph(graph)).num_edges.tolist() == [len(set(map(frozenset, graph.edges())))]
+    assert read(nx.MultiGraph([(0, 1), (1, 2)])).num_edges.tolist() == [2]
 
 
 def test_permuted_needs_a_permutation() -> None:

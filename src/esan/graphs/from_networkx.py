@@ -11,6 +11,8 @@ def from_networkx(graph: nx.Graph, place: int) -> Data:
         raise ValueError(
             f"Expected an undirected networkx graph (got a directed one at {place}). Call .to_undirected()."
         )
+    if graph.is_multigraph():
+        _check_simple(graph, place)
     number = {node: i for i, node in enumerate(graph.nodes)}
     ends = [(number[u], number[v]) for u, v in graph.edges()]
     both = ends + [(v, u) for u, v in ends if u != v]
@@ -33,3 +35,12 @@ def from_networkx(graph: nx.Graph, place: int) -> Data:
     if "y" in graph.graph:
         data.y = torch.as_tensor(graph.graph["y"])
     return data
+
+
+def _check_simple(graph: nx.MultiGraph, place: int) -> None:
+    twice = next(((u, v) for u, v in graph.edges() if graph.number_of_edges(u, v) > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"Expected a simple networkx graph (got the edge {twice} more than once in graph {place}). "
+            "Call networkx.Graph(graph), which keeps each edge once."
+        )
