@@ -18,7 +18,7 @@ from esan.kernels.gpu_lift import Lift
 from esan.kernels.gpu_message_grads import Pooled, edges_backward, messages_backward
 from esan.kernels.gpu_pools import Lookup, Pool, PoolNodes, spread
 from esan.kernels.gpu_sums import sum_lines
-from esan.kernels.gpu_tiles import total, total_pair, totals
+from esan.kernels.gpu_tiles import total, total_pair, totals, two_totals
 
 pytestmark = ONLY_INTERPRETED
 ROWS, WIDTH = 37, 20
@@ -36,6 +36,15 @@ def test_totals_over_tiles() -> None:
         close(totals(part, *sizes), torch.cat([piece.reshape(-1) for piece in expected.split(sizes, 1)]))
     wide = torch.randn(1, 3, 1050)
     close(total(wide), wide.double().sum(1))
+
+
+@pytest.mark.parametrize("size", [20, 3000])
+def test_two_totals_at_once(size: int) -> None:
+    """Each to the bit as alone, where one is wide, or long, and the other is not."""
+    part, pair = torch.randn(3, 5, size + 7), torch.randn(3, 700, 12)
+    first, second = two_totals(part, size, pair)
+    assert torch.equal(first, totals(part, size, 7))
+    assert torch.equal(second, total_pair(pair))
 
 
 def _terms(groups: int, terms: int, lines: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -16,6 +16,7 @@ from esan.testing.compare import check_close
 from esan.train import Job, Recipe, run_jobs
 from esan.train.engine import EagerEngine
 from esan.train.graphed import Teams, fits
+from esan.train.losses import loss_backward
 from esan.train.objective import Objective
 
 pytestmark = pytest.mark.gpu
@@ -158,6 +159,20 @@ def test_products_of_short_floats(inner: int, outer: int, gpu: torch.device) -> 
 
 
 @PINNED
+def test_kernels_that_are_compiled_are_not_launched(gpu: torch.device) -> None:
+    from esan.kernels.gpu_compile import compiled_together
+
+    sums = torch.zeros(2, 1, device=gpu)
+    given = torch.ones(4, 1, device=gpu), torch.full((3, 1), 3.0, device=gpu), torch.tensor([1.0, 1, 1, 0], device=gpu)
+    with compiled_together():
+        loss_backward(Objective("regression"), *given, sums)
+        assert not sums.any()
+    grad, live = loss_backward(Objective("regression"), *given, sums)
+    assert sums.tolist() == [[6], [3]]
+    assert live.tolist() == [1]
+    check_close(grad.cpu(), torch.tensor([[-1.0], [-1], [-1], [0]]) / 3, "gradient", tolerance=1e-6)
+
+
 def test_a_team_gives_what_each_gives_alone(gpu: torch.device) -> None:
     teams.check_alone(teams.trial(gpu))
 

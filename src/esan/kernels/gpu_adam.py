@@ -83,6 +83,11 @@ class FlatAdam:
         self.means = [part.view(shape) for part, shape in zip(self._mean.split(sizes), shapes, strict=True)]
         self.squares = [part.view(shape) for part, shape in zip(self._square.split(sizes), shapes, strict=True)]
 
+    @property
+    def state(self) -> list[Tensor]:
+        """What it keeps from step to step."""
+        return [self._mean, self._square, self.step_count]
+
     def zero_grad(self) -> None:
         for p in self.parameters:
             p.grad = None

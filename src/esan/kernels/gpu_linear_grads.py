@@ -11,7 +11,7 @@ from esan.kernels.gpu_linear import over_tiles
 from esan.kernels.gpu_matrix import Matrix, add_product, add_products, pieces_at, short
 from esan.kernels.gpu_moments import Moments
 from esan.kernels.gpu_norm import norm_backward_tile
-from esan.kernels.gpu_tiles import columns, copies, left_over, padded, range_of, tiles, total_pair, totals
+from esan.kernels.gpu_tiles import columns, copies, left_over, padded, range_of, tiles, totals, two_totals
 from esan.kernels.real import Real
 
 #: Lines that a program works on at once where the gradient of the lines is found, and its warps.
@@ -209,10 +209,9 @@ def linear_backward(
         through, x, i[2], i[3], part, ranges, rows, inner, outer, TILE=tile, INNER=padded(inner), OUTER=padded(outer),
         NORMED=normed is not None, OUT_NORMED=after is not None, PRECISION=matrix.precision, SLOTS=slots, num_stages=1,
     )  # fmt: skip
-    of_matrix, of_bias = totals(part, outer * inner, outer).split([networks * outer * inner, networks * outer])
-    return LinearGrads(
-        grad_x,
-        of_matrix.view(shape),
-        of_bias.view(*shape[:-2], outer),
-        None if normed is None else total_pair(of_norm),
-    )
+    if normed is None:
+        whole, of_x = totals(part, outer * inner, outer), None
+    else:
+        whole, of_x = two_totals(part, outer * inner, of_norm)
+    of_matrix, of_bias = whole.split([networks * outer * inner, networks * outer])
+    return LinearGrads(grad_x, of_matrix.view(shape), of_bias.view(*shape[:-2], outer), of_x)

@@ -79,9 +79,10 @@ def left_over(ahead, count):
     return ahead + tl.cdiv(tl.maximum(count - ahead, 0), tl.num_programs(0)) * tl.num_programs(0) - count
 
 
-@triton.jit(do_not_specialize=["count", "width", "end0", "end1", "end2"])
-def _total_kernel(part, out, count, width, end0, end1, end2, TILES: tl.constexpr, COLUMNS: tl.constexpr):
-    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+@triton.jit
+def _total(part, out, block, count, width, end0, end1, end2, TILES: tl.constexpr, COLUMNS: tl.constexpr):
+    """The sums over tiles of a block of columns."""
+    column = block * COLUMNS + tl.arange(0, COLUMNS)
     which = tl.program_id(1)
     there = column < width
     acc = tl.zeros((TILES, COLUMNS), tl.float32)
@@ -94,6 +95,23 @@ def _total_kernel(part, out, count, width, end0, end1, end2, TILES: tl.constexpr
     end = tl.where(column < end0, end0, tl.where(column < end1, end1, tl.where(column < end2, end2, width)))
     to = tl.num_programs(1) * begin + which * (end - begin) + column - begin
     tl.store(out + to, tl.sum(acc, 0), mask=there)
+
+
+@triton.jit(do_not_specialize=["count", "width", "end0", "end1", "end2"])
+def _total_kernel(part, out, count, width, end0, end1, end2, TILES: tl.constexpr, COLUMNS: tl.constexpr):
+    _total(part, out, tl.program_id(0), count, width, end0, end1, end2, TILES, COLUMNS)
+
+
+@triton.jit(do_not_specialize=["blocks", "count", "width", "end", "count2", "width2", "end2"])
+def _two_totals_kernel(
+    part, out, count, width, end, part2, out2, count2, width2, end2, blocks,
+    TILES: tl.constexpr, COLUMNS: tl.constexpr, TILES2: tl.constexpr, COLUMNS2: tl.constexpr,
+):  # fmt: skip
+    block = tl.program_id(0)
+    if block < blocks:
+        _total(part, out, block, count, width, end, width, width, TILES, COLUMNS)
+    else:
+        _total(part2, out2, block - blocks, count2, width2, end2, width2, width2, TILES2, COLUMNS2)
 
 
 def total(part: Tensor) -> Tensor:
@@ -111,10 +129,28 @@ def totals(part: Tensor, *sizes: int) -> Tensor:
     """The same where the columns are those of up to four sums, each of so many: `[S, size]` after `[S, size]`, flat."""
     networks, width = part.size(0), part.size(2)
     out = part.new_empty(networks * width)
-    wide = COLUMNS if width <= 1024 else 4 * COLUMNS
+    high, wide = _block_of(part)
     ends = [*accumulate(sizes), width, width, width]
     _total_kernel[(triton.cdiv(width, wide), networks)](
-        part, out, part.size(1), width, ends[0], ends[1], ends[2],
-        TILES=min(block(part.size(1)), 4096 // wide), COLUMNS=wide,
-    )  # fmt: skip
+        part, out, part.size(1), width, ends[0], ends[1], ends[2], TILES=high, COLUMNS=wide
+    )
     return out
+
+
+def two_totals(part: Tensor, size: int, pair: Tensor) -> tuple[Tensor, Tensor]:
+    """`totals` of a part whose columns are of two sums, the first of `size`; and `total_pair` of another, at once."""
+    networks, outs = part.size(0), (part.new_empty(part.size(0) * part.size(2)), pair.new_empty(pair[:, 0].numel()))
+    (high, wide), (high2, wide2) = _block_of(part), _block_of(pair)
+    width, width2 = part.size(2), pair.size(2)
+    blocks = triton.cdiv(width, wide)
+    _two_totals_kernel[(blocks + triton.cdiv(width2, wide2), networks)](
+        part, outs[0], part.size(1), width, size, pair, outs[1], pair.size(1), width2, width2 // 2, blocks,
+        TILES=high, COLUMNS=wide, TILES2=high2, COLUMNS2=wide2,
+    )  # fmt: skip
+    return outs[0], outs[1].view(2, networks, width2 // 2)
+
+
+def _block_of(part: Tensor) -> tuple[int, int]:
+    """How many tiles, and columns, of such a part a program adds up at once."""
+    wide = COLUMNS if part.size(2) <= 1024 else 4 * COLUMNS
+    return min(block(part.size(1)), 4096 // wide), wide

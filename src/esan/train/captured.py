@@ -51,12 +51,14 @@ class Captured:
 
 
 def _read(team: "Team", padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> frozenset[str]:
-    """The fields that some work reads, found by doing it."""
+    """The fields that some work reads, found by asking for all its kernels; these are compiled on the way."""
+    from esan.kernels.gpu_compile import compiled_together
+
     # An empty batch: the runs that warm up leave no trace.
     batches = padder.blank(shape, team.networks)
     noted = Noted(batches.views(batches.ints[0], batches.floats[0]))
-    # On the same streams as later: gradients are gathered where they were first made.
-    work(PaddedBag.over(noted, shape, team.bag, team.networks, team.side))
+    with team.unchanged(), compiled_together():
+        work(PaddedBag.over(noted, shape, team.bag, team.networks, team.side))
     return noted.read
 
 

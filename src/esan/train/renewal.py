@@ -42,6 +42,11 @@ class Renewal:
         """Whether there are running statistics at all."""
         return bool(self._running)
 
+    @property
+    def state(self) -> list[Tensor]:
+        """What is added up over batches."""
+        return [*self._sums, self._graphs]
+
     @contextmanager
     def over_batches(self) -> Iterator[None]:
         """Within, `add` takes batches; in the end their means are the running statistics.

@@ -1,10 +1,9 @@
 """`Team`: networks of one kind trained together on a GPU, each as if it were alone."""
 
-from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 from torch import Tensor
 
 from esan.bags import Bag
-from esan.bags.packing import Batches
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
 from esan.bags.shapes import Shape
@@ -20,6 +18,8 @@ from esan.nn.stack import stack, unstacked
 from esan.policies import Sampled
 from esan.train.captured import Captured
 from esan.train.copies import bag_at
+from esan.train.laying import laid_out
+from esan.train.losses import loss_backward
 from esan.train.objective import Objective
 from esan.train.renewal import Renewal
 from esan.train.steps import aligned, batched
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 #: Batches laid out at a time: enough to keep the device busy, few enough to cost little memory; and their bytes, where
 #: that makes fewer.
 _CHUNK, _CHUNK_BYTES = 4, 2**23
-#: How many such pieces may wait to be worked on.
-_AHEAD = 1
 #: Random batches that the room of a shape is found from, and what is added to it.
 _TRIED, _MARGIN = 1000, 1.02
 
@@ -211,40 +209,14 @@ class Team:
     def _each(self, padder: Padder, steps: np.ndarray, work: Callable[[PaddedBag], Any]) -> Iterator[Captured]:
         """Do this work on the batch of each step; the network must be in the mode for it."""
         step = self._step_for(padder, steps, work)
-        for batches in self._laid_out(padder, step, steps):
+        size = max(1, min(_CHUNK // self.networks, _CHUNK_BYTES // step.nbytes))
+        for batches in laid_out(padder, step, self._moved(steps), size, self.stream, self._aside):
             for k in range(len(batches)):
                 step.run(batches, k)
                 yield step
 
     def _steps(self, orders: list[Tensor], size: int | None = None) -> np.ndarray:
         return aligned([batched(ids, size or self.batch_size) for ids in orders])
-
-    def _laid_out(self, padder: Padder, step: Captured, steps: np.ndarray) -> Iterator[Batches]:
-        """The batches, some at a time; the next ones are laid out beside the work on those that were given."""
-        size = max(1, min(_CHUNK // self.networks, _CHUNK_BYTES // step.nbytes))
-        # A short piece first, so that the work begins soon.
-        begins = [0, *range(max(1, size // 4), len(steps), size)]
-        ids = self._moved(steps)
-        self._aside.wait_stream(self.stream)
-        ready: Batches | None = None
-        worked: deque[torch.cuda.Event] = deque()
-        for begin, end in pairwise([*begins, len(steps)]):
-            with torch.cuda.stream(self._aside):
-                laid = step.lay_out(padder, ids[begin:end])
-            done = self._aside.record_event()
-            if ready is not None:
-                yield ready
-                worked.append(self.stream.record_event())
-                if len(worked) > _AHEAD:
-                    # Not too far ahead of the device: what is laid out takes memory.
-                    worked.popleft().synchronize()
-            self.stream.wait_event(done)
-            # Their memory may be used again only when the work on them is over.
-            laid.ints.record_stream(self.stream)
-            laid.floats.record_stream(self.stream)
-            ready = laid
-        if ready is not None:
-            yield ready
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
@@ -263,17 +235,13 @@ class Team:
     def _train_step(self, bag: PaddedBag) -> None:
         bag = replace(bag, seeds=self._seeds)
         self.optimiser.zero_grad()
-        prediction, there = self._forward(bag), self._split(bag.graph_weight)[:, :-1]
+        prediction = self.model(bag)
         assert bag.y is not None
-        terms = self.objective.terms(prediction.flatten(0, 1), bag.y)
-        there = terms.there.view(self.networks, -1) * there.repeat_interleave(terms.there.size(1), 1)
-        total, count = (terms.value.view(self.networks, -1) * there).sum(1), there.sum(1)
-        # The losses of the networks are added up: none depends on the others' parameters.
-        (total / count.clamp(min=1)).sum().backward()
-        live = there.amax(1)
+        grad, live = loss_backward(self.objective, prediction.detach(), bag.y, bag.graph_weight, self._sums)
+        prediction.backward(grad)
         self.optimiser.step(live)
-        self._sums += torch.stack([total.detach(), count])
-        self._seeds += (live > 0).long()
+        if self.model.encoder.dropout:
+            self._seeds += (live > 0).long()
 
     def _renew(self, padder: Padder, steps: np.ndarray) -> None:
         with self._renewal.over_batches():
@@ -311,6 +279,19 @@ class Team:
             known = padder.counts.tried(size, _TRIED).grown(_MARGIN)
         self._shapes[size] = known if known.holds(need) else known.joined(need.grown(1.1))
         return self._shapes[size]
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Within, a network may be worked on with whatever numbers: in the end all is as before."""
+        held = [*self.model.state_dict().values(), *self.optimiser.state, *self._renewal.state]
+        held += [self._sums, self._seeds]
+        before = [tensor.clone() for tensor in held]
+        try:
+            yield
+        finally:
+            self.optimiser.zero_grad()
+            for tensor, kept in zip(held, before, strict=True):
+                tensor.copy_(kept)
 
     # -- streams -------------------------------------------------------------------------------------------------
 

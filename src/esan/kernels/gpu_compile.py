@@ -1,0 +1,129 @@
+"""Triton: the kernels of some work compiled side by side, before the first of them is launched."""
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+from warnings import catch_warnings, simplefilter
+
+import torch
+from triton.runtime.jit import JITFunction
+
+#: Seconds in which a kernel that was compiled before is read from disk.
+_KEPT = 0.05
+#: Seconds after which processes that compile are given up; what they leave undone is done here.
+_PATIENCE = 120.0
+#: Whether kernels are compiled and not launched, in this thread.
+_unlaunched: ContextVar[bool] = ContextVar("unlaunched", default=False)
+
+
+@contextmanager
+def compiled_together() -> Iterator[None]:
+    """Within, kernels are noted and not launched; in the end all of them are compiled, on all processors.
+
+    What they would have written holds whatever its memory held, and so does what is made of that. Where Triton cannot
+    put off compiling (or interprets), kernels are compiled one by one, and launched.
+    """
+    try:
+        from triton.runtime._async_compile import AsyncCompileMode
+    except ImportError:
+        yield
+        return
+    compiler = Beside()
+    # Gradients are found in this thread, where the mode holds.
+    with _not_launched(), torch.autograd.set_multithreading_enabled(False), AsyncCompileMode(compiler):
+        try:
+            yield
+        finally:
+            compiler.shutdown()
+
+
+class Beside(Executor):
+    """Does what is submitted when it is shut down: in this process, once others have left the results on disk.
+
+    Triton's compiler holds Python's lock, so that threads would wait for one another. Processes do not; they are forks
+    of this one, that never touch the GPU, and what they compile is found in Triton's cache.
+    """
+
+    def __init__(self) -> None:
+        self._asked: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self._asked.append((Future(), partial(fn, *args, **kwargs)))
+        return self._asked[-1][0]
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
+        asked, self._asked, alone = self._asked, [], True
+        for place, (future, compile_kernel) in enumerate(asked):
+            since = time.perf_counter()
+            try:
+                future.set_result(compile_kernel())
+            except Exception as error:
+                future.set_exception(error)
+            if alone and time.perf_counter() - since > _KEPT:
+                alone = False
+                in_forks([partial(_leave_on_disk, job) for _, job in asked[place + 1 :]])
+
+
+def in_forks(jobs: Sequence[Callable[[], Any]]) -> None:
+    """Do these in forks of this process, one a processor, for what they leave on disk; failures are not told."""
+    forks = min(len(jobs), len(os.sched_getaffinity(0)))
+    if forks < 2:
+        return
+    # A byte a job: whoever reads it does that job.
+    taken, given = os.pipe()
+    os.write(given, bytes(range(min(len(jobs), 256))))
+    os.close(given)
+    with catch_warnings():
+        simplefilter("ignore", DeprecationWarning)  # that threads are not forked is meant
+        children = [_fork(jobs, taken) for _ in range(forks)]
+    os.close(taken)
+    end = time.monotonic() + _PATIENCE
+    for child in children:
+        while not os.waitpid(child, os.WNOHANG)[0]:
+            if time.monotonic() > end:
+                os.kill(child, 9)
+            time.sleep(0.005)
+
+
+def _fork(jobs: Sequence[Callable[[], Any]], taken: int) -> int:
+    child = os.fork()
+    if child:
+        return child
+    # Nothing may be collected that lies on the GPU.
+    gc.disable()
+    try:
+        while number := os.read(taken, 1):
+            with suppress(Exception):
+                jobs[number[0]]()
+    finally:
+        os._exit(0)
+
+
+def _leave_on_disk(compile_kernel: Callable[[], Any]) -> None:
+    from triton.runtime import driver
+
+    kernel = compile_kernel()
+    # What launches it may be compiled too, for every list of arguments.
+    driver.active.launcher_cls(kernel.src, kernel.metadata)
+
+
+@contextmanager
+def _not_launched() -> Iterator[None]:
+    run = JITFunction.run
+
+    def compiled(kernel: Any, *args: Any, warmup: bool, **choices: Any) -> Any:
+        return run(kernel, *args, warmup=warmup or _unlaunched.get(), **choices)
+
+    before = _unlaunched.set(True)
+    JITFunction.run = compiled
+    try:
+        yield
+    finally:
+        JITFunction.run = run
+        _unlaunched.reset(before)
