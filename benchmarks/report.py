@@ -1,7 +1,10 @@
 """How benchmarks say what they measured: the machine, a table, a date."""
 
 import datetime as dt
+import json
 import platform
+import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,13 @@ def _processor() -> str:
         for line in info.read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    return platform.processor()
+    # The kernel gives ARM processors numbers only; lscpu knows what they are called.
+    if shutil.which("lscpu"):
+        told = subprocess.run(["lscpu", "--json"], capture_output=True, text=True, check=True).stdout
+        names = [entry["data"] for entry in json.loads(told)["lscpu"] if entry["field"] == "Model name:"]
+        if names:
+            return f"{names[0]} ({platform.machine()})"
+    return platform.processor() or platform.machine()
 
 
 def markdown(title: str, where: dict[str, str], note: str, lines: Sequence[dict[str, Any]]) -> str:

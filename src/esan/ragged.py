@@ -1,7 +1,13 @@
 """Segments of unequal length laid end to end: where each starts, and how to pick some of them."""
 
+from functools import cached_property
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from esan.kernels import cpu_rows
 
 
 def starts(counts: Tensor) -> Tensor:
@@ -34,3 +40,50 @@ def member(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         return nowhere.bool(), nowhere
     place = torch.searchsorted(keys, queries).clamp_(max=keys.numel() - 1)
     return keys[place] == queries, place
+
+
+class Segments:
+    """Segments to be picked out of lists, one after another.
+
+    Args:
+        first: where each begins.
+        counts: how long it is.
+    """
+
+    def __init__(self, first: Tensor, counts: Tensor) -> None:
+        self.first, self.counts = first, counts
+
+    @cached_property
+    def total(self) -> int:
+        """Elements of all segments."""
+        return int(self.counts.sum())
+
+    @cached_property
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where each begins and how long it is, for compiled loops."""
+        return self.first.contiguous().numpy(), self.counts.contiguous().numpy()
+
+    @cached_property
+    def owner(self) -> Tensor:
+        """The segment of each element."""
+        return owner(self.counts)
+
+    @cached_property
+    def places(self) -> Tensor:
+        """Where the elements are, segment after segment."""
+        return ranges(self.first, self.counts)
+
+    def pick(self, values: Tensor, shift: Tensor) -> Tensor:
+        """The whole numbers of the segments, the `shift` of each added to them.
+
+        Args:
+            values: a list, or lists of one length as lines of a table.
+            shift: a number a segment.
+        """
+        if cpu_rows.picks(values):
+            return cpu_rows.pick(values, self, shift)
+        return values.index_select(-1, self.places).add_(shift.index_select(0, self.owner))
+
+    def pick_lines(self, values: Tensor) -> Tensor:
+        """The lines of the segments, as they are."""
+        return cpu_rows.pick_lines(values, self) if cpu_rows.picks(values) else values.index_select(0, self.places)

@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 import pytest
 import torch
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
@@ -19,6 +20,7 @@ from esan.bags.coded import CodedLines
 from esan.bags.sums import Grouping
 from esan.kernels import cpu
 from esan.nn.norm import BatchNorm
+from esan.ragged import Segments
 from esan.testing.compare import check_close
 
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
@@ -167,6 +169,53 @@ def test_rows_are_the_same(name: str, graphs: list[Data]) -> None:
             theirs = esan.Bag.of(graphs, policy, layers)
         assert ours.selection.fingerprint == theirs.selection.fingerprint
         assert ours.rows.fingerprint == theirs.rows.fingerprint
+
+
+@settings(max_examples=8, deadline=None)
+@given(graphs=strategies.batches(), ids=st.lists(st.integers(0, 2), min_size=1, max_size=5))
+@pytest.mark.parametrize("name", ["ED", "ND", "EGO+(2)", "NM", "SE"])
+@pytest.mark.parametrize("literal", [True, None])
+def test_parts_of_a_bag_are_the_same(name: str, literal: bool | None, graphs: list[Data], ids: list[int]) -> None:
+    bag = esan.Bag.of(graphs, esan.policy_named(name), 3, literal=literal)
+    ours = bag[ids]
+    with plain():
+        theirs = bag[ids]
+    for part in ("graphs", "selection", "rows"):
+        one, other = getattr(ours, part), getattr(theirs, part)
+        assert one.fingerprint == other.fingerprint, part
+        assert all(t.is_contiguous() for t in one.tensors().values()), part
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32])
+@pytest.mark.parametrize("shape", [(9,), (2, 9), (0,)])
+def test_picked_numbers(kind: torch.dtype, shape: tuple[int, ...]) -> None:
+    values, any_there = torch.randint(99, shape, dtype=kind), min(shape[-1], 1)
+    segments = Segments(torch.tensor([4, 0, 8, 4]) * any_there, torch.tensor([3, 0, 1, 5]) * any_there)
+    shift = torch.tensor([10, 20, -30, 0])
+    ours = segments.pick(values, shift)
+    with plain():
+        theirs = segments.pick(values, shift)
+    assert ours.dtype == theirs.dtype
+    assert torch.equal(ours, theirs)
+
+
+KINDS = [torch.float32, torch.bfloat16, torch.bool, torch.uint8, torch.int64]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("shape", [(9,), (9, 3), (9, 0), (9, 2, 2)])
+def test_picked_lines(kind: torch.dtype, shape: tuple[int, ...]) -> None:
+    values = torch.randint(2, shape).to(kind)
+    segments = Segments(torch.tensor([4, 0, 8]), torch.tensor([3, 0, 1]))
+    assert torch.equal(segments.pick_lines(values), values[[4, 5, 6, 8]])
+
+
+def test_picked_lines_pass_gradients_on() -> None:
+    graphs = [Data(x=torch.ones(3, 2, requires_grad=True), edge_index=esan.graphs.cycle(3).edge_index)]
+    part = esan.Bag.of(graphs, esan.NodeDeletion(), 2)[[0, 0]]
+    assert part.x is not None
+    part.x.sum().backward()
+    assert torch.equal(graphs[0].x.grad, torch.full((3, 2), 2.0))
 
 
 MODELS = pytest.mark.parametrize("conv", ["gin", "gine", "graphconv", "gcn"])

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from esan import ragged
 from esan.graphs import Graphs
+from esan.kernels import cpu_rows
 from esan.policies import Selection
 from esan.record import TensorRecord
 
@@ -51,6 +52,14 @@ class Rows(TensorRecord):
         """How many arcs end in the rows up to and with each slot."""
         return self.num_arcs.sum(1).cumsum(0).tolist()
 
+    @cached_property
+    def _row_start(self) -> Tensor:
+        return ragged.starts(self.num_rows)
+
+    @cached_property
+    def _arc_start(self) -> Tensor:
+        return ragged.starts(self.num_arcs)
+
     def slot_of_layer(self, t: int) -> int:
         """The last slot that layer t needs; slots that add no rows are passed over, so equal stages are one."""
         return slot_of_layer(self.row_ends, t)
@@ -72,31 +81,21 @@ class Rows(TensorRecord):
         by_node = ragged.starts(graphs.num_nodes[ids]) - graphs.node_start[ids]
         by_subgraph = ragged.starts(selection.num_subgraphs[ids]) - selection.subgraph_start[ids]
         by_arc = ragged.starts(graphs.num_arcs[ids]) - graphs.arc_start[ids]
-        old_start = ragged.starts(self.num_rows)[:, ids]
-        by_row = (ragged.starts(num_rows) - old_start).reshape(-1)
-
-        rows_of, arcs_of = num_rows[1:].reshape(-1), num_arcs.reshape(-1)
-        pair = ragged.ranges((old_start[1:] - self.background).reshape(-1), rows_of)
-        arc = ragged.ranges(ragged.starts(self.num_arcs)[:, ids].reshape(-1), arcs_of)
-        source = self.source.index_select(0, arc)
-        ends = torch.tensor(self.row_ends, device=source.device)
-        # A source is of the same graph as its target, in a slot of its own.
-        graph = torch.arange(ids.numel(), device=ids.device).repeat(slots).repeat_interleave(arcs_of)
-        of_source = torch.bucketize(source, ends, right=True).mul_(ids.numel()).add_(graph)
-
-        def moved(values: Tensor, places: Tensor, shift: Tensor, counts: Tensor) -> Tensor:
-            """The numbers at these places, each as far on as its slot and graph says."""
-            return values.index_select(0, places).add_(shift.repeat_interleave(counts))
-
+        old_start = self._row_start[:, ids]
+        by_row = ragged.starts(num_rows) - old_start
+        pairs = ragged.Segments((old_start[1:] - self.background).reshape(-1), num_rows[1:].reshape(-1))
+        arcs = ragged.Segments(self._arc_start[:, ids].reshape(-1), num_arcs.reshape(-1))
+        taken = cpu_rows.pick_arcs if cpu_rows.picks(self.source) else _pick_arcs
+        source, target, arc = taken(self, arcs, by_row, by_arc)
         return Rows(
             num_rows=num_rows,
             num_arcs=num_arcs,
-            node=moved(self.node, pair, by_node.repeat(slots - 1), rows_of),
-            subgraph=moved(self.subgraph, pair, by_subgraph.repeat(slots - 1), rows_of),
-            marked=self.marked.index_select(0, pair),
-            source=source.add_(by_row.index_select(0, of_source)),
-            target=moved(self.target, arc, by_row, arcs_of),
-            arc=moved(self.arc, arc, by_arc.repeat(slots), arcs_of),
+            node=pairs.pick(self.node, by_node.repeat(slots - 1)),
+            subgraph=pairs.pick(self.subgraph, by_subgraph.repeat(slots - 1)),
+            marked=pairs.pick_lines(self.marked),
+            source=source,
+            target=target,
+            arc=arc,
         )
 
     def only(self, kept: Tensor, graphs: Graphs) -> "Rows":
@@ -121,6 +120,18 @@ class Rows(TensorRecord):
             target=new_row[self.target[arc]],
             arc=self.arc[arc],
         )
+
+
+def _pick_arcs(rows: Rows, segments: ragged.Segments, by_row: Tensor, by_arc: Tensor) -> tuple[Tensor, ...]:
+    """Source, target and arc of the arcs of these segments, one a slot and graph, moved as their rows and arcs are."""
+    slots, graphs = by_row.shape
+    flat = by_row.reshape(-1)
+    source = rows.source.index_select(0, segments.places)
+    ends = torch.tensor(rows.row_ends, device=source.device)
+    # A source is of the same graph as its target, in a slot of its own.
+    of_source = torch.bucketize(source, ends, right=True).mul_(graphs).add_(segments.owner % graphs)
+    source += flat.index_select(0, of_source)
+    return source, segments.pick(rows.target, flat), segments.pick(rows.arc, by_arc.repeat(slots))
 
 
 def slot_of_layer(row_ends: list[int], t: int) -> int:

@@ -121,26 +121,25 @@ class Graphs(TensorRecord):
     def take(self, ids: Tensor) -> "Graphs":
         """The graphs `ids`, in that order, renumbered."""
         nodes, edges, arcs = self.num_nodes[ids], self.num_edges[ids], self.num_arcs[ids]
-        at_edge = ragged.ranges(self.edge_start[ids], edges)
-        at_arc = ragged.ranges(self.arc_start[ids], arcs)
+        of_edges = ragged.Segments(self.edge_start[ids], edges)
+        of_arcs = ragged.Segments(self.arc_start[ids], arcs)
         by_node = ragged.starts(nodes) - self.node_start[ids]
         by_edge = ragged.starts(edges) - self.edge_start[ids]
         by_arc = ragged.starts(arcs) - self.arc_start[ids]
-        of_arc = torch.repeat_interleave(arcs)
         y = self.y
         if y is not None:
             y = y[ids] if self.y_level == "graph" else y[self._lines(ids, nodes, arcs)]
-        at_node = None if self.x is None else ragged.ranges(self.node_start[ids], nodes)
+        of_nodes = ragged.Segments(self.node_start[ids], nodes)
         return Graphs(
             num_nodes=nodes,
             num_edges=edges,
             num_arcs=arcs,
-            edges=self.edges[:, at_edge] + torch.repeat_interleave(by_node, edges),
-            edge_index=self.edge_index[:, at_arc] + by_node[of_arc],
-            arc_edge=self.arc_edge[at_arc] + by_edge[of_arc],
-            column=self.column_place[at_arc] + by_arc[of_arc],
-            x=None if self.x is None else self.x[at_node],
-            edge_attr=None if self.edge_attr is None else self.edge_attr[at_arc],
+            edges=of_edges.pick(self.edges, by_node),
+            edge_index=of_arcs.pick(self.edge_index, by_node),
+            arc_edge=of_arcs.pick(self.arc_edge, by_edge),
+            column=of_arcs.pick(self.column_place, by_arc),
+            x=None if self.x is None else of_nodes.pick_lines(self.x),
+            edge_attr=None if self.edge_attr is None else of_arcs.pick_lines(self.edge_attr),
             y=y,
             y_level=self.y_level,
         )

@@ -1,8 +1,10 @@
-"""Bags built on a CPU in linear time: ego-networks, and the rows of a compact bag."""
+"""Bags built on a CPU in linear time, and taken out of others: ego-networks, the rows of a compact bag, segments."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,3 +57,60 @@ def stored_pairs(graphs: Any, selection: Any, num_layers: int) -> StoredPairs:
         graphs.edge_index[0].contiguous().numpy(), graphs.arc_edge.numpy(),
     )  # fmt: skip
     return StoredPairs(*map(torch.from_numpy, found))
+
+
+def picks(values: Tensor) -> bool:
+    """Whether the compiled loops pick segments out of these numbers: they are on a CPU, and have no gradients."""
+    return values.device.type == "cpu" and not values.requires_grad and cpu.available()
+
+
+def pick(values: Tensor, segments: Any, shift: Tensor) -> Tensor:
+    """`ragged.Segments.pick`."""
+    out = values.new_empty(*values.shape[:-1], segments.total)
+    _pick(values, segments, shift, out)
+    return out
+
+
+def pick_lines(values: Tensor, segments: Any) -> Tensor:
+    """`ragged.Segments.pick_lines`: what the numbers are does not matter, so they are picked byte by byte."""
+    from esan.kernels import rows_loops
+
+    out = values.new_empty(segments.total, *values.shape[1:])
+    width = prod(values.shape[1:]) * values.element_size()
+    old, new = (_array(t.contiguous().reshape(1, -1).view(torch.uint8)) for t in (values, out))
+    first, counts = (t * width for t in segments.arrays)
+    rows_loops.pick(old, first, counts, np.zeros_like(first), new)
+    return out
+
+
+def pick_arcs(rows: Any, segments: Any, by_row: Tensor, by_arc: Tensor) -> tuple[Tensor, ...]:
+    """Source, target and arc of the arcs of these segments, one a slot and graph, moved as `Rows.take` says.
+
+    Args:
+        rows: what the arcs are of.
+        segments: the arcs, slot by slot.
+        by_row: how far the rows of each slot and graph move, `[slots, G]`.
+        by_arc: how far the arcs of each graph move, `[G]`.
+    """
+    from esan.kernels import rows_loops
+
+    # One piece of memory: the system takes back several large ones when they are freed, and gives them anew page by
+    # page. Lines begin where those of a cache do.
+    lines = torch.empty(3, -(-segments.total // 8) * 8, dtype=torch.int64)[:, : segments.total]
+    source, target, arc = lines.unbind()
+    ends = np.array(rows.row_ends)
+    rows_loops.pick_sources(_array(rows.source), *segments.arrays, ends, _array(by_row), source.numpy())
+    _pick(rows.target, segments, by_row.reshape(-1), target)
+    _pick(rows.arc, segments, by_arc.repeat(by_row.size(0)), arc)
+    return source, target, arc
+
+
+def _pick(values: Tensor, segments: Any, shift: Tensor, out: Tensor) -> None:
+    from esan.kernels import rows_loops
+
+    old, new = (t if t.dim() == 2 else t[None] for t in (values, out))
+    rows_loops.pick(_array(old), *segments.arrays, _array(shift), new.numpy())
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.contiguous().numpy()

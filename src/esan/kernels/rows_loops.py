@@ -1,4 +1,4 @@
-"""The loops that build bags: ego-networks, and the rows of a compact bag, each subgraph for itself in linear time."""
+"""The loops that build bags and take from them: ego-networks, the rows of a compact bag, segments of numbers."""
 
 import numpy as np
 from numba import njit
@@ -158,3 +158,35 @@ def compact(layers, keeps, graph, graphs, most, marks, mark, entries, entry, edg
                         else:
                             num_arcs[t, graph[s]] += 1
     return num_rows, num_arcs, node, subgraph, out_source, out_target, out_arc
+
+
+@njit(cache=True, nogil=True)
+def pick(table, first, counts, shift, out):
+    """Segments of each line of numbers one after another, each with its own shift added."""
+    for line in range(table.shape[0]):
+        at = 0
+        for k in range(first.shape[0]):
+            n, by = counts[k], shift[k]
+            # Places that count from 0 are known not to count from the end: several numbers are added at a time.
+            old, new = table[line, first[k] : first[k] + n], out[line, at : at + n]
+            for place in range(n):
+                new[place] = old[place] + by
+            at += n
+
+
+@njit(cache=True, nogil=True)
+def pick_sources(source, first, counts, ends, by_row, out):
+    """Segments of sources, one a slot and graph, each source moved as far as its own slot and the graph say."""
+    at, graphs = 0, by_row.shape[1]
+    for k in range(first.shape[0]):
+        n, graph = counts[k], k % graphs
+        old, new = source[first[k] : first[k] + n], out[at : at + n]
+        by = by_row[0, graph]
+        for place in range(n):
+            new[place] = old[place] + by
+        # Nothing is looked up: what a slot moves further than the one before is added to all that are there or behind.
+        for slot in range(1, ends.shape[0]):
+            begin, by = ends[slot - 1], by_row[slot, graph] - by_row[slot - 1, graph]
+            for place in range(n):
+                new[place] += by if old[place] >= begin else 0
+        at += n

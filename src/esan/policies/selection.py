@@ -85,11 +85,14 @@ class Selection(TensorRecord):
         return ragged.owner(self.num_subgraphs)
 
     @cached_property
-    def _entries_and_marks(self) -> tuple[Tensor, Tensor]:
-        """How many entries and how many marks each graph has."""
+    def _entries_and_marks(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Where the entries of each graph begin and how many there are, and the same of its marks."""
         graphs = self.num_subgraphs.numel()
-        entries = torch.bincount(self.subgraph_graph[self.entry_subgraph], minlength=graphs)
-        return entries, torch.bincount(self.subgraph_graph[self.mark_subgraph], minlength=graphs)
+        entries, marks = (
+            torch.bincount(self.subgraph_graph[subgraph], minlength=graphs)
+            for subgraph in (self.entry_subgraph, self.mark_subgraph)
+        )
+        return (ragged.starts(entries), entries), (ragged.starts(marks), marks)
 
     def holders(self, graphs: Graphs) -> Tensor:
         """In how many subgraphs each edge is, `[E]`: the entries of the sum of all adjacency matrices of a bag."""
@@ -106,18 +109,15 @@ class Selection(TensorRecord):
         by_subgraph = ragged.starts(subgraphs) - self.subgraph_start[ids]
         by_edge = ragged.starts(graphs.num_edges[ids]) - graphs.edge_start[ids]
         by_node = ragged.starts(graphs.num_nodes[ids]) - graphs.node_start[ids]
-        num_entries, num_marks = self._entries_and_marks
-        entry = ragged.ranges(ragged.starts(num_entries)[ids], num_entries[ids])
-        mark = ragged.ranges(ragged.starts(num_marks)[ids], num_marks[ids])
-        of_entry, of_mark = ragged.owner(num_entries[ids]), ragged.owner(num_marks[ids])
+        entries, marks = (ragged.Segments(start[ids], count[ids]) for start, count in self._entries_and_marks)
         return Selection(
             num_subgraphs=subgraphs,
             keeps_edges=self.keeps_edges,
-            entry_subgraph=self.entry_subgraph[entry] + by_subgraph[of_entry],
-            entry_edge=self.entry_edge[entry] + by_edge[of_entry],
+            entry_subgraph=entries.pick(self.entry_subgraph, by_subgraph),
+            entry_edge=entries.pick(self.entry_edge, by_edge),
             marked=self.marked,
-            mark_subgraph=self.mark_subgraph[mark] + by_subgraph[of_mark],
-            mark_node=self.mark_node[mark] + by_node[of_mark],
+            mark_subgraph=marks.pick(self.mark_subgraph, by_subgraph),
+            mark_node=marks.pick(self.mark_node, by_node),
         )
 
     def only(self, kept: Tensor) -> "Selection":
