@@ -4,8 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from esan.bags.bag import Bag
+
+#: Whole numbers up to this are exact in single precision.
+_WHOLE = 2**24
 
 
 @dataclass(frozen=True)
@@ -70,17 +74,23 @@ class Counts:
     def __init__(self, bag: Bag) -> None:
         graphs, selection, rows = bag.graphs, bag.selection, bag.rows
         parts = [graphs.num_nodes[None], graphs.num_arcs[None], selection.num_subgraphs[None]]
-        self._table = torch.cat([*parts, rows.num_rows, rows.num_arcs]).cpu().numpy()
-        self._slots = rows.num_rows.size(0)
+        table = torch.cat([*parts, rows.num_rows, rows.num_arcs]).cpu()
+        self._slots, self._used = rows.num_rows.size(0), table.any(1)
+        # A line a graph, of what any needs, and zeros for none. In fractions, which torch adds up line by line: an
+        # epoch's lines side by side would be some ten megabytes, and memory that is new each time costs more than sums.
+        self._lines = F.pad(table[self._used].T, (0, 0, 0, 1)).double()
+        self._largest = int(table.max())
 
     def shape(self, ids: np.ndarray) -> Shape:
         """The room that the largest of these batches needs, the filler included; ids `[K, B]`, −1 for no graph."""
-        table = np.concatenate([self._table, np.zeros((len(self._table), 1), self._table.dtype)], 1)
-        most = table[:, ids].sum(2).max(1)
-        used: np.ndarray = np.any(self._table, axis=1)
-        nodes, arcs, subgraphs, *rest = (int(n) + 1 for n in most)
-        rest = [n if there else 0 for n, there in zip(rest, used[3:], strict=True)]
-        rows, row_arcs = rest[: self._slots], rest[self._slots :]
+        graphs = torch.from_numpy(ids)
+        graphs = torch.where(graphs < 0, len(self._lines) - 1, graphs)
+        exact = self._largest * ids.shape[1] <= _WHOLE
+        sums = F.embedding_bag(graphs, self._lines.float() if exact else self._lines, mode="sum")
+        most = torch.zeros(len(self._used), dtype=torch.int64)
+        most[self._used] = sums.amax(0).long() + 1
+        nodes, arcs, subgraphs = (max(n, 1) for n in most[:3].tolist())
+        rows, row_arcs = most[3:].view(2, self._slots).tolist()
         if rows[0]:
             rows[0] = nodes
         # A slot with rows has room for an arc, even if none ends there.
@@ -89,7 +99,10 @@ class Counts:
 
     def tried(self, size: int, times: int) -> Shape:
         """The room that the largest of some random batches of this size needs; always the same ones."""
-        count = self._table.shape[1]
+        count = len(self._lines) - 1
         draw, graphs = np.random.default_rng(0), min(size, count)
-        ids = np.stack([draw.choice(count, graphs, replace=False) for _ in range(times)])
+        # As many as there are in a random order, again and again.
+        each = count // graphs
+        orders = [draw.permutation(count)[: each * graphs].reshape(each, graphs) for _ in range(-(-times // each))]
+        ids = np.concatenate(orders)[:times]
         return self.shape(np.pad(ids, ((0, 0), (0, size - graphs)), constant_values=-1))

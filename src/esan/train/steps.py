@@ -4,13 +4,10 @@ import numpy as np
 from torch import Tensor
 
 
-def batched(ids: Tensor, size: int) -> np.ndarray:
-    """Ids as `[batches, size]`, −1 behind the last graph."""
-    flat = ids.cpu().numpy()
-    return np.pad(flat, (0, -len(flat) % size), constant_values=-1).reshape(-1, size)
-
-
-def aligned(orders: list[np.ndarray]) -> np.ndarray:
-    """The batches of all networks, `[batches, networks, size]`; a network with fewer has empty ones at the end."""
-    most = max(len(order) for order in orders)
-    return np.stack([np.pad(o, ((0, most - len(o)), (0, 0)), constant_values=-1) for o in orders], 1)
+def steps_of(orders: list[Tensor], size: int) -> np.ndarray:
+    """The batches of all networks, `[batches, networks, size]`, −1 behind the last graph of each network."""
+    most = -(-max(len(ids) for ids in orders) // size)
+    steps = np.full((len(orders), most * size), -1, dtype=np.int64)
+    for line, ids in zip(steps, orders, strict=True):
+        line[: len(ids)] = ids.cpu().numpy()
+    return np.ascontiguousarray(steps.reshape(len(orders), most, size).swapaxes(0, 1))

@@ -22,7 +22,7 @@ from esan.train.laying import laid_out
 from esan.train.losses import loss_backward
 from esan.train.objective import Objective
 from esan.train.renewal import Renewal
-from esan.train.steps import aligned, batched
+from esan.train.steps import steps_of
 
 if TYPE_CHECKING:
     from esan.train.seat import Seat
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: that makes fewer.
 _CHUNK, _CHUNK_BYTES = 4, 2**23
 #: Random batches that the room of a shape is found from, and what is added to it.
-_TRIED, _MARGIN = 1000, 1.02
+_TRIED, _MARGIN = 10_000, 1.02
 
 
 @cache
@@ -216,7 +216,7 @@ class Team:
                 yield step
 
     def _steps(self, orders: list[Tensor], size: int | None = None) -> np.ndarray:
-        return aligned([batched(ids, size or self.batch_size) for ids in orders])
+        return steps_of(orders, size or self.batch_size)
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ class Team:
         need, known = padder.counts.shape(steps.reshape(-1, size)), self._shapes.get(size)
         if known is None:
             known = padder.counts.tried(size, _TRIED).grown(_MARGIN)
-        self._shapes[size] = known if known.holds(need) else known.joined(need.grown(1.1))
+        self._shapes[size] = known if known.holds(need) else known.joined(need.grown(_MARGIN))
         return self._shapes[size]
 
     @contextmanager
@@ -296,7 +296,7 @@ class Team:
     # -- streams -------------------------------------------------------------------------------------------------
 
     def _moved(self, ids: np.ndarray) -> Tensor:
-        return torch.from_numpy(ids.copy()).pin_memory().to(self.device, non_blocking=True)
+        return torch.from_numpy(ids).pin_memory().to(self.device, non_blocking=True)
 
     def _default(self) -> torch.cuda.Stream:
         return torch.cuda.default_stream(self.device)

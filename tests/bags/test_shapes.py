@@ -1,0 +1,41 @@
+"""The room that batches need is counted on the host."""
+
+import numpy as np
+import pytest
+from torch import Tensor
+
+import esan
+import strategies
+from esan.bags import shapes
+from esan.bags.shapes import Counts
+
+BAG = esan.Bag.of(strategies.odd_graphs(), esan.EdgeDeletion(), 3)
+
+
+@pytest.mark.parametrize("whole", [0, 2**24], ids=["double", "single"])
+def test_the_room_of_the_largest_batch(whole: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each kind the most that any of the batches needs, and one for the filler; −1 is no graph."""
+    monkeypatch.setattr(shapes, "_WHOLE", whole)
+    batches = [[0, 1, -1], [3, 3, 5], [2, 4, 1]]
+    shape = Counts(BAG).shape(np.array(batches))
+
+    def most(counts: Tensor) -> int:
+        return 1 + max(sum(int(counts[g]) for g in batch if g >= 0) for batch in batches)
+
+    assert (shape.graphs, shape.nodes, shape.arcs) == (3, most(BAG.graphs.num_nodes), most(BAG.graphs.num_arcs))
+    assert shape.subgraphs == most(BAG.selection.num_subgraphs)
+    there = BAG.rows.num_rows.any(1).tolist()
+    for room, counts in ((shape.rows, BAG.rows.num_rows), (shape.row_arcs, BAG.rows.num_arcs)):
+        assert list(room[1:]) == [most(line) if used else 0 for line, used in zip(counts, there, strict=True)][1:]
+    # Rows of the background are the nodes.
+    assert shape.rows[0] == shape.nodes
+
+
+def test_tried_batches_are_random_ones() -> None:
+    counts, every = Counts(BAG), np.arange(len(BAG))
+    whole = counts.shape(every[None])
+    assert counts.tried(len(BAG), 3) == whole
+    assert counts.tried(len(BAG) + 2, 3).nodes == whole.nodes
+    # Of 300 pairs of a few graphs one is that of the largest two, and none has a graph twice.
+    sizes = np.sort(BAG.graphs.num_nodes.numpy())
+    assert counts.tried(2, 300).nodes == sizes[-2:].sum() + 1
