@@ -8,7 +8,7 @@ is trained on 12 of the 15 and tested on the other 3; what counts is its accurac
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -87,6 +87,15 @@ def train(run: Run, fold: int, epochs: int, seed: int, progress: Progress, task:
         progress.update(task, advance=1, fold=fold + 1, loss=loss.item(), accuracy=100 * run.folds[-1][-1])
 
 
+def warm_up(runs: list[Run]) -> None:
+    """A step of each network on a few graphs: what is compiled and imported at the first one is in no one's time."""
+    with Progress(disable=True) as progress:
+        task = progress.add_task("")
+        for run in runs:
+            few = replace(run, bag=run.bag[: 2 * len(SKIPS)], folds=[])
+            train(few, fold=0, epochs=1, seed=0, progress=progress, task=task)
+
+
 def show(runs: list[Run], console: Console) -> None:
     table = Table(title=f"CSL: {len(SKIPS)} classes, {len(runs[0].bag)} graphs of {NODES} nodes; {FOLDS} folds")
     for heading in ("network", "policy", "subgraphs", "pairs", "rows", "accuracy", "seconds"):
@@ -147,6 +156,7 @@ def main(epochs: int, seed: int, folder: Path) -> list[Run]:
         Run("DS-GNN", esan.ds_gnn, "EGO+(4)", bag),
         Run("DSS-GNN", esan.dss_gnn, "EGO+(4)", bag),
     ]
+    warm_up(runs)
     columns = "{task.description:>13}", "fold {task.fields[fold]}", "loss {task.fields[loss]:.3f}"
     texts = map(TextColumn, (*columns, "held out {task.fields[accuracy]:5.1f} %"))
     with Progress(*texts, BarColumn(), TimeRemainingColumn(), console=console) as progress:

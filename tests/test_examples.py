@@ -2,8 +2,10 @@
 
 import importlib.util
 import sys
+import time
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -32,7 +34,23 @@ def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "NODES", 9)
     monkeypatch.setattr(demo, "LARGER", (20, 40))
     monkeypatch.setattr(demo, "COPIES", 5)
+    events: list[str] = []
+    train = demo.train
+
+    def seen(run: Any, *args: Any, **more: Any) -> None:
+        events.append(run.name)
+        train(run, *args, **more)
+
+    def clock() -> float:
+        events.append("clock")
+        return time.perf_counter()
+
+    monkeypatch.setattr(demo, "train", seen)
+    monkeypatch.setattr(demo, "time", SimpleNamespace(perf_counter=clock))
     plain, ds, dss = demo.main(epochs=8, seed=0, folder=tmp_path)
+    # Every network has made a step before the first is timed.
+    assert events[: events.index("clock")] == [plain.name, ds.name, dss.name]
+    assert all(len(run.folds) == demo.FOLDS for run in (plain, ds, dss))
     assert plain.curve == [50] * 9
     # Of ten graphs at some epoch, not at the last: with so few, rounding decides over one of them.
     assert max(ds.curve) == 100
