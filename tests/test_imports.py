@@ -34,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"graphs", "policies", "bags", "nn", "wl", "data", "train"},
     "commands": {"graphs", "policies", "bags", "nn", "wl", "data", "train", "report"},
     "cli": {"graphs", "policies", "bags", "nn", "wl", "data", "train", "report", "commands"},
+    "__main__": {"cli"},
 }
 
 

@@ -8,9 +8,6 @@ import torch.nn.functional as F
 
 from esan.bags.bag import Bag
 
-#: Whole numbers up to this are exact in single precision.
-_WHOLE = 2**24
-
 
 @dataclass(frozen=True)
 class Shape:
@@ -75,22 +72,16 @@ class Counts:
         graphs, selection, rows = bag.graphs, bag.selection, bag.rows
         parts = [graphs.num_nodes[None], graphs.num_arcs[None], selection.num_subgraphs[None]]
         table = torch.cat([*parts, rows.num_rows, rows.num_arcs]).cpu()
-        self._slots, self._used = rows.num_rows.size(0), table.any(1)
-        # A line a graph, of what any needs, and zeros for none. In fractions, which torch adds up line by line: an
-        # epoch's lines side by side would be some ten megabytes, and memory that is new each time costs more than sums.
-        self._lines = F.pad(table[self._used].T, (0, 0, 0, 1)).double()
-        self._largest = int(table.max())
+        # A line of counts, and behind them 0 for no graph.
+        self._lines = [line.numpy() for line in F.pad(table, (0, 1))]
+        self._slots = rows.num_rows.size(0)
 
     def shape(self, ids: np.ndarray) -> Shape:
         """The room that the largest of these batches needs, the filler included; ids `[K, B]`, −1 for no graph."""
-        graphs = torch.from_numpy(ids)
-        graphs = torch.where(graphs < 0, len(self._lines) - 1, graphs)
-        exact = self._largest * ids.shape[1] <= _WHOLE
-        sums = F.embedding_bag(graphs, self._lines.float() if exact else self._lines, mode="sum")
-        most = torch.zeros(len(self._used), dtype=torch.int64)
-        most[self._used] = sums.amax(0).long() + 1
-        nodes, arcs, subgraphs = (max(n, 1) for n in most[:3].tolist())
-        rows, row_arcs = most[3:].view(2, self._slots).tolist()
+        # Line by line: all at once would take some ten megabytes for an epoch, and memory that is new costs time.
+        most = [1 + int(line[ids].sum(1).max()) if line.any() else 0 for line in self._lines]
+        nodes, arcs, subgraphs = (max(n, 1) for n in most[:3])
+        rows, row_arcs = most[3 : 3 + self._slots], most[3 + self._slots :]
         if rows[0]:
             rows[0] = nodes
         # A slot with rows has room for an arc, even if none ends there.
@@ -99,7 +90,7 @@ class Counts:
 
     def tried(self, size: int, times: int) -> Shape:
         """The room that the largest of some random batches of this size needs; always the same ones."""
-        count = len(self._lines) - 1
+        count = len(self._lines[0]) - 1
         draw, graphs = np.random.default_rng(0), min(size, count)
         # As many as there are in a random order, again and again.
         each = count // graphs

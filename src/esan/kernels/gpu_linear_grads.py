@@ -20,7 +20,7 @@ _TILE, _WARPS = 32, 4
 _MATRIX_TILE = 32
 #: Programs that share the lines of one network there, at most. The same for one network and for many, so that their
 #: gradients are summed in the same order.
-_PROGRAMS = 128
+_PROGRAMS = 104
 
 
 @triton.jit(do_not_specialize=["rows", "tile_count"])
