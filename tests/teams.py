@@ -187,7 +187,7 @@ def check_room(t: Trial, tolerance: float) -> None:
         ((loss, answer),), ((other, expected),) = (epoch([one], [t.order(0, e)], ids) for one in (ours, theirs))
         check_close(loss, other, f"loss of epoch {e}", tolerance=tolerance)
         check_close(answer, expected, f"predictions of epoch {e}", tolerance=20 * tolerance)
-        shapes.append(seat.team._shapes[t.batch_size])
+        shapes.append(seat.team._rooms.known[t.batch_size])
     assert shapes[0] != shapes[1]
 
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 import esan
 import strategies
-from esan.bags.shapes import Counts
+from esan.bags.shapes import Counts, Rooms
 
 BAG = esan.Bag.of(strategies.odd_graphs(), esan.EdgeDeletion(), 3)
 
@@ -30,8 +30,23 @@ def test_the_room_of_the_largest_batch() -> None:
 def test_tried_batches_are_random_ones() -> None:
     counts, every = Counts(BAG), np.arange(len(BAG))
     whole = counts.shape(every[None])
-    assert counts.tried(len(BAG), 3) == whole
-    assert counts.tried(len(BAG) + 2, 3).nodes == whole.nodes
-    # Of 300 pairs of a few graphs one is that of the largest two, and none has a graph twice.
+    assert counts.tried(len(BAG)) == whole
+    assert counts.tried(len(BAG) + 2).nodes == whole.nodes
+    # Of many pairs of a few graphs one is that of the largest two, and none has a graph twice.
     sizes = np.sort(BAG.graphs.num_nodes.numpy())
-    assert counts.tried(2, 300).nodes == sizes[-2:].sum() + 1
+    assert counts.tried(2).nodes == sizes[-2:].sum() + 1
+
+
+def test_rooms_grow_for_what_they_do_not_hold() -> None:
+    counts, rooms = Counts(BAG), Rooms()
+    small = rooms.holding(np.array([[0, 1]]), counts)
+    assert small.holds(counts.tried(2))
+    assert rooms.holding(np.array([[3, 2], [1, 0]]), counts) is small
+    # No random batch has the largest graph twice.
+    largest = int(BAG.graphs.num_nodes.argmax())
+    twice = np.array([[largest, largest]])
+    grown = rooms.holding(twice, counts)
+    assert not small.holds(counts.shape(twice))
+    assert grown.holds(counts.shape(twice))
+    assert grown.holds(small)
+    assert rooms.holding(np.array([[0, 1]]), counts) is grown

@@ -1,4 +1,4 @@
-"""Interpreted: sums of lines and of messages, pools, lookups, totals over tiles."""
+"""Interpreted: sums of lines and of messages, pools, lookups."""
 
 import pytest
 import torch
@@ -18,33 +18,11 @@ from esan.kernels.gpu_lift import Lift
 from esan.kernels.gpu_message_grads import Pooled, edges_backward, messages_backward
 from esan.kernels.gpu_pools import Lookup, Pool, PoolNodes, spread
 from esan.kernels.gpu_sums import sum_lines
-from esan.kernels.gpu_tiles import total, total_pair, totals, two_totals
 
 pytestmark = ONLY_INTERPRETED
 ROWS, WIDTH = 37, 20
 #: Long enough that what a subgraph changes does not reach all of it in three layers.
 GRAPHS = [*strategies.odd_graphs()[1:5], strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
-
-
-def test_totals_over_tiles() -> None:
-    # More tiles than are added up at once, and columns of up to four sums, some of them empty.
-    part = torch.randn(2, 530, 20)
-    expected = part.double().sum(1)
-    close(total(part), expected)
-    close(total_pair(part), torch.stack(expected.split(10, 1)))
-    for sizes in ([10, 7, 3], [9, 0, 5, 6], [0, 0, 8, 12]):
-        close(totals(part, *sizes), torch.cat([piece.reshape(-1) for piece in expected.split(sizes, 1)]))
-    wide = torch.randn(1, 3, 1050)
-    close(total(wide), wide.double().sum(1))
-
-
-@pytest.mark.parametrize("size", [20, 3000])
-def test_two_totals_at_once(size: int) -> None:
-    """Each to the bit as alone, where one is wide, or long, and the other is not."""
-    part, pair = torch.randn(3, 5, size + 7), torch.randn(3, 700, 12)
-    first, second = two_totals(part, size, pair)
-    assert torch.equal(first, totals(part, size, 7))
-    assert torch.equal(second, total_pair(pair))
 
 
 def _terms(groups: int, terms: int, lines: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -74,6 +74,23 @@ def test_each_as_if_it_were_alone() -> None:
 
 
 @PLAINLY
+def test_what_is_done_with_any_numbers_leaves_no_trace() -> None:
+    t = trial()
+    engines = t.engines([0, 1])
+    teams.epoch(engines, [t.order(s, 0) for s in (0, 1)], t.valid)
+    of = teams.seats(engines)[0].team
+    before = [engine.state_dict() for engine in engines]
+    held = [*of.model.state_dict().values(), *of.optimiser.state, *of._renewal.state, of._sums, of._seeds]
+    kept = [tensor.clone() for tensor in held]
+    with of.unchanged():
+        for tensor in held:
+            tensor.fill_(-1)
+    assert all(torch.equal(tensor, one) for tensor, one in zip(held, kept, strict=True))
+    for engine, state in zip(engines, before, strict=True):
+        teams.same_bits(engine.state_dict()["model"], state["model"], "before and after")
+
+
+@PLAINLY
 def test_a_step_on_an_empty_batch_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     step = FlatAdam.step
     monkeypatch.setattr(FlatAdam, "step", lambda adam, live: step(adam, torch.ones_like(live)))

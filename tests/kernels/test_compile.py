@@ -1,7 +1,9 @@
 """Work that forks of this process do for what they leave on disk."""
 
 import os
+import threading
 import time
+from concurrent.futures import CancelledError
 from functools import partial
 from pathlib import Path
 
@@ -9,8 +11,11 @@ import pytest
 
 pytest.importorskip("triton")
 
+from triton.runtime._async_compile import active_mode
+from triton.runtime.jit import JITFunction
+
 from esan.kernels import gpu_compile
-from esan.kernels.gpu_compile import Beside, in_forks
+from esan.kernels.gpu_compile import Beside, compiled_together, in_forks
 
 MANY = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 
@@ -69,3 +74,60 @@ def test_what_is_on_disk_is_not_forked_for(tmp_path: Path, monkeypatch: pytest.M
     asked = [compiler.submit(note, tmp_path, number) for number in range(3)]
     compiler.shutdown()
     assert [future.result(0) for future in asked] == [os.getpid()] * 3
+
+
+def test_no_room_for_forks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they would have done is done here."""
+
+    def no_room() -> int:
+        raise BlockingIOError("no room for another process")
+
+    monkeypatch.setattr(os, "fork", no_room)
+    compiler = Beside()
+    asked = [compiler.submit(note, tmp_path, number) for number in range(3)]
+    compiler.shutdown()
+    assert [future.result(0) for future in asked] == [os.getpid()] * 3
+
+
+def test_nobody_waits_for_what_was_broken_off() -> None:
+    """Ctrl-C while kernels are compiled: those behind are never done, and say so."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    compiler = Beside()
+    asked = [compiler.submit(interrupted), compiler.submit(os.getpid)]
+    with pytest.raises(KeyboardInterrupt):
+        compiler.shutdown()
+    for future in asked:
+        with pytest.raises(CancelledError):
+            future.result(0)
+
+
+def test_a_kernel_that_cannot_be_compiled_leaves_no_trace() -> None:
+    """Not in the mode that puts compiling off, nor in how kernels are launched."""
+    launched = JITFunction.run
+    for _ in range(2):
+        with compiled_together():
+            mode = active_mode.get()
+            assert mode is not None
+            assert JITFunction.run is not launched
+            mode.executor.submit(fail)
+        assert active_mode.get() is None
+        assert JITFunction.run is launched
+
+
+def test_one_thread_at_a_time() -> None:
+    inside: list[bool] = []
+
+    def enter() -> None:
+        with compiled_together():
+            inside.append(True)
+
+    with compiled_together():
+        other = threading.Thread(target=enter)
+        other.start()
+        other.join(0.1)
+        assert not inside
+    other.join(10)
+    assert inside

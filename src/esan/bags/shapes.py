@@ -8,6 +8,9 @@ import torch.nn.functional as F
 
 from esan.bags.bag import Bag
 
+#: Random batches that the room of a shape is found from, but no more than hold so many graphs; and what is added to it.
+_TRIED, _DRAWN, _MARGIN = 10_000, 10_000_000, 1.02
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -88,12 +91,30 @@ class Counts:
         row_arcs = [max(n, 1) if r else 0 for n, r in zip(row_arcs, rows, strict=True)]
         return Shape(ids.shape[1], nodes, arcs, subgraphs, tuple(rows), tuple(row_arcs))
 
-    def tried(self, size: int, times: int) -> Shape:
-        """The room that the largest of some random batches of this size needs; always the same ones."""
+    def tried(self, size: int) -> Shape:
+        """The room that the largest of many random batches of this size needs; always the same ones."""
         count = len(self._lines[0]) - 1
-        draw, graphs = np.random.default_rng(0), min(size, count)
-        # As many as there are in a random order, again and again.
-        each = count // graphs
-        orders = [draw.permutation(count)[: each * graphs].reshape(each, graphs) for _ in range(-(-times // each))]
-        ids = np.concatenate(orders)[:times]
-        return self.shape(np.pad(ids, ((0, 0), (0, size - graphs)), constant_values=-1))
+        if size >= count:
+            return self.shape(np.pad(np.arange(count), (0, size - count), constant_values=-1)[None])
+        draw, each = np.random.default_rng(0), count // size
+        found = None
+        # As many as a random order of the graphs has, again and again.
+        for _ in range(-(-min(_TRIED, _DRAWN // size) // each)):
+            shape = self.shape(draw.permutation(count)[: each * size].reshape(each, size))
+            found = shape if found is None else found.joined(shape)
+        assert found is not None
+        return found
+
+
+class Rooms:
+    """The room of batches, by how many graphs they have: enough for random ones, and for all that were met."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, Shape] = {}
+
+    def holding(self, ids: np.ndarray, counts: Counts) -> Shape:
+        """Room for these batches, `[K, B]`; the same as before unless they need more."""
+        size, need = ids.shape[1], counts.shape(ids)
+        known = self.known.get(size) or counts.tried(size).grown(_MARGIN)
+        self.known[size] = known if known.holds(need) else known.joined(need.grown(_MARGIN))
+        return self.known[size]

@@ -2,9 +2,11 @@
 
 import gc
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -20,14 +22,17 @@ _KEPT = 0.05
 _PATIENCE = 120.0
 #: Whether kernels are compiled and not launched, in this thread.
 _unlaunched: ContextVar[bool] = ContextVar("unlaunched", default=False)
+#: Held by the thread whose kernels are not launched.
+_alone = threading.Lock()
 
 
 @contextmanager
 def compiled_together() -> Iterator[None]:
     """Within, kernels are noted and not launched; in the end all of them are compiled, on all processors.
 
-    What they would have written holds whatever its memory held, and so does what is made of that. Where Triton cannot
-    put off compiling (or interprets), kernels are compiled one by one, and launched.
+    What they would have written holds whatever its memory held, and so does what is made of that. One that cannot be
+    compiled is told when it is launched. Where Triton cannot put off compiling (or interprets), kernels are compiled
+    one by one, and launched.
     """
     try:
         from triton.runtime._async_compile import AsyncCompileMode
@@ -36,7 +41,8 @@ def compiled_together() -> Iterator[None]:
         return
     compiler = Beside()
     # Gradients are found in this thread, where the mode holds.
-    with _not_launched(), torch.autograd.set_multithreading_enabled(False), AsyncCompileMode(compiler):
+    here = torch.autograd.set_multithreading_enabled(False)
+    with _alone, _not_launched(), here, AsyncCompileMode(compiler, ignore_errors=True):
         try:
             yield
         finally:
@@ -58,37 +64,67 @@ class Beside(Executor):
         return self._asked[-1][0]
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
-        asked, self._asked, alone = self._asked, [], True
-        for place, (future, compile_kernel) in enumerate(asked):
-            since = time.perf_counter()
-            try:
-                future.set_result(compile_kernel())
-            except Exception as error:
-                future.set_exception(error)
-            if alone and time.perf_counter() - since > _KEPT:
-                alone = False
-                in_forks([partial(_leave_on_disk, job) for _, job in asked[place + 1 :]])
+        asked, self._asked = self._asked, []
+        try:
+            _compile(asked)
+        finally:
+            # Whoever waits for them must not wait for ever.
+            for future, _ in asked:
+                if not future.done():
+                    future.set_exception(CancelledError())
+
+
+def _compile(asked: list[tuple[Future[Any], Callable[[], Any]]]) -> None:
+    alone = True
+    for place, (future, compile_kernel) in enumerate(asked):
+        since = time.perf_counter()
+        try:
+            future.set_result(compile_kernel())
+        except Exception as error:
+            future.set_exception(error)
+        if alone and time.perf_counter() - since > _KEPT:
+            alone = False
+            in_forks([partial(_leave_on_disk, job) for _, job in asked[place + 1 :]])
 
 
 def in_forks(jobs: Sequence[Callable[[], Any]]) -> None:
     """Do these in forks of this process, one a processor, for what they leave on disk; failures are not told."""
-    forks = min(len(jobs), len(os.sched_getaffinity(0)))
+    forks = min(len(jobs), _processors())
     if forks < 2:
         return
     # A byte a job: whoever reads it does that job.
     taken, given = os.pipe()
     os.write(given, bytes(range(min(len(jobs), 256))))
     os.close(given)
-    with catch_warnings():
-        simplefilter("ignore", DeprecationWarning)  # that threads are not forked is meant
-        children = [_fork(jobs, taken) for _ in range(forks)]
-    os.close(taken)
-    end = time.monotonic() + _PATIENCE
-    for child in children:
-        while not os.waitpid(child, os.WNOHANG)[0]:
-            if time.monotonic() > end:
-                os.kill(child, 9)
+    running: list[int] = []
+    try:
+        with catch_warnings(), suppress(OSError):  # with fewer forks, or none, if there is no room for more
+            simplefilter("ignore", DeprecationWarning)  # that threads are not forked is meant
+            while len(running) < forks:
+                running.append(_fork(jobs, taken))
+        end = time.monotonic() + _PATIENCE
+        while running and time.monotonic() < end:
             time.sleep(0.005)
+            running = [child for child in running if not _ended(child)]
+    finally:
+        os.close(taken)
+        for child in running:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def _processors() -> int:
+    """How many this process may fork for: none where it cannot fork."""
+    if not hasattr(os, "fork"):
+        return 0
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _ended(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == child
+    except ChildProcessError:  # somebody else was told
+        return True
 
 
 def _fork(jobs: Sequence[Callable[[], Any]], taken: int) -> int:

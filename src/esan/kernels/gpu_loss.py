@@ -72,10 +72,6 @@ def loss_backward(
 
     Args:
         kind: of the task, as `Objective` has it.
-        prediction: as there.
-        y: as there.
-        weight: as there.
-        sums: as there.
         scaled: the shift and the scale of targets, `[T]` each; None if they are in their own units.
     """
     networks, outputs = sums.size(1), prediction.size(1)

@@ -139,15 +139,15 @@ def totals(part: Tensor, *sizes: int) -> Tensor:
 
 def two_totals(part: Tensor, size: int, pair: Tensor) -> tuple[Tensor, Tensor]:
     """`totals` of a part whose columns are of two sums, the first of `size`; and `total_pair` of another, at once."""
-    networks, outs = part.size(0), (part.new_empty(part.size(0) * part.size(2)), pair.new_empty(pair[:, 0].numel()))
+    networks, width, width2 = part.size(0), part.size(2), pair.size(2)
+    out, out2 = part.new_empty(networks * width), pair.new_empty(networks * width2)
     (high, wide), (high2, wide2) = _block_of(part), _block_of(pair)
-    width, width2 = part.size(2), pair.size(2)
     blocks = triton.cdiv(width, wide)
     _two_totals_kernel[(blocks + triton.cdiv(width2, wide2), networks)](
-        part, outs[0], part.size(1), width, size, pair, outs[1], pair.size(1), width2, width2 // 2, blocks,
+        part, out, part.size(1), width, size, pair, out2, pair.size(1), width2, width2 // 2, blocks,
         TILES=high, COLUMNS=wide, TILES2=high2, COLUMNS2=wide2,
     )  # fmt: skip
-    return outs[0], outs[1].view(2, networks, width2 // 2)
+    return out, out2.view(2, networks, width2 // 2)
 
 
 def _block_of(part: Tensor) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from esan.bags import Bag
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
-from esan.bags.shapes import Shape
+from esan.bags.shapes import Rooms
 from esan.nn.stack import stack, unstacked
 from esan.policies import Sampled
 from esan.train.captured import Captured
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 #: Batches laid out at a time: enough to keep the device busy, few enough to cost little memory; and their bytes, where
 #: that makes fewer.
 _CHUNK, _CHUNK_BYTES = 4, 2**23
-#: Random batches that the room of a shape is found from, and what is added to it.
-_TRIED, _MARGIN = 10_000, 1.02
 
 
 @cache
@@ -67,8 +65,7 @@ class Team:
         self._losses = torch.zeros(0, device=device)
         self._answers: dict[int, tuple[list[Tensor], Tensor]] = {}
         self._padder: Padder | None = None
-        #: The room of batches, by how many graphs they have.
-        self._shapes: dict[int, Shape] = {}
+        self._rooms = Rooms()
 
     # -- members -------------------------------------------------------------------------------------------------
 
@@ -222,7 +219,7 @@ class Team:
 
     def _step_for(self, padder: Padder, steps: np.ndarray, work: Callable[[PaddedBag], Any]) -> Captured:
         """This work, captured with room for the batches of these steps."""
-        shape = self._room(padder, steps)
+        shape = self._rooms.holding(steps.reshape(-1, steps.shape[-1]), padder.counts)
         key = work.__name__, shape.graphs
         known = self._captured.pop(key, None)
         if known is None or known.shape != shape:
@@ -270,15 +267,6 @@ class Team:
             return bag
         self.bag = bag.to_literal()
         return self.bag
-
-    def _room(self, padder: Padder, steps: np.ndarray) -> Shape:
-        """Room for what random batches of the dataset need, found by trying many; more if these need more."""
-        size = steps.shape[-1]
-        need, known = padder.counts.shape(steps.reshape(-1, size)), self._shapes.get(size)
-        if known is None:
-            known = padder.counts.tried(size, _TRIED).grown(_MARGIN)
-        self._shapes[size] = known if known.holds(need) else known.joined(need.grown(_MARGIN))
-        return self._shapes[size]
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
