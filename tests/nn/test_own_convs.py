@@ -63,39 +63,91 @@ class GivesTwo(Plain):
         return x, edge_index
 
 
-@pytest.mark.parametrize(
-    ("conv", "match"),
-    [
-        (nn.GRU, CALLED + r"GRU: RuntimeError: .*\)\. Pass a PyG convolution"),
-        (pyg.GINConv, CALLED + r"GINConv: TypeError: 'int' object is not callable\)\. Pass a PyG convolution"),
-        (lambda i, o: pyg.RGCNConv(i, o, 3), CALLED + r"RGCNConv: AssertionError: \)\. Pass a PyG"),
-        (lambda i, o: pyg.GINEConv(nn.Linear(i, o)), CALLED + r"GINEConv: .*\)\. Pass edge_channels, if it needs"),
-        (GivesTwo, CALLED + r"GivesTwo: it gave a tuple\)\. Pass a PyG convolution"),
-    ],
-    ids=["GRU", "GINConv", "RGCNConv", "GINEConv", "two results"],
-)
 @pytest.mark.parametrize("literal", [True, False])
-@pytest.mark.filterwarnings("ignore:The literal bag is used")  # not what this is about
-def test_what_is_no_convolution_is_refused_when_it_is_called(conv: Any, match: str, literal: bool) -> None:
-    network = esan.ds_gnn(None, 4, 2, 1, conv=conv)
-    with pytest.raises(TypeError, match=match):
-        network(esan.Bag.of(CYCLE, esan.EdgeDeletion(), 2, literal=literal or None))
+def test_what_gives_no_tensor_is_refused_when_it_is_called(literal: bool) -> None:
+    network = esan.ds_gnn(None, 4, 2, 1, conv=GivesTwo)
+    with pytest.raises(TypeError, match=CALLED + r"GivesTwo: it gave a tuple\)\. Pass a PyG convolution"):
+        network(esan.Bag.of(CYCLE, esan.EdgeDeletion(), 2, literal=literal))
 
 
-class Strict(Plain):
-    """Raises an error of its own on the second call."""
+class TooNarrow(Plain):
+    """Has a mistake of its user's inside: a width that does not fit."""
 
-    calls = 0
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(in_channels, out_channels)
+        self.around = nn.Linear(in_channels + 1, out_channels)
+
+
+class OwnError(Exception):
+    pass
+
+
+class Failing(Plain):
+    """Raises an error of its own on the call of that number."""
+
+    calls, failing = 0, 1
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         self.calls += 1
-        if self.calls > 1:
-            raise RuntimeError("a user's own words")
+        if self.calls == self.failing:
+            raise OwnError("a user's own words")
         return super().forward(x, edge_index)
 
 
-def test_a_convolution_that_has_worked_speaks_for_itself() -> None:
-    network, bag = esan.ds_gnn(None, 4, 1, 1, conv=Strict), esan.Bag.of(CYCLE, esan.EdgeDeletion(), 1)
+class FailingLater(Failing):
+    failing = 2
+
+
+@pytest.mark.parametrize(
+    ("conv", "kind", "match", "note"),
+    [
+        (TooNarrow, RuntimeError, "mat1 and mat2 shapes", "TooNarrow, which esan called as conv(x, edge_index)."),
+        (Failing, OwnError, "^a user's own words", "Failing, which esan called as conv(x, edge_index)."),
+        (nn.GRU, RuntimeError, "Expected hidden", "GRU, which esan called as conv(x, edge_index)."),
+        (pyg.GINConv, TypeError, "not callable", "GINConv, which esan called as conv(x, edge_index)."),
+        (
+            lambda i, o: pyg.GINEConv(nn.Linear(i, o)),
+            AttributeError,
+            "NoneType",
+            "GINEConv, which esan called as conv(x, edge_index). Pass edge_channels, if it needs edge features.",
+        ),
+    ],
+    ids=["wrong width", "own error", "GRU", "GINConv", "GINEConv"],
+)
+@pytest.mark.parametrize("literal", [True, False])
+@pytest.mark.filterwarnings("ignore:The literal bag is used")  # not what this is about
+def test_an_error_in_a_convolution_stays_itself(conv: Any, kind: Any, match: str, note: str, literal: bool) -> None:
+    network = esan.ds_gnn(None, 4, 2, 1, conv=conv)
+    with pytest.raises(kind, match=match) as told:
+        network(esan.Bag.of(CYCLE, esan.EdgeDeletion(), 2, literal=literal or None))
+    assert told.value.__notes__ == [f"Raised by {note}"]
+    assert told.value.__cause__ is None
+
+
+def test_later_calls_are_told_as_the_first() -> None:
+    network, bag = esan.ds_gnn(None, 4, 1, 1, conv=FailingLater), esan.Bag.of(CYCLE, esan.EdgeDeletion(), 1)
     assert bool(torch.isfinite(network(bag)).all())
-    with pytest.raises(RuntimeError, match=r"^a user's own words$"):
+    with pytest.raises(OwnError, match=r"^a user's own words") as told:
         network(bag)
+    assert told.value.__notes__ == ["Raised by FailingLater, which esan called as conv(x, edge_index)."]
+
+
+class WithEdges(nn.Module):
+    lookahead = 0
+
+    def __init__(self, *_: int) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
+        raise OwnError(f"{tuple(edge_attr.shape)}")
+
+
+def test_edge_features_are_told_where_they_were_passed() -> None:
+    graph = CYCLE.clone()
+    graph.edge_attr = torch.zeros(graph.edge_index.size(1), 3)
+    network = esan.ds_gnn(None, 4, 2, 1, conv=WithEdges, edge_channels=3)
+    with pytest.raises(OwnError) as told:
+        network(esan.Bag.of(graph, esan.EdgeDeletion(), 2))
+    assert told.value.__notes__ == [
+        "Raised by WithEdges, which esan called as conv(x, edge_index, edge_attr=edge_attr)."
+    ]

@@ -2,7 +2,6 @@
 
 import inspect
 
-import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
@@ -55,8 +54,6 @@ class PyGConv(Conv):
             )
         self.edges = encoder(edge_channels, width, "edge_attr") if edge_channels is not None else None
         _check_call(conv, signature, () if edge_channels is None else ("edge_attr",))
-        #: Whether it has been called with success: what is wrong later is not how it is called.
-        self._works = False
         self.lookahead, self.why_literal = _knowledge(conv)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
@@ -70,28 +67,30 @@ class PyGConv(Conv):
                     "Use adjacency='max', or a convolution that takes edge_weight."
                 )
             extra["edge_weight"] = arcs.weight.to(x.dtype)
-        out = self.conv(x, arcs.edge_index, **extra) if self._works else self._first(x, arcs.edge_index, extra)
+        out = self._call(x, arcs.edge_index, extra)
         if out.shape != (x.size(0), self.out_channels):
             raise ValueError(
                 f"Expected {type(self.conv).__name__} to give {self.out_channels} numbers a row (got shape "
                 f"{tuple(out.shape)} for {x.size(0)} rows). With several heads, average them: concat=False."
             )
-        self._works = True
         return out
 
-    def _first(self, x: Tensor, edge_index: Tensor, extra: dict[str, Tensor]) -> Tensor:
-        """What the convolution gives, or what is wrong with it as a convolution."""
+    def _call(self, x: Tensor, edge_index: Tensor, extra: dict[str, Tensor]) -> Tensor:
+        """What the convolution gives; its own errors stay what they are, with a note of how it was called."""
         try:
             out = self.conv(x, edge_index, **extra)
-        except torch.OutOfMemoryError:
+        except Exception as error:
+            error.add_note(self._note(extra))
             raise
-        except (AssertionError, AttributeError, IndexError, RuntimeError, TypeError) as error:
-            bare = "edge_attr" in self._takes and self.edges is None
-            remedy = "Pass edge_channels, if it needs edge features." if bare else _REMEDY
-            raise _not_a_convolution(self.conv, f"{type(error).__name__}: {error}", remedy) from error
         if not isinstance(out, Tensor):
             raise _not_a_convolution(self.conv, f"it gave a {type(out).__name__}")
         return out
+
+    def _note(self, extra: dict[str, Tensor]) -> str:
+        called = ", ".join(["x", "edge_index", *(f"{name}={name}" for name in extra)])
+        note = f"Raised by {type(self.conv).__name__}, which esan called as conv({called})."
+        bare = "edge_attr" in self._takes and self.edges is None
+        return f"{note} Pass edge_channels, if it needs edge features." if bare else note
 
 
 def _check_call(conv: nn.Module, signature: inspect.Signature, extra: tuple[str, ...]) -> None:
@@ -102,9 +101,9 @@ def _check_call(conv: nn.Module, signature: inspect.Signature, extra: tuple[str,
         raise _not_a_convolution(conv, str(error)) from None
 
 
-def _not_a_convolution(conv: nn.Module, got: str, remedy: str = _REMEDY) -> TypeError:
+def _not_a_convolution(conv: nn.Module, got: str) -> TypeError:
     name = type(conv).__name__
-    return TypeError(f"Expected a module that gives a tensor for conv(x, edge_index) (got {name}: {got}). {remedy}")
+    return TypeError(f"Expected a module that gives a tensor for conv(x, edge_index) (got {name}: {got}). {_REMEDY}")
 
 
 def _knowledge(conv: nn.Module) -> tuple[int, str | None]:
