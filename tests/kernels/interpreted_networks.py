@@ -64,6 +64,29 @@ def test_networks(architecture: str, encoder: str, name: str, literal: bool, cho
         close(ours.eval()(bag), theirs.eval()(bag), "predictions in eval mode")
 
 
+@pytest.mark.parametrize(
+    ("architecture", "policy"),
+    [("ds", esan.NodeDeletion()), ("dss", esan.NodeDeletion()), ("dss", esan.Augmented(esan.NodeDeletion()))],
+)
+def test_training_on_a_single_node_is_refused(architecture: str, policy: esan.Policy) -> None:
+    """In the last case only what its two subgraphs share is one line."""
+    model = network(architecture, "gin", policy)
+    bag = esan.Bag.of(strategies.from_edges(1, []), policy, literal=True)
+    with pytest.raises(ValueError, match=r"Expected more than one pair, or node .*\(got one\)\. Use larger batches"):
+        model(bag)
+    with torch.no_grad():
+        assert bool(model.eval()(bag).isfinite().all())
+
+
+def test_a_single_row_may_stand_for_several_pairs() -> None:
+    policy = esan.Augmented(esan.EdgeDeletion())
+    bag = esan.Bag.of(strategies.from_edges(1, []), policy, 2)
+    assert (bag.num_rows, bag.num_pairs) == (1, 2)
+    ours = network("ds", "gin", policy)
+    theirs = copy.deepcopy(ours).double()
+    close(ours(bag).detach(), theirs(bag).detach(), "predictions")
+
+
 @pytest.mark.parametrize(("architecture", "encoder"), [("ds", "gin"), ("dss", "gine")])
 def test_nothing_of_a_step_stays(architecture: str, encoder: str) -> None:
     """What blocks leave for one another must not refer to the graph that holds it: no collector sees such cycles."""

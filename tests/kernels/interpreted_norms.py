@@ -128,6 +128,18 @@ def test_the_norm_of_networks() -> None:
         close(norm.eval()(x, weight), twin.eval()(x.double(), weight), "in eval mode")
 
 
+def test_one_row_alone() -> None:
+    """Refused while training, as in plain torch, unless it stands for several pairs."""
+    norm, x = BatchNorm(OUTER), torch.randn(1, OUTER)
+    with pytest.raises(ValueError, match=r"Expected more than one pair, or node .*\(got one\)\. Use larger batches"):
+        norm(x)
+    assert int(norm.state_dict()["num_batches_tracked"]) == 0
+    close(norm(x, torch.tensor([3])).detach(), torch.zeros(1, OUTER), "three pairs alike")
+    assert bool(norm.state_dict()["running_var"].isfinite().all())
+    with torch.no_grad():
+        close(norm.eval()(x), copy.deepcopy(norm).double()(x.double()), "in eval mode")
+
+
 @ONE_OR_THREE
 def test_rows_and_the_line_of_their_node(networks: int) -> None:
     """The end of an equivariant layer: two normalised branches, one of them with a line for several rows."""

@@ -54,8 +54,9 @@ def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     from esan.kernels import gpu_blocks as blocks
 
     h = _aligned(h)
-    c, rows = _mlp(layer.inside, _aggregate(layer.inside, h, stage.arcs, bag), stage.norm_weight, stage.real)
     norm = cast(BatchNorm, layer.norm)
+    norm.refuse_one(h, stage.norm_weight)
+    c, rows = _mlp(layer.inside, _aggregate(layer.inside, h, stage.arcs, bag), stage.norm_weight, stage.real)
     ahead = _ahead(bag)
     y = blocks.Normalise.apply(c, norm.weight, norm.bias, norm.for_kernels(), rows, True, ahead)
     return y if ahead is None else ahead.attach(y)
@@ -67,10 +68,13 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
 
     h = _aligned(h)
     side = bag.side if isinstance(bag, PaddedBag) else None
+    own, shared = cast(BatchNorm, layer.norm), cast(BatchNorm, layer.shared_norm)
+    own.refuse_one(h, stage.norm_weight)
     pool = stage.pool_beside(layer.bag_pool)
     u = _aggregate(layer.inside, h, stage.arcs, bag, pool)
     # The shared branch is small and does not need the other: where there is a second stream, it takes no time.
     pooled = cast(Tensor, pool.lines)
+    shared.refuse_one(pooled, bag.node_weight)
     with _beside(side):
         if side is not None:
             pooled.record_stream(side)  # what is done there may outlast what is done here
@@ -79,7 +83,6 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     c, rows = _mlp(layer.inside, u, stage.norm_weight, stage.real)
     if side is not None:
         torch.cuda.current_stream(h.device).wait_stream(side)
-    own, shared = cast(BatchNorm, layer.norm), cast(BatchNorm, layer.shared_norm)
     group = stage.by_node
     spread = blocks.Spread(group.owner, group.order, group.first, group.count)
     norms = own.for_kernels(), shared.for_kernels()

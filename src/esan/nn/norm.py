@@ -68,6 +68,7 @@ class BatchNorm(nn.BatchNorm1d):
 
     def forward(self, x: Tensor, weight: Tensor | None = None, relu: bool = False) -> Tensor:
         """Normalise, and apply ReLU to the result if `relu` (in the same pass over the rows)."""
+        self.refuse_one(x, weight)
         if self.fused and x.size(0) and kernels.on_gpu(x):
             from esan.kernels import gpu_blocks
 
@@ -80,8 +81,6 @@ class BatchNorm(nn.BatchNorm1d):
         if weight is None and self.training and not self.unbiased:
             weight = torch.ones_like(x[:, 0])
         if weight is None or not (self.training or self.running_mean is None):
-            if weight is None and (self.training or self.running_mean is None) and x.size(0) == 1:
-                raise _one_alone()
             y = super().forward(x)
             # In place: a norm does not need its own result again.
             return y.relu_() if relu else y
@@ -102,6 +101,12 @@ class BatchNorm(nn.BatchNorm1d):
         gamma = self.weight if self.affine else torch.ones_like(mean)
         beta = self.bias if self.affine else torch.zeros_like(mean)
         return _WeightedNorm.apply(x, centred, share, inverse, gamma, beta, relu)
+
+    def refuse_one(self, x: Tensor, weight: Tensor | None) -> None:
+        """Refuse a single row that stands for one pair, unless running statistics normalise it."""
+        # What weights say is not asked here: a GPU would have to be waited for.
+        if weight is None and (self.training or self.running_mean is None) and x.size(0) == 1:
+            raise _one_alone()
 
     @property
     def fused(self) -> bool:
