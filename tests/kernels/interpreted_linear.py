@@ -6,7 +6,7 @@ from interpreting import ONE_OR_THREE, ONLY_INTERPRETED, WEIGHTED, agree, close
 from norming import EPS, INNER, LINES, OUTER, Plain, drawn_parameters, drawn_weight, fresh_buffers, split_up
 from torch import Tensor
 
-from esan.kernels import gpu_matrix
+from esan.kernels import gpu_blocks, gpu_matrix
 from esan.kernels.gpu_blocks import MLP, Affine, Behind, Norm, Normalise, Rows
 from esan.kernels.gpu_linear import linear
 from esan.kernels.gpu_linear_grads import linear_backward
@@ -130,6 +130,17 @@ def test_wide_layers_of_few_lines(monkeypatch: pytest.MonkeyPatch, inner: int, o
     """In pieces, not by a library."""
     for name in ("bmm", "baddbmm"):
         monkeypatch.delattr(torch, name)
+    _two_layers_agree(inner, outer, biased)
+
+
+def test_layers_of_many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a library."""
+    monkeypatch.delattr(gpu_blocks, "Affine")
+    _two_layers_agree(260, 200, True)
+
+
+def _two_layers_agree(inner: int, outer: int, biased: bool) -> None:
+    """Those of two networks, as one `Linear`, with the products of each."""
 
     def layer(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
         wide = Linear(inner, outer, bias=biased)

@@ -1,5 +1,6 @@
 """`Linear`: torch's linear layer, which may also be that of several networks at once."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -8,8 +9,8 @@ from torch import Tensor, nn
 from esan import kernels
 from esan.kernels.gpu import WIDEST
 
-#: Lines of a network that are few: of graphs, as a head has them.
-_FEW = 1024
+#: Lines of a network that are few, and pieces of a matrix: of graphs, and of a head.
+_FEW, _FEW_PIECES = 1024, 4
 
 
 class Linear(nn.Linear):
@@ -23,8 +24,9 @@ class Linear(nn.Linear):
         if self.weight.dim() == 2:
             return super().forward(x)
         networks = self.weight.size(0)
-        few = x.size(0) <= networks * _FEW
-        if kernels.on_gpu(x) and (few or max(self.weight.shape[1:]) <= WIDEST):
+        pieces = math.prod(-(-width // WIDEST) for width in self.weight.shape[1:])
+        few = x.size(0) <= networks * _FEW and pieces <= _FEW_PIECES
+        if kernels.on_gpu(x) and (few or pieces == 1):
             return self._in_pieces(x)
         lines, across = x.reshape(networks, -1, x.size(-1)), self.weight.transpose(1, 2)
         y = torch.bmm(lines, across) if self.bias is None else torch.baddbmm(self.bias[:, None], lines, across)
@@ -33,8 +35,8 @@ class Linear(nn.Linear):
     def _in_pieces(self, x: Tensor) -> Tensor:
         """By the kernels, as many columns at once as they take.
 
-        For few lines of a wide layer too: a library's product would keep more memory for itself than the network takes,
-        and may add up in another order for many networks than for one.
+        For few lines of a wide head too: a library's product would keep more memory for itself than the network takes,
+        and may add up in another order for many networks than for one. A layer of many pieces would be many kernels.
         """
         from esan.kernels.gpu_blocks import Affine
 
