@@ -7,18 +7,20 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
+from esan.version import __version__
+
 
 def versions() -> dict[str, str]:
     """Of esan and what its numbers depend on."""
-    names = ("esan", "torch", "torch-geometric", "numpy", "torchmetrics", "scikit-learn")
-    return {"python": platform.python_version()} | {name: _version(name) for name in names}
+    names = ("torch", "torch-geometric", "numpy", "torchmetrics", "scikit-learn")
+    return {"python": platform.python_version(), "esan": __version__} | {name: _version(name) for name in names}
 
 
 def _version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
-        return "not installed"  # used from its source folder
+        return "not installed"
 
 
 def device_named(device: torch.device | str) -> torch.device:
