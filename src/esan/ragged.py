@@ -73,6 +73,10 @@ class Segments:
         """Where the elements are, segment after segment."""
         return ranges(self.first, self.counts)
 
+    def take(self, ids: Tensor) -> "Segments":
+        """The segments of these numbers, in that order."""
+        return Segments(self.first[ids], self.counts[ids])
+
     def pick(self, values: Tensor, shift: Tensor) -> Tensor:
         """The whole numbers of the segments, the `shift` of each added to them.
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from esan import ragged
 from esan.graphs import Graphs
 from esan.kernels import cpu_rows
+from esan.kernels.cpu_rows import PickedArcs
 from esan.policies import Selection
 from esan.record import TensorRecord
 
@@ -85,17 +86,17 @@ class Rows(TensorRecord):
         by_row = ragged.starts(num_rows) - old_start
         pairs = ragged.Segments((old_start[1:] - self.background).reshape(-1), num_rows[1:].reshape(-1))
         arcs = ragged.Segments(self._arc_start[:, ids].reshape(-1), num_arcs.reshape(-1))
-        taken = cpu_rows.pick_arcs if cpu_rows.picks(self.source) else _pick_arcs
-        source, target, arc = taken(self, arcs, by_row, by_arc)
+        pick_arcs = cpu_rows.pick_arcs if cpu_rows.picks(self.source) else _pick_arcs
+        picked = pick_arcs(self, arcs, by_row, by_arc)
         return Rows(
             num_rows=num_rows,
             num_arcs=num_arcs,
             node=pairs.pick(self.node, by_node.repeat(slots - 1)),
             subgraph=pairs.pick(self.subgraph, by_subgraph.repeat(slots - 1)),
             marked=pairs.pick_lines(self.marked),
-            source=source,
-            target=target,
-            arc=arc,
+            source=picked.source,
+            target=picked.target,
+            arc=picked.arc,
         )
 
     def only(self, kept: Tensor, graphs: Graphs) -> "Rows":
@@ -122,8 +123,8 @@ class Rows(TensorRecord):
         )
 
 
-def _pick_arcs(rows: Rows, segments: ragged.Segments, by_row: Tensor, by_arc: Tensor) -> tuple[Tensor, ...]:
-    """Source, target and arc of the arcs of these segments, one a slot and graph, moved as their rows and arcs are."""
+def _pick_arcs(rows: Rows, segments: ragged.Segments, by_row: Tensor, by_arc: Tensor) -> PickedArcs:
+    """The arcs of these segments, one a slot and graph, moved as their rows and arcs are."""
     slots, graphs = by_row.shape
     flat = by_row.reshape(-1)
     source = rows.source.index_select(0, segments.places)
@@ -131,7 +132,7 @@ def _pick_arcs(rows: Rows, segments: ragged.Segments, by_row: Tensor, by_arc: Te
     # A source is of the same graph as its target, in a slot of its own.
     of_source = torch.bucketize(source, ends, right=True).mul_(graphs).add_(segments.owner % graphs)
     source += flat.index_select(0, of_source)
-    return source, segments.pick(rows.target, flat), segments.pick(rows.arc, by_arc.repeat(slots))
+    return PickedArcs(source, segments.pick(rows.target, flat), segments.pick(rows.arc, by_arc.repeat(slots)))
 
 
 def slot_of_layer(row_ends: list[int], t: int) -> int:

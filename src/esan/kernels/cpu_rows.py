@@ -83,8 +83,17 @@ def pick_lines(values: Tensor, segments: Any) -> Tensor:
     return out
 
 
-def pick_arcs(rows: Any, segments: Any, by_row: Tensor, by_arc: Tensor) -> tuple[Tensor, ...]:
-    """Source, target and arc of the arcs of these segments, one a slot and graph, moved as `Rows.take` says.
+@dataclass(frozen=True, eq=False)
+class PickedArcs:
+    """Arcs picked out of those of `Rows`, renumbered: the fields of that name."""
+
+    source: Tensor
+    target: Tensor
+    arc: Tensor
+
+
+def pick_arcs(rows: Any, segments: Any, by_row: Tensor, by_arc: Tensor) -> PickedArcs:
+    """The arcs of these segments, one a slot and graph, moved as `Rows.take` says.
 
     Args:
         rows: what the arcs are of.
@@ -97,12 +106,12 @@ def pick_arcs(rows: Any, segments: Any, by_row: Tensor, by_arc: Tensor) -> tuple
     # One piece of memory: the system takes back several large ones when they are freed, and gives them anew page by
     # page. Lines begin where those of a cache do.
     lines = torch.empty(3, -(-segments.total // 8) * 8, dtype=torch.int64)[:, : segments.total]
-    source, target, arc = lines.unbind()
+    picked = PickedArcs(*lines.unbind())
     ends = np.array(rows.row_ends)
-    rows_loops.pick_sources(_array(rows.source), *segments.arrays, ends, _array(by_row), source.numpy())
-    _pick(rows.target, segments, by_row.reshape(-1), target)
-    _pick(rows.arc, segments, by_arc.repeat(by_row.size(0)), arc)
-    return source, target, arc
+    rows_loops.pick_sources(_array(rows.source), *segments.arrays, ends, _array(by_row), picked.source.numpy())
+    _pick(rows.target, segments, by_row.reshape(-1), picked.target)
+    _pick(rows.arc, segments, by_arc.repeat(by_row.size(0)), picked.arc)
+    return picked
 
 
 def _pick(values: Tensor, segments: Any, shift: Tensor, out: Tensor) -> None:

@@ -85,14 +85,18 @@ class Selection(TensorRecord):
         return ragged.owner(self.num_subgraphs)
 
     @cached_property
-    def _entries_and_marks(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Where the entries of each graph begin and how many there are, and the same of its marks."""
-        graphs = self.num_subgraphs.numel()
-        entries, marks = (
-            torch.bincount(self.subgraph_graph[subgraph], minlength=graphs)
-            for subgraph in (self.entry_subgraph, self.mark_subgraph)
-        )
-        return (ragged.starts(entries), entries), (ragged.starts(marks), marks)
+    def _entries(self) -> ragged.Segments:
+        """Where the entries of each graph are."""
+        return self._by_graph(self.entry_subgraph)
+
+    @cached_property
+    def _marks(self) -> ragged.Segments:
+        """Where the marks of each graph are."""
+        return self._by_graph(self.mark_subgraph)
+
+    def _by_graph(self, subgraph: Tensor) -> ragged.Segments:
+        counts = torch.bincount(self.subgraph_graph[subgraph], minlength=self.num_subgraphs.numel())
+        return ragged.Segments(ragged.starts(counts), counts)
 
     def holders(self, graphs: Graphs) -> Tensor:
         """In how many subgraphs each edge is, `[E]`: the entries of the sum of all adjacency matrices of a bag."""
@@ -109,7 +113,7 @@ class Selection(TensorRecord):
         by_subgraph = ragged.starts(subgraphs) - self.subgraph_start[ids]
         by_edge = ragged.starts(graphs.num_edges[ids]) - graphs.edge_start[ids]
         by_node = ragged.starts(graphs.num_nodes[ids]) - graphs.node_start[ids]
-        entries, marks = (ragged.Segments(start[ids], count[ids]) for start, count in self._entries_and_marks)
+        entries, marks = self._entries.take(ids), self._marks.take(ids)
         return Selection(
             num_subgraphs=subgraphs,
             keeps_edges=self.keeps_edges,
