@@ -75,7 +75,7 @@ def test_the_list_of_recipes() -> None:
         ),
         (
             ("train", "small.toml", "--device", "gpu"),
-            "(got 'gpu'). Choose one of these.",
+            "(got 'gpu'). Choose one of these, or install a build of torch",
         ),
         (("predict", "nothing", "SMALL"), "Expected a checkpoint at nothing"),
         (("predict", ".", "SMALL"), "Expected the folder of one run"),

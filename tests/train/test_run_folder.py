@@ -88,6 +88,8 @@ def test_what_is_printed_is_short(tmp_path: Path) -> None:
     assert fitted.record.best.valid is not None
     assert repr(fitted).endswith(f"accuracy {fitted.record.best.valid:.4g})")
     assert repr(fitted.predict(small())) == "Predictions(24 graphs, classification of 0, 1)"
+    one = small().graphs.take(torch.tensor([0]))
+    assert repr(fitted.predict(one)) == "Predictions(1 graph, classification of 0, 1)"
 
 
 def test_a_damaged_record_is_put_aside(tmp_path: Path) -> None:

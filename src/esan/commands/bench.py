@@ -10,10 +10,11 @@ import torch
 import typer
 from rich.table import Table
 
+from esan.checks import device_here
 from esan.commands.plainly import console, plainly
 from esan.report.timing import Timed, measure
 from esan.train.files import write_text
-from esan.train.machine import device_named, peak_bytes
+from esan.train.machine import peak_bytes
 
 #: What is measured if nothing is named: the rows of the paper's table of times.
 METHODS = ("gin", *(f"{kind}-gin-{policy}" for kind in ("ds", "dss") for policy in ("ed", "nd", "ego", "ego+")))
@@ -36,7 +37,7 @@ def run(
 
     `python benchmarks/epoch.py` measures the usual way (PyG over the disjoint union of all subgraphs) beside it.
     """
-    place = device_named(device)
+    place = device_here(device)
     names = recipe or [f"{name}/{method}" for name in sets or ("zinc", "nci1") for method in METHODS]
     title = "A training epoch" if seeds == 1 else f"A training epoch of {seeds} seeds together"
     table = Table("recipe", "s an epoch, median", "two epochs before, s", "data and bag, s", "peak MiB", title=title)

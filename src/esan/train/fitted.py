@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from esan.checks import device_here
 from esan.data import Dataset, Task
 from esan.graphs import Source
 from esan.nn import SubgraphGNN
@@ -14,7 +15,6 @@ from esan.train.baselines import with_walks
 from esan.train.checkpoints import Belongs, load_checkpoint, save_checkpoint
 from esan.train.engine import EagerEngine
 from esan.train.fresh import bag_of
-from esan.train.machine import device_named
 from esan.train.metrics import METRICS
 from esan.train.objective import Objective
 from esan.train.place import WEIGHTS, refuse_foreign, run_folder
@@ -100,7 +100,7 @@ class Fitted:
 
     def to(self, device: torch.device | str) -> "Fitted":
         """The same network, computing there."""
-        return replace(self, model=self.model.to(device_named(device)))
+        return replace(self, model=self.model.to(device_here(device)))
 
     def save(self, path: str | Path) -> None:
         """Write it to one file, whole or not at all."""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
+from esan.checks import device_here
 from esan.data import Dataset
 from esan.train.engine import MakeEngine
 from esan.train.graphed import Teams
 from esan.train.job import Job
-from esan.train.machine import device_named
 from esan.train.prepare import Prepared, prepare
 from esan.train.recipe import Recipe
 from esan.train.records import Record
@@ -56,7 +56,7 @@ def run_jobs(
         make_engine: makes the engine of a job; None for the fastest, which on a GPU trains jobs that differ in seed or
             fold together.
     """
-    found = open_runs(jobs, runs, dataset, root, cache, device_named(device), make_engine or Teams())
+    found = open_runs(jobs, runs, dataset, root, cache, device_here(device), make_engine or Teams())
     done = {at: entry for at, entry in enumerate(found) if isinstance(entry, Record)}
     active = {at: entry for at, entry in enumerate(found) if isinstance(entry, Run)}
     with _watched(watchers, list(active.values())):

@@ -1,4 +1,4 @@
-"""What a run runs on: device, versions, hardware, memory, the time of day."""
+"""What a run runs on: versions, hardware, memory, the time of day."""
 
 import platform
 import sys
@@ -21,18 +21,6 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
-
-
-def device_named(device: torch.device | str) -> torch.device:
-    """The device of that name, if torch can compute there."""
-    try:
-        # Only a tensor there tells whether it works.
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError):
-        here = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
-        raise ValueError(
-            f"Expected a device of this machine: {', '.join(here)} (got {str(device)!r}). Choose one of these."
-        ) from None
 
 
 def hardware(device: torch.device) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from esan.counted import counted
 from esan.train.files import write_text
 from esan.train.votes import voted
 
@@ -48,7 +49,7 @@ class Predictions:
 
     def __repr__(self) -> str:
         what = f" of {', '.join(map(str, self.classes))}" if 0 < len(self.classes) <= 10 else ""
-        return f"Predictions({len(self):,} graphs, {self.kind}{what})"
+        return f"Predictions({counted(len(self), 'graph')}, {self.kind}{what})"
 
     def columns(self) -> dict[str, list[float] | list[int]]:
         """The columns of a table, by name."""
