@@ -77,10 +77,11 @@ def test_a_compact_bag_needs_its_layers(num_layers: int | None) -> None:
 def test_only_needs_a_subgraph_of_each_graph(bag: esan.Bag) -> None:
     kept = torch.ones(bag.num_subgraphs, dtype=torch.bool)
     kept[0] = False
-    with pytest.raises(
-        ValueError, match=r"Expected at least one subgraph of each graph \(got none of graph 0\)\. Keep"
-    ):
-        bag.only(kept)
+    for held in (bag, bag.selection):
+        with pytest.raises(
+            ValueError, match=r"Expected at least one subgraph of each graph \(got none of graph 0\)\. Keep"
+        ):
+            held.only(kept)
 
 
 def test_only_samples_are_drawn_again(bag: esan.Bag) -> None:

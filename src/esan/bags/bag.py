@@ -186,14 +186,7 @@ class Bag:
 
     def only(self, kept: Tensor) -> "Bag":
         """The bag of the subgraphs where `kept`, a truth value a subgraph, is true; at least one of each graph."""
-        left = torch.bincount(self.selection.subgraph_graph[kept], minlength=len(self))
-        if bool((left == 0).any()):
-            raise ValueError(
-                f"Expected at least one subgraph of each graph (got none of graph {int((left == 0).nonzero()[0])}). "
-                "Keep one of each."
-            )
-        rows = self.rows.only(kept, self.graphs)
-        return replace(self, selection=self.selection.only(kept), rows=rows, whole=None)
+        return replace(self, selection=self.selection.only(kept), rows=self.rows.only(kept, self.graphs), whole=None)
 
     def resample(self, generator: torch.Generator | None = None) -> "Bag":
         """A fresh sample of the subgraphs, for a bag of a `Sampled` policy."""

@@ -125,11 +125,17 @@ class Selection(TensorRecord):
         )
 
     def only(self, kept: Tensor) -> "Selection":
-        """The subgraphs where `kept` (a truth value a subgraph) is true, renumbered in their order."""
+        """The subgraphs where `kept` (a truth value a subgraph) is true, renumbered; at least one of each graph."""
+        left = torch.bincount(self.subgraph_graph[kept], minlength=self.num_subgraphs.numel())
+        if bool((left == 0).any()):
+            raise ValueError(
+                f"Expected at least one subgraph of each graph (got none of graph {int((left == 0).nonzero()[0])}). "
+                "Keep one of each."
+            )
         number = kept.cumsum(0) - 1
         entry, mark = kept[self.entry_subgraph], kept[self.mark_subgraph]
         return Selection(
-            num_subgraphs=torch.bincount(self.subgraph_graph[kept], minlength=self.num_subgraphs.numel()),
+            num_subgraphs=left,
             keeps_edges=self.keeps_edges,
             entry_subgraph=number[self.entry_subgraph[entry]],
             entry_edge=self.entry_edge[entry],
