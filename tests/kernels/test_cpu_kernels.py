@@ -288,3 +288,10 @@ def test_esan_does_not_import_numba() -> None:
     # Numba may be there already: PyG imports it where it is installed.
     code = "import sys, esan; sys.exit(any(name.endswith('loops') for name in sys.modules if 'esan' in name))"
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="torch for Linux comes with MKL, or with OpenBLAS on Arm")
+@TYPES
+def test_the_library_of_products_is_found(kind: torch.dtype) -> None:
+    """Else layers would be computed by their plain twins, and nobody would know."""
+    assert cpu.blas(kind) != 0

@@ -74,21 +74,29 @@ def _address(table: Tensor) -> int:
 def blas(kind: torch.dtype) -> int:
     """The address of the matrix product that torch itself uses, 0 if it cannot be found.
 
-    Only MKL's is asked for: called by a thread of a team it stays on that thread, and its counts are of 32 bits.
+    Only those that stay on the thread of a team that calls them, and whose counts are of 32 bits: MKL's, and that of an
+    OpenBLAS which shares torch's OpenMP, as it comes with torch for Arm.
     """
-    if not torch.backends.mkl.is_available():
-        return 0
     name = "sgemm_" if kind == torch.float32 else "dgemm_"
-    for path in _libraries():
+    mkl = torch.backends.mkl.is_available()
+    for path in _libraries("libtorch_cpu.*" if mkl else "libopenblas*"):
         try:
-            return ctypes.cast(getattr(ctypes.CDLL(str(path)), name), ctypes.c_void_p).value or 0
+            library = ctypes.CDLL(str(path))
+            if mkl or _stays_on_a_thread(library):
+                return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
         except (OSError, AttributeError):
             continue
     return 0
 
 
-def _libraries() -> list[Path]:
-    return sorted((Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*"))
+def _stays_on_a_thread(openblas: ctypes.CDLL) -> bool:
+    openblas.openblas_get_config.restype = ctypes.c_char_p
+    choices = openblas.openblas_get_config().split()
+    return b"USE_OPENMP" in choices and b"USE64BITINT" not in choices
+
+
+def _libraries(names: str) -> list[Path]:
+    return sorted((Path(torch.__file__).parent / "lib").glob(names))
 
 
 @cache
@@ -97,7 +105,7 @@ def _team() -> Any:
 
     Threads of another pool would wait for a core until torch's, which spin for a while after each operation, give up.
     """
-    for path in _libraries():
+    for path in _libraries("libtorch_cpu.*"):
         try:
             team = ctypes.CDLL(str(path)).GOMP_parallel
         except (OSError, AttributeError):
