@@ -19,7 +19,8 @@ def data_root(root: str | Path | None = None, cache: str | Path | None = None) -
         return cache_folder(cache)
     if not found.is_dir():
         raise FileNotFoundError(
-            f"Expected a folder of data (got {str(found)!r}, which is none). Pass another (--data, or root=...), or set $ESAN_DATA."
+            f"Expected a folder of data (got {str(found)!r}, which is none). "
+            "Pass another (--data, or root=...), or set $ESAN_DATA."
         )
     return found
 
