@@ -13,13 +13,14 @@ from torch import Tensor
 
 import teams
 from esan import kernels
+from esan.bags import shapes
 from esan.bags.lines import Lines
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
 from esan.bags.plan import Plan
 from esan.bags.shapes import Shape
 from esan.kernels.gpu_adam import FlatAdam
-from esan.train import captured, graphed, team
+from esan.train import captured, graphed
 from esan.train.team import Team
 
 pytestmark = ONLY_INTERPRETED
@@ -153,7 +154,7 @@ def test_filler_is_not_read(monkeypatch: pytest.MonkeyPatch, dropout: float) -> 
     for clean in (True, False):
         if not clean:
             poison(monkeypatch)
-            monkeypatch.setattr(team, "_MARGIN", 3.0)
+            monkeypatch.setattr(shapes, "_MARGIN", 3.0)
         t = trial(dropout=dropout)
         (engine,) = t.engines([0])
         loss = engine.train_epoch(t.train, renew_over=t.batch_size)

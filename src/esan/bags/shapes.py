@@ -10,6 +10,8 @@ from esan.bags.bag import Bag
 
 #: Random batches that the room of a shape is found from, but no more than hold so many graphs; and what is added to it.
 _TRIED, _DRAWN, _MARGIN = 10_000, 10_000_000, 1.02
+#: Graphs that are drawn at once.
+_AT_ONCE = 250_000
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,12 @@ class Counts:
         if size >= count:
             return self.shape(np.pad(np.arange(count), (0, size - count), constant_values=-1)[None])
         draw, each = np.random.default_rng(0), count // size
+        # As many batches as a random order of the graphs has, again and again; some orders at a time.
+        orders, some = -(-min(_TRIED, _DRAWN // size) // each), max(1, _AT_ONCE // count)
         found = None
-        # As many as a random order of the graphs has, again and again.
-        for _ in range(-(-min(_TRIED, _DRAWN // size) // each)):
-            shape = self.shape(draw.permutation(count)[: each * size].reshape(each, size))
+        for first in range(0, orders, some):
+            every = np.tile(np.arange(count), (min(some, orders - first), 1))
+            shape = self.shape(draw.permuted(every, axis=1)[:, : each * size].reshape(-1, size))
             found = shape if found is None else found.joined(shape)
         assert found is not None
         return found
