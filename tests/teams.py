@@ -296,22 +296,6 @@ def check_renewed(t: Trial, tolerance: float, size: int | None = None) -> None:
     check_close(team[0].predict(t.valid), eager[0].predict(t.valid), "predictions", tolerance=20 * tolerance)
 
 
-def check_sampled(t: Trial) -> None:
-    """Samples of subgraphs: a new one for every epoch and every prediction, and the same ones for the same seed."""
-    found = []
-    for _ in range(2):
-        engine = t.engines([0])[0]
-        seats([engine])
-        told = [epoch([engine], [t.order(0, e)], t.valid)[0] for e in range(2)]
-        every = torch.arange(len(t.bag))
-        told.append((engine.predict(every).cpu(), engine.predict(every).cpu()))
-        assert all(bool(number.isfinite().all()) for pair in told for number in pair)
-        assert not torch.equal(*told[-1])
-        found.append(told)
-    for mine, theirs in zip(*found, strict=True):
-        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
-
-
 def check_kinds(t: Trial) -> None:
     """Networks that compute something else are of another team, even where their parameters look alike."""
     make = Teams()

@@ -11,6 +11,7 @@ import torch
 from interpreting import ONLY_INTERPRETED, poison
 from torch import Tensor
 
+import sampled_teams
 import teams
 from esan import kernels
 from esan.bags import shapes
@@ -136,8 +137,13 @@ def test_renewed_statistics() -> None:
     teams.check_renewed(t, 1e-4, 5)
 
 
-def test_samples() -> None:
-    teams.check_sampled(trial(sampled=0.5))
+def test_fresh_samples() -> None:
+    sampled_teams.check_fresh(trial(sampled=0.5))
+
+
+@PLAINLY
+def test_samples_of_several() -> None:
+    sampled_teams.check_together(trial(sampled=0.5), [torch.arange(1), torch.arange(3), torch.arange(1, 3)])
 
 
 @PLAINLY

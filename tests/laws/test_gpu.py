@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import esan
+import sampled_teams
 import strategies
 import teams
 from esan.bags import compact, kept, padding
@@ -213,8 +214,13 @@ def test_statistics_renewed_in_teams(size: int | None, gpu: torch.device) -> Non
     teams.check_renewed(teams.trial(gpu), 1e-4, size)
 
 
+def test_fresh_samples(gpu: torch.device) -> None:
+    sampled_teams.check_fresh(teams.trial(gpu, sampled=0.5))
+
+
 def test_samples_in_a_team(gpu: torch.device) -> None:
-    teams.check_sampled(teams.trial(gpu, sampled=0.5))
+    t = teams.trial(gpu, sampled=0.5)
+    sampled_teams.check_together(t, [t.train[:9], t.train, t.train[:-6]])
 
 
 def test_dropout_in_a_team(gpu: torch.device) -> None:

@@ -87,11 +87,20 @@ class Sampled(Policy):
 
     def sample(self, num_subgraphs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """A truth value a subgraph: is it in the sample? The generator's device is where the numbers are drawn."""
-        graph = ragged.owner(num_subgraphs)
+        return self.kept_by(Sampled.numbers(int(num_subgraphs.sum()), generator), num_subgraphs)
+
+    @staticmethod
+    def numbers(count: int, generator: torch.Generator | None = None) -> Tensor:
+        """The random numbers that decide on so many subgraphs."""
         device = generator.device if generator is not None else torch.device("cpu")
-        chance = torch.rand(graph.numel(), generator=generator, device=device, dtype=torch.float64).to(graph.device)
-        order = torch.argsort(graph + chance)
-        # Two draws may round to the same sum, but argsort still ranks them: the size of the sample is exact.
+        return torch.rand(count, generator=generator, device=device, dtype=torch.float64)
+
+    def kept_by(self, numbers: Tensor, num_subgraphs: Tensor) -> Tensor:
+        """The sample that these numbers, one a subgraph, decide on: those of the smallest in each graph."""
+        graph = ragged.owner(num_subgraphs)
+        # Graph by graph, and in each by its numbers: what is kept of one graph does not depend on the others.
+        order = numbers.to(graph.device).argsort(stable=True)
+        order = order[graph[order].argsort(stable=True)]
         rank = torch.arange(graph.numel(), device=graph.device) - ragged.starts(num_subgraphs)[graph]
         # Less a little: in floating point 0.7 * 10 is more than 7, and would be 8 of 10.
         wanted = torch.ceil(self.fraction * num_subgraphs.double() - 1e-9).long().clamp(min=1)

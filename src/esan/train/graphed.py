@@ -9,6 +9,7 @@ from esan.nn.stack import kind_of, stackable
 from esan.policies import Policy, Sampled
 from esan.train.engine import Augment, EagerEngine, Engine, device_of
 from esan.train.objective import Objective
+from esan.train.samples import most_together
 from esan.train.seat import Seat
 from esan.train.team import Team
 
@@ -49,12 +50,13 @@ class Teams:
     ) -> Engine:
         if augment is not None or not fits(model, bag):
             return EagerEngine(model, bag, objective, lr, batch_size, generator, augment)
-        # A sample of subgraphs, or targets in units of their own, are a job's alone.
-        alone = isinstance(bag.policy, Sampled) or objective.shift is not None
+        # Targets in units of their own are a job's alone.
+        alone = objective.shift is not None
         device, shift = device_of(model), _content(objective.shift) if alone else ()
         key = (id(bag), device, batch_size, objective.kind, kind_of(model), *shift)
         team = self._forming.get(key)
-        if alone or team is None or not team.open or len(team.seats) >= _MOST:
+        most = min(_MOST, most_together(bag)) if isinstance(bag.policy, Sampled) else _MOST
+        if alone or team is None or not team.open or len(team.seats) >= most:
             model.features.check(bag.graphs.x)
             team = self._forming[key] = Team(bag, objective, batch_size, device)
         return Seat(team, model, lr, generator)

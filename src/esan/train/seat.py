@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from esan.nn import SubgraphGNN
+from esan.train.samples import Draws
 
 if TYPE_CHECKING:
     from esan.train.team import Team
@@ -19,6 +20,7 @@ class Seat:
         #: How many predictions were asked for since the last training, and for which graphs.
         self.calls = 0
         self.asked: dict[int, Tensor] = {}
+        self.draws = Draws(generator)
         self._lr = lr
         self._alone: SubgraphGNN = model
         self._kept: dict[str, Any] = {"model": model.state_dict(), "optimiser": _fresh(model, lr)}
@@ -55,6 +57,7 @@ class Seat:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.team.train()
         self.generator.set_state(state["generator"])
+        self.draws.forget()
         self._lr = float(state["optimiser"]["param_groups"][0]["lr"])
         self._kept = {"model": state["model"], "optimiser": state["optimiser"]}
         if self._there:
@@ -74,6 +77,11 @@ class Seat:
             self.team, self.number = self.team.anew(), 0
             self.team.seats.append(self)
         return self.team
+
+    def begin(self) -> None:
+        """Count what is asked for anew."""
+        self.calls = 0
+        self.draws.forget()
 
     def draw(self) -> int:
         """A seed for what the network draws in an epoch."""

@@ -22,6 +22,7 @@ from esan.train.laying import laid_out
 from esan.train.losses import loss_backward
 from esan.train.objective import Objective
 from esan.train.renewal import Renewal
+from esan.train.samples import Samples
 from esan.train.steps import steps_of
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Team:
         self._renewing: dict[Seat, int] = {}
         self._losses = torch.zeros(0, device=device)
         self._answers: dict[int, tuple[list[Tensor], Tensor]] = {}
+        self._samples: Samples | None = None
         self._padder: Padder | None = None
         self._rooms = Rooms()
 
@@ -143,12 +145,15 @@ class Team:
             # Most have ended: the rest go on without them.
             self.assemble(list(asked))
         for seat in self.seats:
-            seat.calls = 0
+            seat.begin()
         # Who has not asked gets empty batches, which change nothing.
         nothing = next(iter(asked.values()))[:0]
-        steps = self._steps([asked.get(seat, nothing) for seat in self.seats])
         with torch.cuda.stream(self.stream):
-            padder = self._ready(self._resampled())
+            padder, orders = self._ready([asked.get(seat, nothing) for seat in self.seats], 0)
+            for seat in asked:
+                self._goes_on(seat, 0)
+                seat.begin()
+            steps = self._steps(orders)
             self.model.train()
             self._sums.zero_()
             if self.model.encoder.dropout:
@@ -162,8 +167,9 @@ class Team:
                 losses[place].copy_(mean[seat.number])
             if self._renewal.needed:
                 for size in sorted(set(renewing.values())):
-                    wanted = [asked[seat] if renewing.get(seat) == size else nothing for seat in self.seats]
-                    self._renew(padder, self._steps(wanted, size))
+                    wanted = zip(self.seats, orders, strict=True)
+                    parts = [order if renewing.get(seat) == size else nothing for seat, order in wanted]
+                    self._renew(padder, self._steps(parts, size))
         self.hand_over()
 
     def predict(self, seat: "Seat", ids: Tensor) -> Tensor:
@@ -176,7 +182,8 @@ class Team:
         known = self._answers.get(call)
         if known is None or not torch.equal(known[0][seat.number], ids):
             wanted = [other.asked.get(call, ids) for other in self.seats]
-            known = self._answers[call] = (wanted, self._predicted(wanted))
+            known = self._answers[call] = (wanted, self._predicted(wanted, call))
+        self._goes_on(seat, call)
         return known[1][seat.number, : ids.numel()]
 
     def weights(self, number: int) -> dict[str, Tensor]:
@@ -192,11 +199,11 @@ class Team:
         copy.record_stream(self._default())
         return copy
 
-    def _predicted(self, wanted: list[Tensor]) -> Tensor:
-        same = all(torch.equal(ids, wanted[0]) for ids in wanted)
-        steps = self._steps(wanted[:1] if same else wanted)
+    def _predicted(self, wanted: list[Tensor], call: int) -> Tensor:
         with torch.cuda.stream(self.stream), torch.no_grad():
-            padder = self._ready(self._resampled())
+            padder, orders = self._ready(wanted, call)
+            same = all(torch.equal(ids, orders[0]) for ids in orders)
+            steps = self._steps(orders[:1] if same else orders)
             self.model.eval()
             answers = [step.out.clone() for step in self._each(padder, steps, self._forward)]
             answer = self.objective.answer(torch.cat(answers, 1))
@@ -254,19 +261,29 @@ class Team:
     def _split(self, lines: Tensor) -> Tensor:
         return lines.view(self.networks, -1, *lines.shape[1:])
 
-    def _ready(self, bag: Bag) -> Padder:
+    def _ready(self, orders: list[Tensor], call: int) -> tuple[Padder, list[Tensor]]:
+        """What lays out the graphs that each network is about to see, and their numbers in its bag.
+
+        Args:
+            orders: the graphs.
+            call: of samples, which of each network's since `Seat.begin`.
+        """
+        # Dropout is drawn for every pair while training; predictions use the same bag.
+        if self.model.why_literal is not None or self.model.encoder.dropout:
+            self.bag = self.bag.to_literal()
+        bag = self.bag
+        if isinstance(bag.policy, Sampled):
+            if self._samples is None:
+                self._samples = Samples(bag)
+            bag, orders = self._samples.of(orders, [seat.draws.look(call, self._samples.count) for seat in self.seats])
         if self._padder is None or self._padder.bag is not bag:
             self._padder = Padder(bag, self._layers, self.device)
-        return self._padder
+        return self._padder, orders
 
-    def _resampled(self) -> Bag:
-        bag = self.bag
-        bag = bag.resample(self.seats[0].generator) if isinstance(bag.policy, Sampled) else bag
-        # Dropout is drawn for every pair while training; predictions use the same bag.
-        if self.model.why_literal is None and not self.model.encoder.dropout:
-            return bag
-        self.bag = bag.to_literal()
-        return self.bag
+    def _goes_on(self, seat: "Seat", call: int) -> None:
+        """The sample of this call is one that the seat has asked for."""
+        if self._samples is not None:
+            seat.draws.take(call)
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

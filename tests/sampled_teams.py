@@ -1,0 +1,52 @@
+"""What engines of a team must give where each network has samples of its own: what it gives alone."""
+
+import torch
+from torch import Tensor
+
+import teams
+from esan.train.engine import Engine
+
+
+def check_fresh(t: teams.Trial) -> None:
+    """A new sample for every epoch and every prediction, and the same ones for the same seed."""
+    found = []
+    for _ in range(2):
+        engine = t.engines([0])[0]
+        teams.seats([engine])
+        told = [teams.epoch([engine], [t.order(0, e)], t.valid)[0] for e in range(2)]
+        every = torch.arange(len(t.bag))
+        told.append((engine.predict(every).cpu(), engine.predict(every).cpu()))
+        assert all(bool(number.isfinite().all()) for pair in told for number in pair)
+        assert not torch.equal(*told[-1])
+        found.append(told)
+    for mine, theirs in zip(*found, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+def check_together(t: teams.Trial, parts: list[Tensor]) -> None:
+    """Each network on a part of its own, to the bit as alone; one stays away for an epoch, and loses no sample."""
+    seeds = list(range(len(parts)))
+    team, alone = t.engines(seeds), [t.engines([seed])[0] for seed in seeds]
+    assert len({id(seat.team) for seat in teams.seats(team)}) == 1
+    first = [engine.weights() for engine in team]
+    for e, there in enumerate((seeds, seeds[:-1])):
+        orders = [t.order(seed, e, parts[seed]) for seed in there]
+        together = _epoch([team[seed] for seed in there], orders, t.valid)
+        for seed, order, answers in zip(there, orders, together, strict=True):
+            (expected,) = _epoch([alone[seed]], [order], t.valid)
+            assert torch.equal(answers, expected), f"predictions of network {seed}, epoch {e}"
+    for seed, (mine, theirs) in enumerate(zip(team, alone, strict=True)):
+        teams.same_bits(mine.weights(), theirs.weights(), f"network {seed} in a team and alone")
+        assert teams.changed(first[seed], mine.weights())
+        generators = [engine.state_dict()["generator"] for engine in (mine, theirs)]
+        assert torch.equal(*generators), f"network {seed} has drawn other numbers than alone"
+
+
+def _epoch(engines: list[Engine], orders: list[Tensor], valid: Tensor) -> list[Tensor]:
+    """An epoch with two votes on each prediction."""
+    for engine, order in zip(engines, orders, strict=True):
+        engine.train_epoch(order)
+    for engine in engines:
+        engine.issue()
+    votes = [torch.stack([engine.predict(valid), engine.predict(valid)]) for engine in engines]
+    return [both.cpu() for both in votes]
