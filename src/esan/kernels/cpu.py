@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import platform
 from array import array
 from functools import cache
 from importlib.util import find_spec
@@ -87,6 +88,19 @@ def blas(kind: torch.dtype) -> int:
         except (OSError, AttributeError):
             continue
     return 0
+
+
+def tiles(matrix: Tensor) -> bool:
+    """Whether tiles of our own multiply rows by this matrix, in place of a BLAS: on Arm, where vectors fill lines.
+
+    OpenBLAS, which torch comes with there, is slow on matrices this small.
+    """
+    return _on_arm() and all(size * matrix.element_size() % 16 == 0 for size in matrix.shape)
+
+
+@cache
+def _on_arm() -> bool:
+    return platform.machine().lower() in ("aarch64", "arm64")
 
 
 def _stays_on_a_thread(openblas: ctypes.CDLL) -> bool:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from esan.kernels.cpu import pieces, run
+from esan.kernels.cpu_tables import empty_table
 
 #: Groups that are one piece of work: a group has some ten lines.
 _GROUPS = 16
@@ -60,7 +61,7 @@ def sums(lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None) -> 
 
     lines, which, first = lines.contiguous(), which.contiguous(), first.contiguous()
     (n, d), groups, terms = lines.shape, first.numel(), which.numel()
-    total = lines.new_empty(groups, d)
+    total = empty_table(lines, groups, d)
     weight = None if weight is None else weight.contiguous()
     count = pieces(groups, _GROUPS)
     run(groups_loops.sums, lines, count, n, d, groups, terms, _GROUPS, lines, total, which, first, weight)
@@ -91,8 +92,8 @@ class Lift(torch.autograd.Function):
 
         given, group = h.contiguous(), rise.by_node
         (known, d), n = given.shape, group.owner.numel()
-        lifted = None if known == n else given.new_empty(n, d)
-        pool = given.new_empty(group.size, d)
+        lifted = None if known == n else empty_table(given, n, d)
+        pool = empty_table(given, group.size, d)
         run(
             groups_loops.lift, given, pieces(group.size, _GROUPS), known, n, d, group.size, _GROUPS, given, lifted,
             pool, group.whole.order, group.whole.first, rise.weight, rise.factor, group.whole.owner.numel(),
@@ -106,7 +107,7 @@ class Lift(torch.autograd.Function):
 
         grad, grad_pool, rise = grad.contiguous(), grad_pool.contiguous(), ctx.rise
         (n, d), group = grad.shape, rise.by_node
-        into = grad.new_empty(ctx.known, d)
+        into = empty_table(grad, ctx.known, d)
         run(
             groups_loops.lift_back, grad, pieces(group.size, _GROUPS), ctx.known, n, d, group.size, _GROUPS, into,
             grad, grad_pool, group.whole.order, group.whole.first, rise.weight, rise.factor,
@@ -143,7 +144,7 @@ class PoolNodes(torch.autograd.Function):
 
         ctx.of, h, (n, d), nodes, stored = of, h.contiguous(), h.shape, of.by_node.size, of.stored.whole
         alike = sums(h[:nodes], of.nodes.order, of.nodes.first, None)
-        total = h.new_empty(of.stored.size, d)
+        total = empty_table(h, of.stored.size, d)
         run(
             groups_loops.pool, h, pieces(of.stored.size, _GROUPS), n, d, nodes, of.stored.size, of.nodes.size, _GROUPS,
             h, alike, total, stored.order, stored.first, of.by_node.owner, of.graph.owner, of.share,
@@ -158,7 +159,7 @@ class PoolNodes(torch.autograd.Function):
         of, grad = ctx.of, grad.contiguous()
         rows, (subgraphs, d) = of.by_node, grad.shape
         of_graph = sums(grad, of.graph.order, of.graph.first, of.share)
-        n, into = rows.owner.numel(), grad.new_empty(rows.owner.numel(), d)
+        n, into = rows.owner.numel(), empty_table(grad, rows.owner.numel(), d)
         run(
             groups_loops.pool_back, grad, pieces(rows.size, _GROUPS), n, d, rows.size, subgraphs, of.nodes.size,
             _GROUPS, into, of_graph, grad, rows.whole.order, rows.whole.first, of.stored.owner, of.nodes.owner,

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from esan.kernels.cpu import blas, pieces, run
+from esan.kernels.cpu import blas, pieces, run, tiles
 from esan.kernels.cpu_norm import Norm, Parts, applied, grad_sums
+from esan.kernels.cpu_tables import empty_table
 
 #: The numbers of a table that a piece of rows is to have, so that three such tables stay in a core's cache.
 _CACHED = 32768
@@ -45,8 +46,13 @@ def fits(x: Tensor, matrices: tuple[Tensor, Tensor]) -> bool:
     return (
         x.size(0) > 2
         and all(w.dtype == x.dtype and w.dim() == 2 and w.numel() > 0 for w in matrices)
-        and blas(x.dtype) != 0
+        and all(tiles(w) or blas(x.dtype) != 0 for w in matrices)
     )
+
+
+def _product(matrix: Tensor) -> int:
+    """What multiplies rows by a matrix: the entry of a BLAS, 0 for tiles of our own."""
+    return 0 if tiles(matrix) else blas(matrix.dtype)
 
 
 class Layer(torch.autograd.Function):
@@ -79,21 +85,21 @@ class Layer(torch.autograd.Function):
         e, added = (None if t is None else t.contiguous() for t in (e, added))
         (o1, o2), arcs, code, weight = (w1.size(0), w2.size(0)), branch.arcs, branch.code, branch.weight
         n, size = arcs.num_rows, _piece(max(d, o1, o2))
-        count, product = pieces(n, size), blas(x.dtype)
+        count = pieces(n, size)
 
-        a, z, c = x.new_empty(n, d), x.new_empty(n, o1), x.new_empty(n, o2)
+        a, z, c = empty_table(x, n, d), empty_table(x, n, o1), empty_table(x, n, o2)
         part, source = Parts.empty(x, count, o1), arcs.edge_index[0].contiguous()
         lines, num_arcs = 0 if e is None else e.size(0), source.numel()
         run(
             layer_loops.first, x, count, n, d, o1, lines, num_arcs, size, x, e, a, source, arcs.arc, arcs.into.first,
             branch.factor, own, code, 0 if code is None else code.numel(), w1, z, weight, part.total, part.mean,
-            part.square, product, known, branch.node,
+            part.square, _product(w1), known, branch.node,
         )  # fmt: skip
         norm1 = Norm.of(part, branch.norms[0], gamma1, beta1, b1)
         part = Parts.empty(x, count, o2)
         run(
             layer_loops.second, x, count, n, o1, o2, size, z, w2, c, norm1.mean, norm1.scale, norm1.shift, weight,
-            part.total, part.mean, part.square, product,
+            part.total, part.mean, part.square, _product(w2),
         )  # fmt: skip
         norm2 = Norm.of(part, branch.norms[1], gamma2, beta2, b2)
         y = applied(c, norm2, branch.relu, added, branch.groups)
@@ -109,23 +115,24 @@ class Layer(torch.autograd.Function):
         x, e, own, w1, w2, a, z, c, y = ctx.saved_tensors
         branch, norm1, norm2, size, grad = ctx.branch, ctx.norm1, ctx.norm2, ctx.size, grad.contiguous()
         y = c if y is None else y
-        (n, d), (o1, o2), weight, product = a.shape, (w1.size(0), w2.size(0)), branch.weight, blas(x.dtype)
+        (n, d), (o1, o2), weight = a.shape, (w1.size(0), w2.size(0)), branch.weight
         parts = min(pieces(n, size), _PARTS)
 
         plain, times, grad_added = grad_sums(c, y, grad, norm2.mean, branch.relu, branch.groups)
         by_mean, by_var, grad_gamma2, grad_beta2 = norm2.through(plain, times)
-        g, part_w = torch.empty_like(z), w2.new_empty(parts, *w2.shape)
+        g, part_w = empty_table(z, n, o1), w2.new_empty(parts, *w2.shape)
         plain, times = z.new_empty(2, parts, o1)
         run(
             layer_loops.back_second, x, parts, n, o1, o2, size, branch.relu, c, y, grad, weight, norm2.mean,
-            norm2.scale, by_mean, by_var, z, norm1.mean, norm1.scale, norm1.shift, w2, g, part_w, plain, times, product,
+            norm2.scale, by_mean, by_var, z, norm1.mean, norm1.scale, norm1.shift, w2, g, part_w, plain, times,
+            _product(w2),
         )  # fmt: skip
         grad_w2 = part_w.sum(0)
         by_mean, by_var, grad_gamma1, grad_beta1 = norm1.through(plain, times)
-        grad_a, part_w = torch.empty_like(a), w1.new_empty(parts, *w1.shape)
+        grad_a, part_w = empty_table(a, n, d), w1.new_empty(parts, *w1.shape)
         run(
             layer_loops.back_first, x, parts, n, d, o1, size, z, g, weight, norm1.mean, norm1.scale, by_mean, by_var,
-            a, w1, grad_a, part_w, product,
+            a, w1, grad_a, part_w, _product(w1),
         )  # fmt: skip
         grad_w1 = part_w.sum(0)
         grad_x, grad_e, grad_own = messages_backward(

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from esan.kernels.cpu import pieces, run
+from esan.kernels.cpu_tables import empty_table
 
 #: Rows that are one piece of work.
 _ROWS = 512
@@ -45,7 +46,7 @@ class _SumMessages(torch.autograd.Function):
         x = x.contiguous()
         e, code = (None if t is None else t.contiguous() for t in (e, code))
         (n, d), count, size = x.shape, arcs.edge_index.size(1), 0 if e is None else e.size(0)
-        y, source, line, first = torch.empty_like(x), arcs.edge_index[0].contiguous(), arcs.arc, arcs.into.first
+        y, source, line, first = empty_table(x, *x.shape), arcs.edge_index[0].contiguous(), arcs.arc, arcs.into.first
         run(
             messages_loops.forward, x, pieces(n, _ROWS), n, d, size, count, _ROWS, x, e, y, source, line, first,
             weight, own, code, 0 if code is None else code.numel(),
@@ -85,7 +86,7 @@ def messages_backward(
     later = None if n == rows else arcs.by_node.whole
     count = pieces(n, _ROWS)
     few = e is not None and (size <= _FEW or code is not None)
-    grad_x, part_e = grad.new_empty(n, d), grad.new_empty(count, size, d) if few else None
+    grad_x, part_e = empty_table(grad, n, d), grad.new_empty(count, size, d) if few else None
     part_own = grad.new_empty(count, dtype=torch.double) if needs_own else None
     (source, target), order, first = arcs.edge_index.contiguous(), arcs.out_of.order, arcs.out_of.first
     run(

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from esan.kernels.cpu import PIECE, pieces, run
+from esan.kernels.cpu_tables import empty_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +127,8 @@ class _Normalise(torch.autograd.Function):
         from esan.kernels import norm_loops
 
         x, y = ctx.saved_tensors
-        y, known, (n, d), grad, into = x if y is None else y, ctx.known, x.shape, grad.contiguous(), torch.empty_like(x)
+        y, known, (n, d), grad = x if y is None else y, ctx.known, x.shape, grad.contiguous()
+        into = empty_table(x, n, d)
         plain, times, into_added = grad_sums(x, y, grad, known.mean, ctx.relu, ctx.groups)
         by_mean, by_var, grad_gamma, grad_beta = known.through(plain, times)
         run(
@@ -143,7 +145,7 @@ def applied(x: Tensor, known: Norm, relu: bool, added: Tensor | None, groups: An
     """The normalised lines, each with the line of its group added, and ReLU of that if wanted."""
     from esan.kernels import norm_loops
 
-    (n, d), y = x.shape, torch.empty_like(x)
+    (n, d), y = x.shape, empty_table(x, *x.shape)
     more, owner = (None, None) if added is None else (added.contiguous(), groups.owner)
     run(
         norm_loops.apply, x, pieces(n), n, d, PIECE, 0 if more is None else more.size(0), relu, x, y, known.mean,
@@ -170,7 +172,7 @@ def grad_sums(
         return plain, times, None
     count = pieces(groups.size, _GROUPS)
     plain, times = x.new_empty(2, count, d)
-    of_group = x.new_empty(groups.size, d)
+    of_group = empty_table(x, groups.size, d)
     run(
         norm_loops.group_sums, x, count, n, d, _GROUPS, relu, groups.size, x, y, grad, mean, plain, times,
         groups.whole.order, groups.whole.first, of_group, groups.whole.owner.numel(),

@@ -3,12 +3,10 @@
 import numpy as np
 from numba import carray, cfunc, njit
 
-from esan.kernels.loops import MATHS, gemm, next_piece, table, vector
+from esan.kernels.loops import MATHS, before_relu, next_piece, table, vector
 from esan.kernels.messages_loops import sum_some
 from esan.kernels.norm_loops import moments_of_some
-
-#: BLAS has columns first, so that a table here is transposed there.
-_PLAIN, _TURNED = ord("N"), ord("T")
+from esan.kernels.product_loops import add_product_of_rows, rows_times, rows_times_turned, turned
 
 
 @njit(fastmath=MATHS)
@@ -24,13 +22,13 @@ def _first(block, real):
     z, weight = table(block[19], n, o, real), vector(block[20], n, real)
     total = vector(block[21], count, np.float64)
     mean, square = table(block[22], count, o, real), table(block[23], count, o, real)
-    width = a.itemsize
+    width, across = a.itemsize, turned(table(block[18], o, d, real))
     piece = next_piece(block)
     while piece < count:
         begin, end = piece * size, min(n, (piece + 1) * size)
         sum_some(begin, end, x, e, a, source, line, code, first, factor, node, own, bonds, coded, weighted)
         at_a, at_z = block[10] + begin * d * width, block[19] + begin * o * width
-        gemm(block[24], _TURNED, _PLAIN, o, end - begin, d, block[18], d, at_a, d, real(0), at_z, o)
+        rows_times_turned(block[24], end - begin, d, o, at_a, block[18], across.ctypes.data, at_z, width, real(0))
         total[piece] = moments_of_some(begin, end, z, weight, block[20] != 0, mean[piece], square[piece])
         piece = next_piece(block)
 
@@ -54,13 +52,14 @@ def _second(block, real):
     mu, scale, shift = vector(block[9], d, real), vector(block[10], d, real), vector(block[11], d, real)
     weight, total = vector(block[12], n, real), vector(block[13], count, np.float64)
     mean, square = table(block[14], count, o, real), table(block[15], count, o, real)
-    normed = np.empty((size, d), real)
+    normed, across = np.empty((size, d), real), turned(table(block[7], o, d, real))
     piece = next_piece(block)
     while piece < count:
         begin, end = piece * size, min(n, (piece + 1) * size)
         _normed(begin, end, z, mu, scale, shift, normed)
-        at = block[8] + begin * o * c.itemsize
-        gemm(block[16], _TURNED, _PLAIN, o, end - begin, d, block[7], d, normed.ctypes.data, d, real(0), at, o)
+        width, at = c.itemsize, block[8] + begin * o * c.itemsize
+        rows, beside = normed.ctypes.data, across.ctypes.data
+        rows_times_turned(block[16], end - begin, d, o, rows, block[7], beside, at, width, real(0))
         total[piece] = moments_of_some(begin, end, c, weight, block[12] != 0, mean[piece], square[piece])
         piece = next_piece(block)
 
@@ -71,7 +70,7 @@ def _back_second(block, real):
 
     A piece of work is a stretch of rows, of which the gradient of W and the sums are one part each.
     """
-    n, d, o, size, parts, relu = block[2], block[3], block[4], block[5], block[1], block[6]
+    n, d, o, size, parts, relu = block[2], block[3], block[4], block[5], block[1], block[6] != 0
     c, y, grad = table(block[7], n, o, real), table(block[8], n, o, real), table(block[9], n, o, real)
     weight, mean_c, scale_c = vector(block[10], n, real), vector(block[11], o, real), vector(block[12], o, real)
     by_mean, by_var = vector(block[13], o, real), vector(block[14], o, real)
@@ -94,17 +93,17 @@ def _back_second(block, real):
                 w = weight[i] if block[10] else one
                 line, out, back, to = c[i], y[i], grad[i], into[i - begin]
                 for j in range(o):
-                    value = zero if relu and out[j] <= zero else back[j]
+                    value = before_relu(back[j], out[j], relu)
                     to[j] = value * scale_c[j] + w * (by_mean[j] + by_var[j] * (line[j] - mean_c[j]))
             _normed(begin, end, z, mean, scale, shift, normed)
-            rows, at_g = end - begin, block[20] + begin * d * z.itemsize
-            gemm(block[24], _PLAIN, _TURNED, d, o, rows, normed.ctypes.data, d, into.ctypes.data, o, beta, at_w, d)
-            gemm(block[24], _PLAIN, _PLAIN, d, rows, o, block[19], d, into.ctypes.data, o, zero, at_g, d)
+            rows, at_g, at_into = end - begin, block[20] + begin * d * z.itemsize, into.ctypes.data
+            add_product_of_rows(block[24], rows, o, d, at_into, normed.ctypes.data, at_w, z.itemsize, beta)
+            rows_times(block[24], rows, o, d, at_into, block[19], at_g, z.itemsize, zero)
             beta = one
             for i in range(begin, end):
                 line, out, to = z[i], normed[i - begin], g[i]
                 for j in range(d):
-                    value = zero if out[j] <= zero else to[j]
+                    value = before_relu(to[j], out[j], True)
                     to[j] = value
                     sums[j] += value
                     products[j] += value * (line[j] - mean[j])
@@ -133,8 +132,8 @@ def _back_first(block, real):
                     to[j] = back[j] * scale[j] + w * (by_mean[j] + by_var[j] * (line[j] - mean[j]))
             rows = end - begin
             at_a, at_out = block[13] + begin * d * z.itemsize, block[15] + begin * d * z.itemsize
-            gemm(block[17], _PLAIN, _TURNED, d, o, rows, at_a, d, into.ctypes.data, o, beta, at_w, d)
-            gemm(block[17], _PLAIN, _PLAIN, d, rows, o, block[14], d, into.ctypes.data, o, zero, at_out, d)
+            add_product_of_rows(block[17], rows, o, d, into.ctypes.data, at_a, at_w, z.itemsize, beta)
+            rows_times(block[17], rows, o, d, into.ctypes.data, block[14], at_out, z.itemsize, zero)
             beta = one
         part = next_piece(block)
 

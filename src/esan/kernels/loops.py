@@ -85,6 +85,16 @@ def vector(address, length, kind):
 
 
 @njit(inline="always")
+def before_relu(grad, after, relu):
+    """The gradient before a ReLU, if there is one, from what it gave and the gradient behind it.
+
+    Both are read by then, whatever they are: what is read on a condition is not read by vectors on every processor.
+    """
+    zero = type(grad)(0)
+    return zero if (after <= zero) & relu else grad
+
+
+@njit(inline="always")
 def next_piece(block):
     """A piece that no other thread does, or one past the last."""
     return _count_up(block.ctypes.data)

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import carray, cfunc, njit
 
-from esan.kernels.loops import MATHS, next_piece, table, vector
+from esan.kernels.loops import MATHS, before_relu, next_piece, table, vector
 
 
 @njit(fastmath=MATHS)
@@ -105,13 +105,13 @@ def _to_rows(block, real):
                     c = code[line[k]] if block[19] else line[k]
                     mine, bond, into = x[u], e[c], grad_e[shift + c]
                     for j in range(d):
-                        g = zero if mine[j] + bond[j] <= zero else w * there[j]
+                        g = before_relu(w * there[j], mine[j] + bond[j], True)
                         out[j] += g
                         into[j] += g
                 elif block[8]:
                     mine, bond = x[u], e[code[line[k]] if block[19] else line[k]]
                     for j in range(d):
-                        out[j] += zero if mine[j] + bond[j] <= zero else w * there[j]
+                        out[j] += before_relu(w * there[j], mine[j] + bond[j], True)
                 else:
                     for j in range(d):
                         out[j] += w * there[j]
@@ -140,7 +140,7 @@ def _to_edges(block, real):
                 there, sent = grad[target[k]], x[source[k]]
                 w = weight[k] if block[14] else one
                 for j in range(d):
-                    out[j] += zero if sent[j] + bond[j] <= zero else w * there[j]
+                    out[j] += before_relu(w * there[j], sent[j] + bond[j], True)
         piece = next_piece(block)
 
 

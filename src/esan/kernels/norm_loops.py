@@ -3,7 +3,7 @@
 import numpy as np
 from numba import carray, cfunc, njit
 
-from esan.kernels.loops import MATHS, next_piece, table, vector
+from esan.kernels.loops import MATHS, before_relu, next_piece, table, vector
 
 
 @njit(fastmath=MATHS)
@@ -91,7 +91,7 @@ def _apply(block, real):
 @njit(fastmath=MATHS)
 def _sums(block, real):
     """Of each piece: the sum of the gradient, and of the gradient times (x - mean)."""
-    n, d, size, count, relu = block[2], block[3], block[4], block[1], block[5]
+    n, d, size, count, relu = block[2], block[3], block[4], block[1], block[5] != 0
     x, y, grad = table(block[6], n, d, real), table(block[7], n, d, real), table(block[8], n, d, real)
     mean = vector(block[9], d, real)
     plain, times = table(block[10], count, d, real), table(block[11], count, d, real)
@@ -105,7 +105,7 @@ def _sums(block, real):
         for i in range(piece * size, min(n, (piece + 1) * size)):
             line, out, back = x[i], y[i], grad[i]
             for j in range(d):
-                g = zero if relu and out[j] <= zero else back[j]
+                g = before_relu(back[j], out[j], relu)
                 sums[j] += g
                 products[j] += g * (line[j] - mean[j])
         piece = next_piece(block)
@@ -114,7 +114,7 @@ def _sums(block, real):
 @njit(fastmath=MATHS)
 def _group_sums(block, real):
     """The same where a group's line was added: pieces are groups, and each gets the sum of its gradients."""
-    n, d, size, count, relu, groups = block[2], block[3], block[4], block[1], block[5], block[6]
+    n, d, size, count, relu, groups = block[2], block[3], block[4], block[1], block[5] != 0, block[6]
     x, y, grad = table(block[7], n, d, real), table(block[8], n, d, real), table(block[9], n, d, real)
     mean = vector(block[10], d, real)
     plain, times = table(block[11], count, d, real), table(block[12], count, d, real)
@@ -137,7 +137,7 @@ def _group_sums(block, real):
                     break
                 line, out, back = x[i], y[i], grad[i]
                 for j in range(d):
-                    g = zero if relu and out[j] <= zero else back[j]
+                    g = before_relu(back[j], out[j], relu)
                     of_group[j] += g
                     products[j] += g * (line[j] - mean[j])
             for j in range(d):
@@ -148,18 +148,18 @@ def _group_sums(block, real):
 @njit(fastmath=MATHS)
 def _back(block, real):
     """The gradient of x: g scale + w (a + b (x - mean)), a and b what reaches it through mean and variance."""
-    n, d, size, relu = block[2], block[3], block[4], block[5]
+    n, d, size, relu = block[2], block[3], block[4], block[5] != 0
     x, y, grad = table(block[6], n, d, real), table(block[7], n, d, real), table(block[8], n, d, real)
     weight, mean, scale = vector(block[9], n, real), vector(block[10], d, real), vector(block[11], d, real)
     a, b, into = vector(block[12], d, real), vector(block[13], d, real), table(block[14], n, d, real)
-    zero, one = real(0), real(1)
+    one = real(1)
     piece = next_piece(block)
     while piece < block[1]:
         for i in range(piece * size, min(n, (piece + 1) * size)):
             w = weight[i] if block[9] else one
             line, out, back, to = x[i], y[i], grad[i], into[i]
             for j in range(d):
-                g = zero if relu and out[j] <= zero else back[j]
+                g = before_relu(back[j], out[j], relu)
                 to[j] = g * scale[j] + w * (a[j] + b[j] * (line[j] - mean[j]))
         piece = next_piece(block)
 

@@ -1,0 +1,79 @@
+"""Memory for tables that compiled loops write, kept for the next of about that size.
+
+A training step writes as many tables as the step before. Given back to the system in between, each comes as new pages,
+and getting those takes as long as some of the loops do.
+"""
+
+from bisect import bisect_left, insort
+from threading import RLock
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+#: Bytes of tables that are kept: smaller ones cost little, larger ones are seldom met again.
+_LEAST, _LARGEST = 2**18, 2**28
+#: Bytes that wait for their next use, at most; and how many times too large a piece of memory may be.
+_WAITING, _LOOSE = 2**30, 1.5
+
+_KINDS = {torch.float32: np.float32, torch.float64: np.float64}
+
+
+class _Shelf:
+    """Memory that nobody uses, by its size."""
+
+    def __init__(self) -> None:
+        # A table may be let go while another is asked for, by the same thread even: the collector comes at any time.
+        self._lock = RLock()
+        self._sizes: list[int] = []
+        self._by_size: dict[int, list[NDArray[np.uint8]]] = {}
+
+    def take(self, size: int) -> NDArray[np.uint8]:
+        """Memory for so many bytes, or somewhat more; what is in it is anybody's guess."""
+        with self._lock:
+            at = bisect_left(self._sizes, size)
+            if at < len(self._sizes) and self._sizes[at] <= _LOOSE * size:
+                return self._pop(at)
+        # Some more than is asked for, so that the next batch, which is a little larger, finds room.
+        return np.empty(size + size // 8, np.uint8)
+
+    def give_back(self, memory: NDArray[np.uint8]) -> None:
+        with self._lock:
+            insort(self._sizes, memory.nbytes)
+            self._by_size.setdefault(memory.nbytes, []).append(memory)
+            while sum(self._sizes) > _WAITING:
+                self._pop(len(self._sizes) - 1)
+
+    def _pop(self, at: int) -> NDArray[np.uint8]:
+        same = self._by_size[size := self._sizes.pop(at)]
+        memory = same.pop()
+        if not same:
+            del self._by_size[size]
+        return memory
+
+
+_shelf = _Shelf()
+
+
+class _Lent:
+    """Memory on loan to a tensor: it goes back on the shelf when nothing reads the tensor any more."""
+
+    def __init__(self, memory: NDArray[np.uint8], count: int, kind: Any) -> None:
+        self._memory = memory
+        self.__array_interface__ = memory[: count * kind().itemsize].view(kind).__array_interface__
+
+    def __del__(self, shelf: _Shelf = _shelf) -> None:
+        shelf.give_back(self._memory)
+
+
+def empty_table(like: Tensor, lines: int, width: int) -> Tensor:
+    """A table of the precision and device of `like` with whatever numbers in it."""
+    count = lines * width
+    if like.device.type != "cpu" or not _LEAST <= count * like.element_size() <= _LARGEST:
+        return like.new_empty(lines, width)
+    kind = _KINDS[like.dtype]
+    lent = _Lent(_shelf.take(count * like.element_size()), count, kind)
+    # The array holds what was lent, and the tensor the array.
+    return torch.from_numpy(np.asarray(lent)).view(lines, width)

@@ -1,0 +1,182 @@
+"""Matrix products of a piece of rows in tiles that stay in registers, for where BLAS is slow on matrices this small.
+
+OpenBLAS on Arm reaches half of what these do, see `benchmarks/products.py`; MKL is better left alone.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+#: Bytes of a vector register, lines of a tile, and vectors of one of its lines: sixteen sums, and room for what is read
+#: besides.
+_VECTOR, _LINES, _ACROSS = 16, 4, 4
+#: Rows that all tiles go through before the next: they stay in the nearest cache.
+_ROWS = 64
+
+_WORD = ir.IntType(64)
+
+
+class _Tile:
+    """Writes the code of a tile: reads, sums and what becomes of them.
+
+    Args:
+        builder: of the code.
+        like: a number of the kind that is meant.
+        across: vectors of a line.
+    """
+
+    def __init__(self, builder: Any, like: Any, across: int) -> None:
+        self.builder, self.across = builder, across
+        self.real, self.size = (ir.FloatType(), 4) if like == types.float32 else (ir.DoubleType(), 8)
+        self.lanes = _VECTOR // self.size
+        self.vector = ir.VectorType(self.real, self.lanes)
+        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        name = f"llvm.fma.v{self.lanes}f{8 * self.size}"
+        self._fma = cgutils.get_or_insert_function(builder.module, kind, name)
+
+    def line(self, base: Any, apart: Any, number: Any) -> Any:
+        """The address of a line of a table whose lines are so many numbers apart."""
+        number = ir.Constant(_WORD, number) if isinstance(number, int) else number
+        numbers = self.builder.mul(number, apart)
+        return self.builder.add(base, self.builder.mul(numbers, ir.Constant(_WORD, self.size)))
+
+    def place(self, line: Any, vector: int) -> Any:
+        at = self.builder.add(line, ir.Constant(_WORD, vector * _VECTOR))
+        return self.builder.inttoptr(at, self.vector.as_pointer())
+
+    def read(self, line: Any, vector: int = 0) -> Any:
+        value = self.builder.load(self.place(line, vector))
+        value.align = self.size
+        return value
+
+    def sums(self, lines: int) -> list[list[Any]]:
+        """Sums, 0 at first; the compiler makes registers of them."""
+        zero = ir.Constant(self.vector, None)
+        made = [[cgutils.alloca_once(self.builder, self.vector) for _ in range(self.across)] for _ in range(lines)]
+        for total in (total for line in made for total in line):
+            self.builder.store(zero, total)
+        return made
+
+    def add(self, sums: list[Any], factors: Any, lane: int, values: list[Any]) -> None:
+        """Add the values times one of the factors to a line of sums."""
+        numbers = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [lane] * self.lanes)
+        factor = self.builder.shuffle_vector(factors, ir.Constant(self.vector, ir.Undefined), numbers)
+        for total, value in zip(sums, values, strict=True):
+            self.builder.store(self.builder.call(self._fma, [factor, value, self.builder.load(total)]), total)
+
+    def write(self, line: Any, sums: list[Any], more: bool) -> None:
+        """Write a line of sums; with `more`, add what is there."""
+        for vector, total in enumerate(sums):
+            value = self.builder.load(total)
+            if more:
+                value = self.builder.fadd(value, self.read(line, vector))
+            self.builder.store(value, self.place(line, vector)).align = self.size
+
+
+def _rows_tile(lines: int, across: int) -> Any:
+    """c = a b: so many lines of c, some vectors wide."""
+
+    def code(builder: Any, like: Any, args: Any) -> None:
+        tile = _Tile(builder, like, across)
+        a, apart_a, b, apart_b, c, apart_c, depth = args
+        sums, lanes = tile.sums(lines), ir.Constant(_WORD, tile.lanes)
+        with cgutils.for_range(builder, builder.udiv(depth, lanes)) as loop:
+            begin = builder.mul(loop.index, lanes)
+            skip = builder.mul(begin, ir.Constant(_WORD, tile.size))
+            factors = [tile.read(builder.add(tile.line(a, apart_a, line), skip)) for line in range(lines)]
+            for lane in range(tile.lanes):
+                at = tile.line(b, apart_b, builder.add(begin, ir.Constant(_WORD, lane)))
+                values = [tile.read(at, vector) for vector in range(across)]
+                for line in range(lines):
+                    tile.add(sums[line], factors[line], lane, values)
+        for line in range(lines):
+            tile.write(tile.line(c, apart_c, line), sums[line], more=False)
+
+    return _compiled(code)
+
+
+def _sum_tile(across: int) -> Any:
+    """c = c + a^T b: as many lines of c as a vector has numbers, some vectors wide."""
+
+    def code(builder: Any, like: Any, args: Any) -> None:
+        tile = _Tile(builder, like, across)
+        a, apart_a, b, apart_b, c, apart_c, depth = args
+        sums = tile.sums(tile.lanes)
+        with cgutils.for_range(builder, depth) as loop:
+            factors, at = tile.read(tile.line(a, apart_a, loop.index)), tile.line(b, apart_b, loop.index)
+            values = [tile.read(at, vector) for vector in range(across)]
+            for lane in range(tile.lanes):
+                tile.add(sums[lane], factors, lane, values)
+        for lane in range(tile.lanes):
+            tile.write(tile.line(c, apart_c, lane), sums[lane], more=True)
+
+    return _compiled(code)
+
+
+def _compiled(code: Callable[[Any, Any, Any], None]) -> Any:
+    """A tile as loops call it: three tables by address and by how far their lines are apart, and a depth."""
+
+    @intrinsic
+    def tile(typing: Any, a: Any, apart_a: Any, b: Any, apart_b: Any, c: Any, apart_c: Any, depth: Any, like: Any) -> Any:  # noqa: ARG001, E501  # fmt: skip
+        def lowered(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            code(builder, like, args[:-1])
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 7, like), lowered
+
+    return tile
+
+
+_rows_wide, _rows_narrow = _rows_tile(_LINES, _ACROSS), _rows_tile(_LINES, 1)
+_row_wide, _row_narrow = _rows_tile(1, _ACROSS), _rows_tile(1, 1)
+_sum_wide, _sum_narrow = _sum_tile(_ACROSS), _sum_tile(1)
+
+
+@njit
+def rows_times(a, b, c, rows, depth, columns, size, like):
+    """c = a b for tables at these addresses, of numbers of so many bytes; vectors must fill their lines."""
+    narrow = _VECTOR // size
+    wide = _ACROSS * narrow
+    for begin in range(0, rows, _ROWS):
+        end = min(rows, begin + _ROWS)
+        fours = begin + (end - begin) // _LINES * _LINES
+        j = 0
+        while j < columns:
+            step = wide if j + wide <= columns else narrow
+            for i in range(begin, fours, _LINES):
+                at, to = a + i * depth * size, c + (i * columns + j) * size
+                if step == wide:
+                    _rows_wide(at, depth, b + j * size, columns, to, columns, depth, like)
+                else:
+                    _rows_narrow(at, depth, b + j * size, columns, to, columns, depth, like)
+            for i in range(fours, end):
+                at, to = a + i * depth * size, c + (i * columns + j) * size
+                if step == wide:
+                    _row_wide(at, depth, b + j * size, columns, to, columns, depth, like)
+                else:
+                    _row_narrow(at, depth, b + j * size, columns, to, columns, depth, like)
+            j += step
+
+
+@njit
+def add_sum_of_products(a, b, c, rows, lines, columns, size, like):
+    """c = c + a^T b for tables at these addresses; vectors must fill their lines."""
+    narrow = _VECTOR // size
+    wide = _ACROSS * narrow
+    for begin in range(0, rows, _ROWS):
+        depth = min(rows - begin, _ROWS)
+        of_a, of_b = a + begin * lines * size, b + begin * columns * size
+        j = 0
+        while j < columns:
+            step = wide if j + wide <= columns else narrow
+            for i in range(0, lines, narrow):
+                to = c + (i * columns + j) * size
+                if step == wide:
+                    _sum_wide(of_a + i * size, lines, of_b + j * size, columns, to, columns, depth, like)
+                else:
+                    _sum_narrow(of_a + i * size, lines, of_b + j * size, columns, to, columns, depth, like)
+            j += step
