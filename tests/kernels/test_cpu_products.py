@@ -16,8 +16,10 @@ from esan.testing.compare import check_close
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
 
 KINDS = pytest.mark.parametrize("kind", [np.float32, np.float64], ids=["single", "double"])
-#: Rows that fill tiles, or leave one to three over, or all in one tile; lines as wide as a vector, a tile, or between.
-SIZES = pytest.mark.parametrize("sizes", [(64, 64, 64), (131, 36, 20), (3, 4, 4), (66, 16, 68), (1, 8, 32), (0, 4, 4)])
+#: Rows that fill tiles, or leave one to three over, or all in one tile; lines of some vectors, or some numbers more.
+SIZES = pytest.mark.parametrize(
+    "sizes", [(64, 64, 64), (131, 36, 20), (3, 4, 4), (66, 16, 67), (1, 8, 33), (130, 4, 6), (0, 4, 4)]
+)
 
 
 def _tables(kind: type, *shapes: tuple[int, int]) -> list[np.ndarray]:
@@ -27,10 +29,12 @@ def _tables(kind: type, *shapes: tuple[int, int]) -> list[np.ndarray]:
 
 @KINDS
 @SIZES
-def test_rows_times_a_matrix(kind: type, sizes: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("more", [0, 1, 2, 3])
+def test_rows_times_a_matrix(kind: type, sizes: tuple[int, int, int], more: int) -> None:
     from esan.kernels.tile_loops import rows_times
 
     rows, depth, columns = sizes
+    depth += more
     # A line more than is written: nothing behind the table is touched.
     a, b, c = _tables(kind, (rows, depth), (depth, columns), (rows + 1, columns))
     last = c[-1].copy()
@@ -67,7 +71,7 @@ def test_what_is_not_finite_stays_so() -> None:
 def test_a_network_with_either(kind: torch.dtype, by_tiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Predictions and every gradient are those of plain torch, whichever multiplies.
 
-    Marks make lines of 18 numbers of the first layer's, which vectors of four do not fill: BLAS has that one.
+    Marks make lines of 18 numbers of the first layer's, which vectors of four do not fill.
     """
     monkeypatch.setattr(cpu, "_on_arm", lambda: by_tiles)
     if not by_tiles and not cpu.blas(kind):
@@ -95,12 +99,16 @@ def test_a_network_with_either(kind: torch.dtype, by_tiles: bool, monkeypatch: p
             check_close(mine.grad, other.grad, name, tolerance=tolerance)
 
 
-@pytest.mark.parametrize(("width", "fits"), [(64, True), (4, True), (6, False), (35, False)])
-def test_tiles_are_for_lines_that_vectors_fill(width: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("shape", "fits"), [((64, 64), True), ((4, 66), True), ((66, 64), False), ((64, 3), False), ((35, 35), False)]
+)
+def test_tiles_are_for_lines_that_vectors_fill(
+    shape: tuple[int, int], fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cpu, "_on_arm", lambda: True)
-    assert cpu.tiles(torch.zeros(width, 8)) == cpu.tiles(torch.zeros(8, width)) == fits
+    assert cpu.tiles(torch.zeros(shape)) == fits
     monkeypatch.setattr(cpu, "_on_arm", lambda: False)
-    assert not cpu.tiles(torch.zeros(width, 8))
+    assert not cpu.tiles(torch.zeros(shape))
 
 
 class TestMemory:

@@ -91,11 +91,13 @@ def blas(kind: torch.dtype) -> int:
 
 
 def tiles(matrix: Tensor) -> bool:
-    """Whether tiles of our own multiply rows by this matrix, in place of a BLAS: on Arm, where vectors fill lines.
+    """Whether tiles of our own multiply rows by this matrix, turned, in place of a BLAS: on Arm, where they can.
 
     OpenBLAS, which torch comes with there, is slow on matrices this small.
     """
-    return _on_arm() and all(size * matrix.element_size() % 16 == 0 for size in matrix.shape)
+    (lines, width), size = matrix.shape, matrix.element_size()
+    # Vectors of 16 bytes fill the lines of what comes out, and those of what goes in have one at least.
+    return _on_arm() and lines * size % 16 == 0 and width * size >= 16
 
 
 @cache

@@ -7,6 +7,10 @@ from numba import carray, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from esan.kernels.stale import forget_older
+
+forget_older()
+
 #: Sums may be regrouped within a piece, but a number that is not finite stays what it is.
 MATHS = {"contract", "reassoc", "nsz", "arcp"}
 

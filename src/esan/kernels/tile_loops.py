@@ -53,6 +53,13 @@ class _Tile:
         value.align = self.size
         return value
 
+    def number(self, line: Any, place: Any) -> Any:
+        """One number of a line, in the first place of a vector."""
+        at = self.builder.add(line, self.builder.mul(place, ir.Constant(_WORD, self.size)))
+        value = self.builder.load(self.builder.inttoptr(at, self.real.as_pointer()))
+        nothing = ir.Constant(self.vector, ir.Undefined)
+        return self.builder.insert_element(nothing, value, ir.Constant(ir.IntType(32), 0))
+
     def sums(self, lines: int) -> list[list[Any]]:
         """Sums, 0 at first; the compiler makes registers of them."""
         zero = ir.Constant(self.vector, None)
@@ -68,12 +75,21 @@ class _Tile:
         for total, value in zip(sums, values, strict=True):
             self.builder.store(self.builder.call(self._fma, [factor, value, self.builder.load(total)]), total)
 
-    def write(self, line: Any, sums: list[Any], more: bool) -> None:
-        """Write a line of sums; with `more`, add what is there."""
+    def write(self, line: Any, sums: list[Any]) -> None:
+        """Write a line of sums."""
         for vector, total in enumerate(sums):
-            value = self.builder.load(total)
-            if more:
-                value = self.builder.fadd(value, self.read(line, vector))
+            self.builder.store(self.builder.load(total), self.place(line, vector)).align = self.size
+
+    def write_more(self, line: Any, sums: list[Any], done: Any) -> None:
+        """Add a line of sums to what is there, but for the first `done` numbers of each vector, which have it."""
+        kind = ir.VectorType(_WORD, self.lanes)
+        first = self.builder.insert_element(ir.Constant(kind, ir.Undefined), done, ir.Constant(ir.IntType(32), 0))
+        same = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), None)
+        first = self.builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), same)
+        counts = self.builder.icmp_signed(">=", ir.Constant(kind, list(range(self.lanes))), first)
+        for vector, total in enumerate(sums):
+            there = self.read(line, vector)
+            value = self.builder.select(counts, self.builder.fadd(there, self.builder.load(total)), there)
             self.builder.store(value, self.place(line, vector)).align = self.size
 
 
@@ -82,7 +98,7 @@ def _rows_tile(lines: int, across: int) -> Any:
 
     def code(builder: Any, like: Any, args: Any) -> None:
         tile = _Tile(builder, like, across)
-        a, apart_a, b, apart_b, c, apart_c, depth = args
+        a, apart_a, b, apart_b, c, apart_c, depth, _ = args
         sums, lanes = tile.sums(lines), ir.Constant(_WORD, tile.lanes)
         with cgutils.for_range(builder, builder.udiv(depth, lanes)) as loop:
             begin = builder.mul(loop.index, lanes)
@@ -93,8 +109,16 @@ def _rows_tile(lines: int, across: int) -> Any:
                 values = [tile.read(at, vector) for vector in range(across)]
                 for line in range(lines):
                     tile.add(sums[line], factors[line], lane, values)
+        whole = builder.mul(builder.udiv(depth, lanes), lanes)
+        with cgutils.for_range(builder, builder.sub(depth, whole)) as loop:
+            # What a vector is too long for.
+            place = builder.add(whole, loop.index)
+            at = tile.line(b, apart_b, place)
+            values = [tile.read(at, vector) for vector in range(across)]
+            for line in range(lines):
+                tile.add(sums[line], tile.number(tile.line(a, apart_a, line), place), 0, values)
         for line in range(lines):
-            tile.write(tile.line(c, apart_c, line), sums[line], more=False)
+            tile.write(tile.line(c, apart_c, line), sums[line])
 
     return _compiled(code)
 
@@ -104,7 +128,7 @@ def _sum_tile(across: int) -> Any:
 
     def code(builder: Any, like: Any, args: Any) -> None:
         tile = _Tile(builder, like, across)
-        a, apart_a, b, apart_b, c, apart_c, depth = args
+        a, apart_a, b, apart_b, c, apart_c, depth, done = args
         sums = tile.sums(tile.lanes)
         with cgutils.for_range(builder, depth) as loop:
             factors, at = tile.read(tile.line(a, apart_a, loop.index)), tile.line(b, apart_b, loop.index)
@@ -112,21 +136,21 @@ def _sum_tile(across: int) -> Any:
             for lane in range(tile.lanes):
                 tile.add(sums[lane], factors, lane, values)
         for lane in range(tile.lanes):
-            tile.write(tile.line(c, apart_c, lane), sums[lane], more=True)
+            tile.write_more(tile.line(c, apart_c, lane), sums[lane], done)
 
     return _compiled(code)
 
 
 def _compiled(code: Callable[[Any, Any, Any], None]) -> Any:
-    """A tile as loops call it: three tables by address and by how far their lines are apart, and a depth."""
+    """A tile as loops call it: three tables by address and by how far their lines are apart, depth, numbers done."""
 
     @intrinsic
-    def tile(typing: Any, a: Any, apart_a: Any, b: Any, apart_b: Any, c: Any, apart_c: Any, depth: Any, like: Any) -> Any:  # noqa: ARG001, E501  # fmt: skip
+    def tile(typing: Any, a: Any, apart_a: Any, b: Any, apart_b: Any, c: Any, apart_c: Any, depth: Any, done: Any, like: Any) -> Any:  # noqa: ARG001, E501  # fmt: skip
         def lowered(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
             code(builder, like, args[:-1])
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 7, like), lowered
+        return types.void(*[types.int64] * 8, like), lowered
 
     return tile
 
@@ -138,7 +162,7 @@ _sum_wide, _sum_narrow = _sum_tile(_ACROSS), _sum_tile(1)
 
 @njit
 def rows_times(a, b, c, rows, depth, columns, size, like):
-    """c = a b for tables at these addresses, of numbers of so many bytes; vectors must fill their lines."""
+    """c = a b for tables at these addresses, of numbers of so many bytes; c has a vector a line at least."""
     narrow = _VECTOR // size
     wide = _ACROSS * narrow
     for begin in range(0, rows, _ROWS):
@@ -147,24 +171,26 @@ def rows_times(a, b, c, rows, depth, columns, size, like):
         j = 0
         while j < columns:
             step = wide if j + wide <= columns else narrow
+            # The last ones are computed with some before them, which come out as they did.
+            first = min(j, columns - step)
             for i in range(begin, fours, _LINES):
-                at, to = a + i * depth * size, c + (i * columns + j) * size
+                at, to = a + i * depth * size, c + (i * columns + first) * size
                 if step == wide:
-                    _rows_wide(at, depth, b + j * size, columns, to, columns, depth, like)
+                    _rows_wide(at, depth, b + first * size, columns, to, columns, depth, 0, like)
                 else:
-                    _rows_narrow(at, depth, b + j * size, columns, to, columns, depth, like)
+                    _rows_narrow(at, depth, b + first * size, columns, to, columns, depth, 0, like)
             for i in range(fours, end):
-                at, to = a + i * depth * size, c + (i * columns + j) * size
+                at, to = a + i * depth * size, c + (i * columns + first) * size
                 if step == wide:
-                    _row_wide(at, depth, b + j * size, columns, to, columns, depth, like)
+                    _row_wide(at, depth, b + first * size, columns, to, columns, depth, 0, like)
                 else:
-                    _row_narrow(at, depth, b + j * size, columns, to, columns, depth, like)
+                    _row_narrow(at, depth, b + first * size, columns, to, columns, depth, 0, like)
             j += step
 
 
 @njit
 def add_sum_of_products(a, b, c, rows, lines, columns, size, like):
-    """c = c + a^T b for tables at these addresses; vectors must fill their lines."""
+    """c = c + a^T b for tables at these addresses; vectors must fill the lines of a, and c has one a line at least."""
     narrow = _VECTOR // size
     wide = _ACROSS * narrow
     for begin in range(0, rows, _ROWS):
@@ -173,10 +199,11 @@ def add_sum_of_products(a, b, c, rows, lines, columns, size, like):
         j = 0
         while j < columns:
             step = wide if j + wide <= columns else narrow
+            first = min(j, columns - step)
             for i in range(0, lines, narrow):
-                to = c + (i * columns + j) * size
+                at, to = of_a + i * size, c + (i * columns + first) * size
                 if step == wide:
-                    _sum_wide(of_a + i * size, lines, of_b + j * size, columns, to, columns, depth, like)
+                    _sum_wide(at, lines, of_b + first * size, columns, to, columns, depth, 0, like)
                 else:
-                    _sum_narrow(of_a + i * size, lines, of_b + j * size, columns, to, columns, depth, like)
+                    _sum_narrow(at, lines, of_b + first * size, columns, to, columns, depth, j - first, like)
             j += step
