@@ -14,6 +14,7 @@ from esan.bags.routes import arcs_from
 from esan.bags.rows import Rows
 from esan.bags.shares import Shares
 from esan.bags.sums import Grouping
+from esan.bags.twins import Twins
 from esan.graphs import Graphs
 from esan.kernels import cpu
 from esan.policies import Selection
@@ -53,6 +54,7 @@ class Stage:
         self._background = rows.background
         self._stored = self.num_rows - self._background
         self._arcs: dict[int, Arcs] = {}
+        self._twins: dict[int, Twins | None] = {}
 
     @cached_property
     def node(self) -> Tensor:
@@ -125,6 +127,15 @@ class Stage:
             # A pair that is not of this stage still equals its background.
             source = torch.where(source < self.num_rows, source, self._graphs.edge_index[0, arc])
         return Arcs(torch.stack([source, target]), self._copies, self.num_rows)
+
+    def twins_from(self, known: int) -> Twins | None:
+        """The rows that differ if the first `known` rows are read, for compiled loops; None where most do."""
+        if known == self.num_rows or self.norm_weight is None:
+            return None
+        if known not in self._twins:
+            nodes, arcs = self._background, self.arcs_from(known)
+            self._twins[known] = Twins.of(arcs, known, self.node, nodes, self.norm_weight)
+        return self._twins[known]
 
     @cached_property
     def _copies(self) -> Grouping:

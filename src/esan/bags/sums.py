@@ -163,6 +163,11 @@ class _Spread(torch.autograd.Function):
         ctx.grouping = grouping
         if kernels.on_gpu(groups):
             return _spread_on_gpu(groups, grouping, None)
+        if cpu.fits(groups):
+            from esan.kernels.cpu_tables import empty_table
+
+            lines = empty_table(groups, grouping.owner.numel(), groups.size(1))
+            return torch.index_select(groups, 0, grouping.owner, out=lines)
         return groups.index_select(0, grouping.owner)
 
     @staticmethod

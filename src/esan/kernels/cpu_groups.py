@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from esan.kernels.cpu import pieces, run
-from esan.kernels.cpu_tables import empty_table
+from esan.kernels.cpu_tables import empty_numbers, empty_table
 
 #: Groups that are one piece of work: a group has some ten lines.
 _GROUPS = 16
@@ -17,8 +17,9 @@ def in_order(owner: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """The lines group by group, and where each group begins: a stable sort in linear time."""
     from esan.kernels import groups_loops
 
-    order, first = groups_loops.in_order(owner.numpy(), size)
-    return torch.from_numpy(order), torch.from_numpy(first)
+    order, first = empty_numbers(owner.numel()), empty_numbers(size)
+    groups_loops.in_order(owner.numpy(), order.numpy(), first.numpy())
+    return order, first
 
 
 def weights(subgraphs: Tensor, node: Tensor) -> Tensor:
@@ -51,8 +52,13 @@ def routes(source: Tensor, target: Tensor, node: Tensor, background: int, known:
     """
     from esan.kernels import groups_loops
 
-    given = source.numpy(), target.numpy(), node.numpy()
-    return Routes(*map(torch.from_numpy, groups_loops.routes(*given, background, known, rows)))
+    arcs = source.numel()
+    found = Routes(
+        empty_numbers(2 * arcs).view(2, arcs), empty_numbers(rows), empty_numbers(arcs), empty_numbers(known)
+    )
+    into = found.ends.numpy(), found.into.numpy(), found.order.numpy(), found.first.numpy()
+    groups_loops.routes(source.numpy(), target.numpy(), node.numpy(), background, *into)
+    return found
 
 
 def sums(lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None) -> Tensor:

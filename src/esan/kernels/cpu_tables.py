@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 #: Bytes of tables that are kept: smaller ones cost little, larger ones are seldom met again.
-_LEAST, _LARGEST = 2**18, 2**28
+_LEAST, _LARGEST = 2**16, 2**28
 #: Bytes that wait for their next use, at most; and how many times too large a piece of memory may be.
 _WAITING, _LOOSE = 2**30, 1.5
 
-_KINDS = {torch.float32: np.float32, torch.float64: np.float64}
+_KINDS = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.int64}
 
 
 class _Shelf:
@@ -62,18 +62,27 @@ class _Lent:
 
     def __init__(self, memory: NDArray[np.uint8], count: int, kind: Any) -> None:
         self._memory = memory
-        self.__array_interface__ = memory[: count * kind().itemsize].view(kind).__array_interface__
+        place = memory.__array_interface__["data"]
+        self.__array_interface__ = {"data": place, "shape": (count,), "typestr": np.dtype(kind).str, "version": 3}
 
     def __del__(self, shelf: _Shelf = _shelf) -> None:
         shelf.give_back(self._memory)
 
 
 def empty_table(like: Tensor, lines: int, width: int) -> Tensor:
-    """A table of the precision and device of `like` with whatever numbers in it."""
-    count = lines * width
-    if like.device.type != "cpu" or not _LEAST <= count * like.element_size() <= _LARGEST:
-        return like.new_empty(lines, width)
-    kind = _KINDS[like.dtype]
-    lent = _Lent(_shelf.take(count * like.element_size()), count, kind)
+    """A table of the precision of `like`, on the CPU, with whatever numbers in it."""
+    return _empty(lines * width, like.dtype).view(lines, width)
+
+
+def empty_numbers(count: int) -> Tensor:
+    """So many whole numbers, whatever they are."""
+    return _empty(count, torch.int64)
+
+
+def _empty(count: int, dtype: torch.dtype) -> Tensor:
+    size = count * dtype.itemsize
+    if not _LEAST <= size <= _LARGEST:
+        return torch.empty(count, dtype=dtype)
+    lent = _Lent(_shelf.take(size), count, _KINDS[dtype])
     # The array holds what was lent, and the tensor the array.
-    return torch.from_numpy(np.asarray(lent)).view(lines, width)
+    return torch.from_numpy(np.asarray(lent))

@@ -10,20 +10,28 @@ from esan.kernels.loops import MATHS, next_piece, table, vector
 
 
 @njit(cache=True, nogil=True)
-def in_order(owner, size):
-    """The lines group by group, each group's in their own order, and where each group begins; by counting."""
-    first = np.zeros(size, np.int64)
-    for k in range(owner.shape[0]):
-        first[owner[k]] += 1
+def place_in_order(owner, order, first):
+    """`in_order`, where `first` has how many lines each group has, and gets where it begins."""
     begin = 0
-    for i in range(size):
+    for i in range(first.shape[0]):
         begin, first[i] = begin + first[i], begin
-    order, place = np.empty(owner.shape[0], np.int64), first.copy()
     for k in range(owner.shape[0]):
         i = owner[k]
-        order[place[i]] = k
-        place[i] += 1
-    return order, first
+        order[first[i]] = k
+        first[i] += 1
+    # Each group has come to where the next one begins.
+    before = 0
+    for i in range(first.shape[0]):
+        before, first[i] = first[i], before
+
+
+@njit(cache=True, nogil=True)
+def in_order(owner, order, first):
+    """The lines group by group, each group's in their own order, and where each group begins; by counting."""
+    first[:] = 0
+    for k in range(owner.shape[0]):
+        first[owner[k]] += 1
+    place_in_order(owner, order, first)
 
 
 @njit(cache=True, nogil=True)
@@ -38,31 +46,24 @@ def weights(subgraphs, node):
 
 
 @njit(cache=True, nogil=True)
-def routes(source, target, node, background, known, rows):
+def routes(source, target, node, background, ends, into, order, first):
     """Both ends of each arc, where the arcs into each row begin, and the arcs by their source with its beginnings.
 
-    A source that is not among the first `known` rows is the row of its node.
+    A source that is not among as many rows as `first` has is the row of its node.
     """
-    arcs = source.shape[0]
-    ends, into, first = np.empty((2, arcs), np.int64), np.zeros(rows, np.int64), np.zeros(known, np.int64)
-    for k in range(arcs):
+    known = first.shape[0]
+    into[:] = 0
+    first[:] = 0
+    for k in range(source.shape[0]):
         u, v = source[k], target[k]
         u = u if u < known else node[u - background]
         ends[0, k], ends[1, k] = u, v
         first[u] += 1
         into[v] += 1
     begin = 0
-    for v in range(rows):
+    for v in range(into.shape[0]):
         begin, into[v] = begin + into[v], begin
-    begin = 0
-    for u in range(known):
-        begin, first[u] = begin + first[u], begin
-    order, place = np.empty(arcs, np.int64), first.copy()
-    for k in range(arcs):
-        u = ends[0, k]
-        order[place[u]] = k
-        place[u] += 1
-    return ends, into, order, first
+    place_in_order(ends[0], order, first)
 
 
 @njit(fastmath=MATHS)

@@ -41,7 +41,8 @@ def _is_relu(act: Any) -> bool:
 def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSLayer.forward`; compiled convolutions read rows that begin to differ here from where they still are."""
     if _takes(layer.inside, layer.norm, h):
-        return _branch(layer.inside, layer.norm, h, _Rows.of(stage, h), bag, relu=True)
+        rows = _Rows.of(stage, h)
+        return rows.every(_branch(layer.inside, layer.norm, h, rows, bag, relu=True))
     h = stage.lift(h)
     return layer.norm(layer.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight, relu=True)
 
@@ -53,12 +54,12 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     h, pooled = (earlier or stage).lift_and_pool(h, layer.bag_pool)
     arcs = bag.shared.between_nodes(layer.adjacency)
     if _takes(layer.shared, layer.shared_norm, pooled):
-        shared = _branch(layer.shared, layer.shared_norm, pooled, _Rows(arcs, None, None), bag)
+        shared = _branch(layer.shared, layer.shared_norm, pooled, _Rows(arcs, None, None, None), bag)
     else:
         shared = layer.shared_norm(layer.shared(pooled, arcs, bag.graphs.edge_attr, None))
     if earlier is not None:
         rows = _Rows.of(stage, h)
-        return _branch(layer.inside, layer.norm, h, rows, bag, relu=True, added=shared, groups=stage.by_node)
+        return rows.every(_branch(layer.inside, layer.norm, h, rows, bag, relu=True, added=shared))
     inside = layer.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight)
     assert isinstance(layer.norm, BatchNorm)
     return layer.norm.add_and_relu(inside, stage.weight, shared, stage.by_node)
@@ -72,17 +73,35 @@ def _stage_with(bag: Bag, rows: int) -> Stage | None:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows that a branch gives: the arcs into them, how many pairs each stands for, and their nodes if needed."""
+    """The rows that a branch gives.
+
+    Attributes:
+        arcs: the arcs into them.
+        weight: how many pairs each stands for; None for one.
+        node: their nodes; None where all rows are there to be read.
+        by_node: the rows by their node; None for nodes themselves.
+        alike: the rows of the stage by the row here that each is like; None where these are all.
+    """
 
     arcs: Arcs
     weight: Tensor | None
     node: Tensor | None
+    by_node: Grouping | None
+    alike: Grouping | None = None
 
     @staticmethod
     def of(stage: Stage, h: Tensor) -> "_Rows":
-        """The rows of a stage, which h has all of, or the first."""
+        """The rows of a stage, which h has all of, or the first; those that are alike once."""
         known = h.size(0)
-        return _Rows(stage.arcs_from(known), stage.weight_in(h.dtype), None if known == stage.num_rows else stage.node)
+        twins = stage.twins_from(known)
+        if twins is not None:
+            return _Rows(twins.arcs, twins.weight.to(h.dtype), twins.node, twins.by_node, twins.rows)
+        node = None if known == stage.num_rows else stage.node
+        return _Rows(stage.arcs_from(known), stage.weight_in(h.dtype), node, stage.by_node)
+
+    def every(self, lines: Tensor) -> Tensor:
+        """A line for every row of the stage."""
+        return lines if self.alike is None else self.alike.spread(lines)
 
 
 def _takes(conv: Conv, norm: nn.Module, h: Tensor) -> bool:
@@ -107,7 +126,6 @@ def _branch(
     bag: Bag,
     relu: bool = False,
     added: Tensor | None = None,
-    groups: Grouping | None = None,
 ) -> Tensor:
     from esan.kernels.cpu_layer import Branch, Layer
 
@@ -116,6 +134,7 @@ def _branch(
         lines = conv.edges.for_messages(bag.graphs.edge_attr, h, bag.codes)
         table, code = (lines.table, lines.code.contiguous()) if isinstance(lines, CodedLines) else (lines, None)
     mlp = conv.mlp
+    groups = None if added is None else rows.by_node
     branch = Branch(rows.arcs, code, rows.arcs.factor(h), rows.weight, (mlp.norm, norm), relu, groups, rows.node)
     return Layer.apply(
         h, table, 1 + conv.eps, mlp.first.weight, mlp.first.bias, mlp.norm.weight, mlp.norm.bias, mlp.second.weight,
