@@ -68,7 +68,7 @@ def main() -> None:
     draw = np.random.default_rng(0)
     a, c = (draw.standard_normal((ROWS, WIDTH)).astype(np.float32) for _ in range(2))
     w = draw.standard_normal((WIDTH, WIDTH)).astype(np.float32)
-    across = turned(w)
+    across = turned(w, 0)
     at = [table.ctypes.data for table in (a, w, across, c)]
     lines = []
     for name, loop in (("forward", _forward), ("gradient of rows", _back), ("gradient of the matrix", _matrix)):

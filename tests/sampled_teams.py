@@ -40,6 +40,10 @@ def check_together(t: teams.Trial, parts: list[Tensor]) -> None:
         assert teams.changed(first[seed], mine.weights())
         generators = [engine.state_dict()["generator"] for engine in (mine, theirs)]
         assert torch.equal(*generators), f"network {seed} has drawn other numbers than alone"
+    # A state that is loaded begins anew, whatever was predicted before.
+    state, expected = team[0].state_dict(), team[0].predict(t.valid)
+    team[0].load_state_dict(state)
+    assert torch.equal(team[0].predict(t.valid), expected)
 
 
 def _epoch(engines: list[Engine], orders: list[Tensor], valid: Tensor) -> list[Tensor]:

@@ -146,7 +146,7 @@ class TestMemory:
 
     def test_is_not_kept_where_it_is_small(self) -> None:
         self._table(10)
-        assert not cpu_tables._shelf._sizes
+        assert not cpu_tables._shelf.waiting
 
     def test_is_not_used_for_much_less(self) -> None:
         where = self._table(20_000).data_ptr()
@@ -154,9 +154,31 @@ class TestMemory:
 
     def test_that_waits_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cpu_tables, "_WAITING", 2_000_000)
-        held = [self._table() for _ in range(6)]
-        held.clear()
-        assert 0 < sum(cpu_tables._shelf._sizes) <= 2_000_000
+        held = [self._table(1900 + i) for i in range(6)]
+        first, last = held[0].data_ptr(), held[-1].data_ptr()
+        while held:
+            del held[0]
+        assert 0 < cpu_tables._shelf.waiting <= 2_000_000
+        # What has come back last is there, and what came first is not.
+        places = [memory.ctypes.data for _, _, memory in cpu_tables._shelf._pieces]
+        assert last in places
+        assert first not in places
+
+    def test_that_comes_back_in_the_middle_of_a_call(self) -> None:
+        """As when the collector comes then: nothing is lost, and nobody gets less than was asked for."""
+        shelf = cpu_tables._shelf
+        shelf.give_back(np.empty(100_000, np.uint8))
+        with shelf._lock:
+            shelf.give_back(np.empty(70_000, np.uint8))
+            assert shelf.take(90_000).nbytes >= 90_000
+            assert shelf.waiting == 100_000
+        assert shelf.take(66_000).nbytes == 70_000
+        assert shelf.take(90_000).nbytes == 100_000
+        for i in range(3_000):
+            # Tables in cycles, which only the collector lets go.
+            cycle: list[object] = [self._table(300 + i % 7 * 150)]
+            cycle.append(cycle)
+            assert shelf.take(76_800 + i % 5 * 10_000).nbytes >= 76_800 + i % 5 * 10_000
 
     def test_of_a_pass_lives_until_its_last_gradient(self) -> None:
         """Backward twice over one pass gives the same, with other passes in between."""
@@ -169,7 +191,7 @@ class TestMemory:
         first = torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
         network(bag).sum().backward()
         second = torch.autograd.grad(loss, weights, allow_unused=True)
-        assert cpu_tables._shelf._sizes, "the tables of this network must be large enough to be kept"
+        assert cpu_tables._shelf.waiting, "the tables of this network must be large enough to be kept"
         for one, other in zip(first, second, strict=True):
             assert (one is None) == (other is None)
             assert one is None or other is None or torch.equal(one, other)

@@ -91,7 +91,7 @@ def blas(kind: torch.dtype) -> int:
 
 
 def tiles(matrix: Tensor) -> bool:
-    """Whether tiles of our own multiply rows by this matrix, turned, in place of a BLAS: on Arm, where they can.
+    """Whether tiles of our own multiply rows by this matrix, turned, in place of a BLAS: on Linux on Arm, if they can.
 
     OpenBLAS, which torch comes with there, is slow on matrices this small.
     """
@@ -102,7 +102,7 @@ def tiles(matrix: Tensor) -> bool:
 
 @cache
 def _on_arm() -> bool:
-    return platform.machine().lower() in ("aarch64", "arm64")
+    return platform.system() == "Linux" and platform.machine().lower() in ("aarch64", "arm64")
 
 
 def _stays_on_a_thread(openblas: ctypes.CDLL) -> bool:

@@ -5,7 +5,8 @@ and getting those takes as long as some of the loops do.
 """
 
 from bisect import bisect_left, insort
-from threading import RLock
+from collections import deque
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -22,36 +23,55 @@ _KINDS = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.
 
 
 class _Shelf:
-    """Memory that nobody uses, by its size."""
+    """Memory that nobody uses, by its size.
+
+    A table is let go whenever the collector comes, which may be in the middle of a call here. So giving back is one
+    append, and memory is put in order by whoever has the lock: nobody waits for it.
+    """
 
     def __init__(self) -> None:
-        # A table may be let go while another is asked for, by the same thread even: the collector comes at any time.
-        self._lock = RLock()
-        self._sizes: list[int] = []
-        self._by_size: dict[int, list[NDArray[np.uint8]]] = {}
+        self._lock = Lock()
+        self._back: deque[NDArray[np.uint8]] = deque()
+        #: Bytes, a number that grows with every piece, and the piece; sorted.
+        self._pieces: list[tuple[int, int, NDArray[np.uint8]]] = []
+        self._count = 0
 
     def take(self, size: int) -> NDArray[np.uint8]:
         """Memory for so many bytes, or somewhat more; what is in it is anybody's guess."""
-        with self._lock:
-            at = bisect_left(self._sizes, size)
-            if at < len(self._sizes) and self._sizes[at] <= _LOOSE * size:
-                return self._pop(at)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._put_in_order()
+                at = bisect_left(self._pieces, (size,))
+                if at < len(self._pieces) and self._pieces[at][0] <= _LOOSE * size:
+                    return self._pieces.pop(at)[2]
+            finally:
+                self._lock.release()
         # Some more than is asked for, so that the next batch, which is a little larger, finds room.
         return np.empty(size + size // 8, np.uint8)
 
     def give_back(self, memory: NDArray[np.uint8]) -> None:
-        with self._lock:
-            insort(self._sizes, memory.nbytes)
-            self._by_size.setdefault(memory.nbytes, []).append(memory)
-            while sum(self._sizes) > _WAITING:
-                self._pop(len(self._sizes) - 1)
+        self._back.append(memory)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._put_in_order()
+            finally:
+                self._lock.release()
 
-    def _pop(self, at: int) -> NDArray[np.uint8]:
-        same = self._by_size[size := self._sizes.pop(at)]
-        memory = same.pop()
-        if not same:
-            del self._by_size[size]
-        return memory
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait."""
+        return sum(size for size, _, _ in self._pieces)
+
+    def _put_in_order(self) -> None:
+        """Sort in what has come back; the longest unused goes where there is too much."""
+        while self._back:
+            memory = self._back.popleft()
+            insort(self._pieces, (memory.nbytes, self._count, memory))
+            self._count += 1
+        excess = self.waiting - _WAITING
+        while excess > 0:
+            oldest = min(range(len(self._pieces)), key=lambda at: self._pieces[at][1])
+            excess -= self._pieces.pop(oldest)[0]
 
 
 _shelf = _Shelf()

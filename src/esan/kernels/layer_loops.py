@@ -22,7 +22,7 @@ def _first(block, real):
     z, weight = table(block[19], n, o, real), vector(block[20], n, real)
     total = vector(block[21], count, np.float64)
     mean, square = table(block[22], count, o, real), table(block[23], count, o, real)
-    width, across = a.itemsize, turned(table(block[18], o, d, real))
+    width, across = a.itemsize, turned(table(block[18], o, d, real), block[24])
     piece = next_piece(block)
     while piece < count:
         begin, end = piece * size, min(n, (piece + 1) * size)
@@ -52,7 +52,7 @@ def _second(block, real):
     mu, scale, shift = vector(block[9], d, real), vector(block[10], d, real), vector(block[11], d, real)
     weight, total = vector(block[12], n, real), vector(block[13], count, np.float64)
     mean, square = table(block[14], count, o, real), table(block[15], count, o, real)
-    normed, across = np.empty((size, d), real), turned(table(block[7], o, d, real))
+    normed, across = np.empty((size, d), real), turned(table(block[7], o, d, real), block[16])
     piece = next_piece(block)
     while piece < count:
         begin, end = piece * size, min(n, (piece + 1) * size)

@@ -11,8 +11,10 @@ _PLAIN, _TURNED = ord("N"), ord("T")
 
 
 @njit
-def turned(matrix):
-    """The matrix with lines for columns."""
+def turned(matrix, blas):
+    """The matrix with lines for columns, where tiles need it."""
+    if blas:
+        return np.empty((0, 0), matrix.dtype)
     found = np.empty((matrix.shape[1], matrix.shape[0]), matrix.dtype)
     for i in range(matrix.shape[0]):
         for j in range(matrix.shape[1]):

@@ -15,10 +15,11 @@ def forget_older(folder: Path = _HERE) -> None:
     on with the old code of the functions that it calls.
     """
     sources = sorted(folder.glob("*loops.py"))
-    now = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    now = hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sources)).hexdigest()
     kept = folder / "__pycache__"
     known = kept / "loops.sha256"
-    # Where nothing can be written here, numba keeps nothing here either.
+    # Where nothing can be written here, or NUMBA_CACHE_DIR is set, numba keeps loops elsewhere, which is not looked at:
+    # these are installed as a whole, and all files are new then.
     with contextlib.suppress(OSError):
         if known.is_file() and known.read_text() == now:
             return

@@ -1,6 +1,7 @@
 """Matrix products of a piece of rows in tiles that stay in registers, for where BLAS is slow on matrices this small.
 
-OpenBLAS on Arm reaches half of what these do, see `benchmarks/products.py`; MKL is better left alone.
+On Arm these are 1.8 times as fast as OpenBLAS forward and for the gradient of rows, 1.1 times for that of the matrix
+(`benchmarks/products.py`).
 """
 
 from collections.abc import Callable
@@ -120,7 +121,7 @@ def _rows_tile(lines: int, across: int) -> Any:
         for line in range(lines):
             tile.write(tile.line(c, apart_c, line), sums[line])
 
-    return _compiled(code)
+    return _intrinsic(code)
 
 
 def _sum_tile(across: int) -> Any:
@@ -138,10 +139,10 @@ def _sum_tile(across: int) -> Any:
         for lane in range(tile.lanes):
             tile.write_more(tile.line(c, apart_c, lane), sums[lane], done)
 
-    return _compiled(code)
+    return _intrinsic(code)
 
 
-def _compiled(code: Callable[[Any, Any, Any], None]) -> Any:
+def _intrinsic(code: Callable[[Any, Any, Any], None]) -> Any:
     """A tile as loops call it: three tables by address and by how far their lines are apart, depth, numbers done."""
 
     @intrinsic

@@ -41,7 +41,7 @@ def _is_relu(act: Any) -> bool:
 def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSLayer.forward`; compiled convolutions read rows that begin to differ here from where they still are."""
     if _takes(layer.inside, layer.norm, h):
-        rows = _Rows.of(stage, h)
+        rows = _Rows.of(bag, stage, h)
         return rows.every(_branch(layer.inside, layer.norm, h, rows, bag, relu=True))
     h = stage.lift(h)
     return layer.norm(layer.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight, relu=True)
@@ -54,11 +54,11 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     h, pooled = (earlier or stage).lift_and_pool(h, layer.bag_pool)
     arcs = bag.shared.between_nodes(layer.adjacency)
     if _takes(layer.shared, layer.shared_norm, pooled):
-        shared = _branch(layer.shared, layer.shared_norm, pooled, _Rows(arcs, None, None, None), bag)
+        shared = _branch(layer.shared, layer.shared_norm, pooled, _Rows(arcs), bag)
     else:
         shared = layer.shared_norm(layer.shared(pooled, arcs, bag.graphs.edge_attr, None))
     if earlier is not None:
-        rows = _Rows.of(stage, h)
+        rows = _Rows.of(bag, stage, h)
         return rows.every(_branch(layer.inside, layer.norm, h, rows, bag, relu=True, added=shared))
     inside = layer.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight)
     assert isinstance(layer.norm, BatchNorm)
@@ -84,16 +84,16 @@ class _Rows:
     """
 
     arcs: Arcs
-    weight: Tensor | None
-    node: Tensor | None
-    by_node: Grouping | None
+    weight: Tensor | None = None
+    node: Tensor | None = None
+    by_node: Grouping | None = None
     alike: Grouping | None = None
 
     @staticmethod
-    def of(stage: Stage, h: Tensor) -> "_Rows":
-        """The rows of a stage, which h has all of, or the first; those that are alike once."""
+    def of(bag: Bag, stage: Stage, h: Tensor) -> "_Rows":
+        """The rows of a stage, which h has all of, or the first; behind the input, those that are alike once."""
         known = h.size(0)
-        twins = stage.twins_from(known)
+        twins = stage.twins_from(known) if known == bag.stage(0).num_rows else None
         if twins is not None:
             return _Rows(twins.arcs, twins.weight.to(h.dtype), twins.node, twins.by_node, twins.rows)
         node = None if known == stage.num_rows else stage.node

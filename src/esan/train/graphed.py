@@ -55,7 +55,8 @@ class Teams:
         device, shift = device_of(model), _content(objective.shift) if alone else ()
         key = (id(bag), device, batch_size, objective.kind, kind_of(model), *shift)
         team = self._forming.get(key)
-        most = min(_MOST, most_together(bag)) if isinstance(bag.policy, Sampled) else _MOST
+        literal = model.why_literal is not None or bool(model.encoder.dropout)
+        most = min(_MOST, most_together(bag, literal)) if isinstance(bag.policy, Sampled) else _MOST
         if alone or team is None or not team.open or len(team.seats) >= most:
             model.features.check(bag.graphs.x)
             team = self._forming[key] = Team(bag, objective, batch_size, device)

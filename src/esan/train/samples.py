@@ -10,15 +10,16 @@ from esan import ragged
 from esan.bags import Bag
 from esan.policies import Sampled
 
-#: How many choices of graphs are remembered: those of training, validation and test take turns.
-_REMEMBERED = 3
-#: Most bytes of the copies of a bag that samples of several networks are taken from.
+#: Most bytes of the copies of a bag that the samples of a team are taken from.
 _MOST_BYTES = 2**31
 
 
-def most_together(bag: Bag) -> int:
-    """How many networks may have samples of this bag at once."""
-    return max(1, _MOST_BYTES // bag.nbytes)
+def most_together(bag: Bag, literal: bool) -> int:
+    """How many networks may have samples of this bag at once, or of the literal bag that it stands for."""
+    assert bag.whole is not None
+    whole = bag.whole
+    size = whole.nbytes * max(1, whole.num_pairs // max(whole.num_rows, 1)) if literal else whole.nbytes
+    return max(1, _MOST_BYTES // size)
 
 
 class Draws:
@@ -39,12 +40,14 @@ class Draws:
     def look(self, place: int, count: int) -> Tensor:
         """The numbers of a pass, which need not take place."""
         before = self._generator.get_state()
-        while len(self._known) <= place:
-            if self._known:
-                self._generator.set_state(self._known[-1][1])
-            numbers = Sampled.numbers(count, self._generator)
-            self._known.append((numbers, self._generator.get_state()))
-        self._generator.set_state(before)
+        try:
+            while len(self._known) <= place:
+                if self._known:
+                    self._generator.set_state(self._known[-1][1])
+                numbers = Sampled.numbers(count, self._generator)
+                self._known.append((numbers, self._generator.get_state()))
+        finally:
+            self._generator.set_state(before)
         return self._known[place][0]
 
     def take(self, place: int) -> None:
@@ -84,7 +87,8 @@ class Samples:
         self._policy, self._whole = bag.policy, bag.whole
         counts = bag.whole.selection.num_subgraphs.cpu()
         self._subgraphs = ragged.Segments(ragged.starts(counts), counts)
-        self._parts: dict[bytes, _Part] = {}
+        #: What was asked for last, as far as there is room: training, validation and test take turns.
+        self._parts: dict[tuple[bytes, ...], _Part] = {}
 
     @property
     def count(self) -> int:
@@ -98,6 +102,10 @@ class Samples:
             orders: the graphs that each network is about to see; of those who see none, nothing is sampled.
             numbers: what decides on the sample of each.
         """
+        if len(orders) == 1:
+            # No copy is needed; what is kept of a graph is the same.
+            kept = self._policy.kept_by(numbers[0], self._whole.selection.num_subgraphs)
+            return self._sample(self._whole, kept), list(orders)
         graphs = [order.cpu().unique() for order in orders]
         part = self._part(graphs)
         drawn = torch.cat([of[places] for of, places in zip(numbers, part.places, strict=True)])
@@ -106,16 +114,20 @@ class Samples:
         for order, own in zip(orders, graphs, strict=True):
             moved.append(begins + torch.searchsorted(own, order.cpu()))
             begins += own.numel()
-        return replace(part.whole.only(kept), policy=self._policy, whole=part.whole), moved
+        return self._sample(part.whole, kept), moved
+
+    def _sample(self, whole: Bag, kept: Tensor) -> Bag:
+        return replace(whole.only(kept), policy=self._policy, whole=whole)
 
     def _part(self, graphs: list[Tensor]) -> _Part:
-        key = b"|".join(own.numpy().tobytes() for own in graphs)
+        key = tuple(own.numpy().tobytes() for own in graphs)
         part = self._parts.pop(key, None)
         if part is None:
-            while len(self._parts) >= _REMEMBERED:
-                del self._parts[next(iter(self._parts))]
             places = [self._subgraphs.take(own).places for own in graphs]
             part = _Part(self._whole[torch.cat(graphs)], graphs, places)
-        # Behind the others: those that were not asked for longest are forgotten first.
+        # Those that were not asked for longest are forgotten first, and this one not before the next call.
+        room = _MOST_BYTES + _MOST_BYTES // 4 - part.whole.nbytes
+        while self._parts and sum(known.whole.nbytes for known in self._parts.values()) > room:
+            del self._parts[next(iter(self._parts))]
         self._parts[key] = part
         return part

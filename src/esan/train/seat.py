@@ -57,7 +57,7 @@ class Seat:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.team.train()
         self.generator.set_state(state["generator"])
-        self.draws.forget()
+        self.begin()
         self._lr = float(state["optimiser"]["param_groups"][0]["lr"])
         self._kept = {"model": state["model"], "optimiser": state["optimiser"]}
         if self._there:
