@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import Any
 
+from esan.counted import counted
 from esan.train.records import Record
 
 
@@ -71,7 +72,7 @@ def summary(records: Sequence[Record]) -> Summary:
     value = None
     if epoch is not None:
         value = _spread([getattr(record.curve[epoch - 1], part) for record in records])
-    rule = f"{part} at the epoch of best mean validation over {len(records)} runs"
+    rule = f"{part} at the epoch of best mean validation over {counted(len(records), 'run')}"
     return Summary(**common, rule=rule, value=value, epoch=epoch)
 
 
