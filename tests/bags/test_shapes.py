@@ -1,5 +1,7 @@
 """The room that batches need is counted on the host."""
 
+from itertools import pairwise
+
 import numpy as np
 from torch import Tensor
 
@@ -50,3 +52,23 @@ def test_rooms_grow_for_what_they_do_not_hold() -> None:
     assert grown.holds(counts.shape(twice))
     assert grown.holds(small)
     assert rooms.holding(np.array([[0, 1]]), counts) is grown
+
+
+def test_batches_that_need_less_have_smaller_rooms() -> None:
+    counts, rooms = Counts(BAG), Rooms()
+    draw = np.random.default_rng(0)
+    steps = draw.integers(len(BAG), size=(40, 3, 2))
+    steps[7] = -1
+    sized = [*rooms.sized(steps, counts)]
+    most = rooms.holding(steps.reshape(-1, 2), counts)
+    places = [range(len(steps))[place] for _, place in sized]
+    assert [k for place in places for k in place] == list(range(len(steps)))
+    for (shape, _), place in zip(sized, places, strict=True):
+        assert all(shape.holds(counts.shape(steps[k])) for k in place)
+        assert most.holds(shape)
+        assert (shape.nodes, shape.arcs, shape.rows[0]) == (most.nodes, most.arcs, most.rows[0])
+    of = {k: shape for (shape, _), place in zip(sized, places, strict=True) for k in place}
+    assert 2 < len(set(of.values())) <= 7
+    assert sum(of[7].rows) < 0.5 * sum(most.rows)
+    # Those before and behind have another room.
+    assert all(mine[0] != other[0] for mine, other in pairwise(sized))

@@ -12,6 +12,7 @@ from interpreting import ONLY_INTERPRETED, poison
 from torch import Tensor
 
 import sampled_teams
+import sized_teams
 import teams
 from esan import kernels
 from esan.bags import shapes
@@ -144,6 +145,12 @@ def test_fresh_samples() -> None:
 @PLAINLY
 def test_samples_of_several() -> None:
     sampled_teams.check_together(trial(sampled=0.5), [torch.arange(1), torch.arange(3), torch.arange(1, 3)])
+
+
+@PLAINLY
+def test_smaller_rooms_where_filler_is_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captured, "_MANY_ROWS", 0)
+    sized_teams.check_sized(sized_teams.trial("cpu", 8, 8, 3, conv="graphconv"), 1e-4)
 
 
 @PLAINLY

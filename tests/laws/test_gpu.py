@@ -7,14 +7,16 @@ import torch
 
 import esan
 import sampled_teams
+import sized_teams
 import strategies
 import teams
 from esan.bags import compact, kept, padding
 from esan.bags.building import bag_built_on
 from esan.bags.padding import Padder
 from esan.data import Dataset, Split, own
+from esan.nn.linear import Linear
 from esan.testing.compare import check_close
-from esan.train import Job, Recipe, run_jobs
+from esan.train import Job, Recipe, captured, run_jobs
 from esan.train.engine import EagerEngine
 from esan.train.graphed import Teams, fits
 from esan.train.losses import loss_backward
@@ -225,6 +227,34 @@ def test_samples_in_a_team(gpu: torch.device) -> None:
 
 def test_dropout_in_a_team(gpu: torch.device) -> None:
     teams.check_alone(teams.trial(gpu, dropout=0.5))
+
+
+@pytest.mark.parametrize("networks", [0, 3])
+def test_products_that_round(networks: int, gpu: torch.device) -> None:
+    """Wide layers, of one network and stacked: TF32 is seen, in the product and in its gradients, and is small."""
+    torch.manual_seed(0)
+    layer, x = Linear(300, 600).to(gpu), torch.randn(max(networks, 1) * 2000, 300, device=gpu, requires_grad=True)
+    if networks:
+        for name, parameter in [*layer.named_parameters()]:
+            layer.register_parameter(
+                name, torch.nn.Parameter(parameter.detach().repeat(networks, *[1] * parameter.dim()))
+            )
+    grad, found = torch.randn(x.size(0), 600, device=gpu), []
+    for layer.tf32 in (False, True):
+        y = layer(x)
+        found.append([y, *torch.autograd.grad(y, [x, layer.weight, layer.bias], grad)])
+    for what, exact, rounded in zip(("product", "lines", "matrix"), *found, strict=False):
+        apart = float((exact - rounded).abs().max() / exact.abs().max())
+        assert 1e-6 < apart < 5e-3, f"{what}: {apart}"
+    assert torch.equal(found[0][3], found[1][3])
+
+
+@PINNED
+@pytest.mark.parametrize(("width", "conv"), [(160, "gin"), (32, "graphconv")])
+def test_smaller_rooms(width: int, conv: str, gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where filler is worked on: by a library's products of wide layers, and by layers that have no fused kernels."""
+    monkeypatch.setattr(captured, "_MANY_ROWS", 0)
+    sized_teams.check_sized(sized_teams.trial(gpu, 40, 40, width, conv=conv), 1e-3)
 
 
 def test_kinds_of_teams(gpu: torch.device) -> None:

@@ -1,12 +1,18 @@
 """Recipes: TOML there and back, changed fields, grids, and errors that say what is known."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from esan.data import Task
+from esan.graphs import Categories
+from esan.nn.linear import Linear
 from esan.policies import EgoNets, Sampled
 from esan.train import Job, Recipe, protocol
+from esan.train.blueprint import Blueprint
 from esan.train.toml import to_toml
 
 FULL = Recipe(
@@ -131,3 +137,24 @@ def test_the_jobs_of_a_protocol(tmp_path: Path) -> None:
 def test_toml_of_what_it_cannot_hold() -> None:
     with pytest.raises(TypeError, match="Expected a text, a number"):
         to_toml({"a": None})
+
+
+def test_embeddings_and_rounding_of_a_network() -> None:
+    """Xavier's bounds for tables, all else as it is drawn without; every linear layer rounds, or none."""
+    task, atoms, bonds = Task("labels", 2), Categories(7, 3), Categories(4)
+    recipe = Recipe("zinc", model="ds", conv="gine-ogb", width=12, layers=2)
+    networks = []
+    for chosen in (recipe, replace(recipe, embeddings="xavier", tf32=True)):
+        torch.manual_seed(0)
+        networks.append(Blueprint(chosen, task, atoms, bonds).build())
+    plain, xavier = networks
+    tables = {f"{name}.weight" for name, m in plain.named_modules() if isinstance(m, torch.nn.Embedding)}
+    assert len(tables) == 2 + 2
+    for (name, mine), theirs in zip(xavier.named_parameters(), plain.parameters(), strict=True):
+        if name in tables:
+            bound = (6 / sum(mine.shape)) ** 0.5
+            assert 0.5 * bound < mine.abs().max().item() <= bound < theirs.abs().max().item()
+        else:
+            assert torch.equal(mine, theirs)
+    for network, rounds in zip(networks, (False, True), strict=True):
+        assert {layer.tf32 for layer in network.modules() if isinstance(layer, Linear)} == {rounds}

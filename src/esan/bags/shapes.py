@@ -1,6 +1,8 @@
 """`Shape`: how much room a padded batch has; `Counts`: what the graphs of a bag need."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -12,6 +14,8 @@ from esan.bags.bag import Bag
 _TRIED, _DRAWN, _MARGIN = 10_000, 10_000_000, 1.02
 #: Graphs that are drawn at once.
 _AT_ONCE = 250_000
+#: Smaller rooms, each this part of the one before, and how many there are at most.
+_SMALLER, _SIZES = 0.8, 12
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,10 @@ class Shape:
             rows[0] = nodes  # background rows are the nodes
         return Shape(self.graphs, nodes, more(self.arcs), more(self.subgraphs), tuple(rows), row_arcs)
 
+    def smaller(self, part: float) -> "Shape":
+        """The same with so much of the room for stored rows."""
+        return replace(self, rows=(self.rows[0], *(min(n, 8 * (int(part * n) // 8 + 1)) for n in self.rows[1:])))
+
     @property
     def _numbers(self) -> tuple[int, ...]:
         return (self.graphs, self.nodes, self.arcs, self.subgraphs, *self.rows, *self.row_arcs)
@@ -92,6 +100,12 @@ class Counts:
         # A slot with rows has room for an arc, even if none ends there.
         row_arcs = [max(n, 1) if r else 0 for n, r in zip(row_arcs, rows, strict=True)]
         return Shape(ids.shape[1], nodes, arcs, subgraphs, tuple(rows), tuple(row_arcs))
+
+    def part(self, ids: np.ndarray, room: Shape) -> np.ndarray:
+        """How much of the room for stored rows each of these batches needs, `[K]`; ids `[K, B]`."""
+        rows = zip(self._lines[4 : 3 + self._slots], room.rows[1:], strict=True)
+        parts = [(1 + line[ids].sum(1)) / most for line, most in rows if most]
+        return np.max(parts, 0) if parts else np.ones(len(ids))
 
     def tried(self, size: int) -> Shape:
         """The room that the largest of many random batches of this size needs; always the same ones."""
@@ -122,3 +136,17 @@ class Rooms:
         known = self.known.get(size) or counts.tried(size).grown(_MARGIN)
         self.known[size] = known if known.holds(need) else known.joined(need.grown(_MARGIN))
         return self.known[size]
+
+    def sized(self, steps: np.ndarray, counts: Counts) -> Iterator[tuple[Shape, slice]]:
+        """Rooms for the steps `[K, S, B]`, and which of them have each, in order.
+
+        Steps that need less have smaller rooms, of which there are few: what is captured for one serves many steps.
+        """
+        flat = steps.reshape(-1, steps.shape[-1])
+        most = self.holding(flat, counts)
+        needed = counts.part(flat, most).reshape(len(steps), -1).max(1)
+        sizes = np.clip(np.floor(np.log(needed) / np.log(_SMALLER)), 0, _SIZES).astype(int)
+        begins = [0, *(1 + np.flatnonzero(np.diff(sizes))).tolist(), len(steps)]
+        for begin, end in pairwise(begins):
+            size = int(sizes[begin])
+            yield most.smaller(_SMALLER**size) if size else most, slice(begin, end)

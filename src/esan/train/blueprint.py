@@ -10,6 +10,7 @@ from esan.data import Dataset, Task
 from esan.graphs import Categories, Channels, OneHot
 from esan.nn import GIN, GINE, SubgraphGNN, ds_gnn, dss_gnn
 from esan.nn.features import encoder
+from esan.nn.linear import Linear
 from esan.train.baselines import RandomLines, WalkLines
 from esan.train.recipe import Recipe
 
@@ -71,6 +72,11 @@ class Blueprint:
         model = make(channels, recipe.width, recipe.layers, self.task.out_channels, **common)
         if not plain:
             model.features.lines = lines
+        for module in model.modules():
+            if isinstance(module, nn.Embedding) and recipe.embeddings == "xavier":
+                nn.init.xavier_uniform_(module.weight)
+            if isinstance(module, Linear):
+                module.tf32 = recipe.tf32
         return model.double() if recipe.double else model
 
     def _conv(self) -> str | Callable[[int, int], nn.Module]:

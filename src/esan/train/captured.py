@@ -1,8 +1,9 @@
 """`Captured`: work on a batch as one graph of kernels, captured once and replayed for every batch of its shape."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -10,10 +11,14 @@ from esan.bags.laid import Noted
 from esan.bags.packing import Batches
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
-from esan.bags.shapes import Shape
+from esan.bags.shapes import Rooms, Shape
 
 if TYPE_CHECKING:
     from esan.train.team import Team
+
+
+#: Rows of all networks from which on the time that filler takes is worth capturing work for smaller rooms too.
+_MANY_ROWS = 2**14
 
 
 class Captured:
@@ -48,6 +53,40 @@ class Captured:
         self._ints.copy_(batches.ints[k])
         self._floats.copy_(batches.floats[k])
         self._replay()
+
+
+class Captures:
+    """What a team has captured: each kind of work, with each room that its batches have.
+
+    Args:
+        team: whose networks work.
+        rooms: of its batches.
+    """
+
+    def __init__(self, team: "Team", rooms: Rooms) -> None:
+        self._team, self._rooms = team, rooms
+        self._known: dict[tuple[str, Shape], Captured] = {}
+
+    def of(
+        self, work: Callable[[PaddedBag], Any], steps: np.ndarray, padder: Padder
+    ) -> Iterator[tuple[Captured, slice]]:
+        """This work with the room of these steps, `[K, S, B]`, and which of them have that room, in order."""
+        for shape, place in self._shapes(steps, padder):
+            key = work.__name__, shape
+            if key not in self._known:
+                self._known[key] = Captured(self._team, padder, shape, work)
+            yield self._known[key], place
+
+    def _shapes(self, steps: np.ndarray, padder: Padder) -> Iterator[tuple[Shape, slice]]:
+        size = steps.shape[-1]
+        before = self._rooms.known.get(size)
+        most = self._rooms.holding(steps.reshape(-1, size), padder.counts)
+        if most is not before:
+            # The memory of what had less room is free before more is taken.
+            self._known = {key: step for key, step in self._known.items() if key[1].graphs != size}
+        if self._team.model.skips_filler or self._team.networks * sum(most.rows) < _MANY_ROWS:
+            return iter([(most, slice(None))])
+        return self._rooms.sized(steps, padder.counts)
 
 
 def _read(team: "Team", padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> frozenset[str]:

@@ -1,7 +1,8 @@
 """Batches laid out beside the work on those before."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -15,27 +16,44 @@ from esan.train.captured import Captured
 _AHEAD = 1
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Steps that follow one another.
+
+    Attributes:
+        step: the work on each.
+        ids: their graphs, of each network, on the device.
+        size: how many batches are laid out at a time.
+    """
+
+    step: Captured
+    ids: Tensor
+    size: int
+
+    def pieces(self, soon: bool) -> Iterator[Tensor]:
+        """The graphs of batches that are laid out at a time; few in the first piece, if the work is to begin soon."""
+        first = max(1, self.size // 4) if soon else self.size
+        for begin, end in pairwise([0, *range(first, len(self.ids), self.size), len(self.ids)]):
+            yield self.ids[begin:end]
+
+
 def laid_out(
-    padder: Padder, step: Captured, ids: Tensor, size: int, stream: torch.cuda.Stream, aside: torch.cuda.Stream
-) -> Iterator[Batches]:
+    padder: Padder, parts: Sequence[Part], stream: torch.cuda.Stream, aside: torch.cuda.Stream
+) -> Iterator[tuple[Captured, Batches]]:
     """The batches of these steps, some at a time; the next ones are laid out beside the work on those that were given.
 
     Args:
         padder: lays them out.
-        step: the work that they are for.
-        ids: the graphs of each step and network, on the device.
-        size: how many batches are laid out at a time.
+        parts: the steps.
         stream: where the work is done.
         aside: where they are laid out.
     """
-    # A short piece first, so that the work begins soon.
-    begins = [0, *range(max(1, size // 4), len(ids), size)]
     aside.wait_stream(stream)
-    ready: Batches | None = None
+    ready: tuple[Captured, Batches] | None = None
     worked: deque[torch.cuda.Event] = deque()
-    for begin, end in pairwise([*begins, len(ids)]):
+    for step, ids in ((part.step, ids) for n, part in enumerate(parts) for ids in part.pieces(soon=n == 0)):
         with torch.cuda.stream(aside):
-            laid = step.lay_out(padder, ids[begin:end])
+            laid = step.lay_out(padder, ids)
         done = aside.record_event()
         if ready is not None:
             yield ready
@@ -47,6 +65,6 @@ def laid_out(
         # Their memory may be used again only when the work on them is over.
         laid.ints.record_stream(stream)
         laid.floats.record_stream(stream)
-        ready = laid
+        ready = step, laid
     if ready is not None:
         yield ready

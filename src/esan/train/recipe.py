@@ -42,7 +42,9 @@ class Recipe:
         renew_norms: whether, before the predictions of each epoch, the running statistics of batch norms are taken anew
             from the training graphs, under the weights of that epoch.
         renew_batch: in batches of how many graphs; 0 for those of training.
+        embeddings: how embeddings of categories are drawn: "normal" as torch draws them, "xavier" as OGB's encoders do.
         double: whether the network computes in double precision, which the fused kernels of a GPU do not.
+        tf32: whether products of layers wider than 128 round their factors to TF32 on a GPU, some times as fast.
         dropout: after each layer.
         train_eps: whether ε of GIN and GINE is learned.
         edge_features: whether edge features that the data has are used by convolutions that can.
@@ -94,7 +96,9 @@ class Recipe:
     norm: str = "batch_norm"
     renew_norms: bool = False
     renew_batch: int = 0
+    embeddings: str = "normal"
     double: bool = False
+    tf32: bool = False
     dropout: float = 0.0
     train_eps: bool = False
     edge_features: bool = True

@@ -37,7 +37,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     # All nodes of its graphs have one degree, and norms over near constants need statistics that do not lag.
     "csl": _TU | {"folds": 5, "layers": 4, "width": 32, "lr": 0.001, "batch_size": 16, "renew_norms": True},
     "ogb": {"epochs": 100, "layers": 5, "width": 300, "dropout": 0.5, "jk": "last", "set_channels": 32}
-    | {"split": "given", "select": "best-valid", "seeds": 10, "train_eps": True},
+    | {"split": "given", "select": "best-valid", "seeds": 10, "train_eps": True, "embeddings": "xavier", "tf32": True},
     "zinc": {"batch_size": 128, "schedule": "plateau", "epochs": 400, "select": "last", "seeds": 10, "train_eps": True}
     | {"split": "given", "set_channels": 96, "set_layers": 1},
 }

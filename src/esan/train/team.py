@@ -16,9 +16,9 @@ from esan.bags.padding import Padder
 from esan.bags.shapes import Rooms
 from esan.nn.stack import stack, unstacked
 from esan.policies import Sampled
-from esan.train.captured import Captured
+from esan.train.captured import Captured, Captures
 from esan.train.copies import bag_at
-from esan.train.laying import laid_out
+from esan.train.laying import Part, laid_out
 from esan.train.losses import loss_backward
 from esan.train.objective import Objective
 from esan.train.renewal import Renewal
@@ -43,7 +43,8 @@ class Team:
     """Networks of one kind as one stacked network, whose step is captured once and replayed for every batch.
 
     Batches are filled up to one shape with filler that weighs nothing, so that a captured step serves all of them;
-    where a batch is larger than any before, the step is captured anew.
+    where a batch is larger than any before, the step is captured anew. Where layers would work on the filler (wide
+    ones, by a library's products), there are a few shapes, and each batch has the smallest that holds it.
 
     Args:
         bag: the bag of the whole dataset, on the host; of a `Sampled` policy, it goes to the GPU, to be sampled there.
@@ -87,7 +88,7 @@ class Team:
             self._seeds = torch.zeros(len(seats), dtype=torch.int64, device=self.device)
             self._layers = self.model.num_layers + self.model.encoder.lookahead
             self._renewal = Renewal(self.model)
-            self._captured: dict[tuple[str, int], Captured] = {}
+            self._captures = Captures(self, self._rooms)
             #: The memory that captured work shares: one replay follows another, and none needs what one before had.
             self.pool = torch.cuda.graph_pool_handle()
             for number, seat in enumerate(seats):
@@ -212,9 +213,11 @@ class Team:
 
     def _each(self, padder: Padder, steps: np.ndarray, work: Callable[[PaddedBag], Any]) -> Iterator[Captured]:
         """Do this work on the batch of each step; the network must be in the mode for it."""
-        step = self._step_for(padder, steps, work)
-        size = max(1, min(_CHUNK // self.networks, _CHUNK_BYTES // step.nbytes))
-        for batches in laid_out(padder, step, self._moved(steps), size, self.stream, self._aside):
+        ids, parts = self._moved(steps), []
+        for step, place in self._captures.of(work, steps, padder):
+            size = max(1, min(_CHUNK // self.networks, _CHUNK_BYTES // step.nbytes))
+            parts.append(Part(step, ids[place], size))
+        for step, batches in laid_out(padder, parts, self.stream, self._aside):
             for k in range(len(batches)):
                 step.run(batches, k)
                 yield step
@@ -223,18 +226,6 @@ class Team:
         return steps_of(orders, size or self.batch_size)
 
     # -- steps ---------------------------------------------------------------------------------------------------
-
-    def _step_for(self, padder: Padder, steps: np.ndarray, work: Callable[[PaddedBag], Any]) -> Captured:
-        """This work, captured with room for the batches of these steps."""
-        shape = self._rooms.holding(steps.reshape(-1, steps.shape[-1]), padder.counts)
-        key = work.__name__, shape.graphs
-        known = self._captured.pop(key, None)
-        if known is None or known.shape != shape:
-            # Its memory is free before that of the new one is taken.
-            known = None
-            known = Captured(self, padder, shape, work)
-        self._captured[key] = known
-        return known
 
     def _train_step(self, bag: PaddedBag) -> None:
         bag = replace(bag, seeds=self._seeds)

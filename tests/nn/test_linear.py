@@ -1,0 +1,61 @@
+"""Linear layers by a library's products, of several networks at once, and rounded."""
+
+import pytest
+import torch
+
+import esan
+from esan.nn.linear import Linear, Products
+from esan.nn.stack import kind_of
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("tf32", [True, False])
+def test_products_and_their_gradients(bias: bool, tf32: bool) -> None:
+    draw = torch.Generator().manual_seed(0)
+    x, weight, added = (
+        torch.randn(*shape, dtype=torch.double, generator=draw).requires_grad_()
+        for shape in ((2, 5, 3), (2, 4, 3), (2, 4))
+    )
+    given = (x, weight, added if bias else None, tf32)
+    expected = torch.einsum("sni,soi->sno", x, weight) + (added[:, None] if bias else 0)
+    torch.testing.assert_close(Products.apply(*given), expected)
+    wanted = (x, weight, added) if bias else (x, weight)
+    assert torch.autograd.gradcheck(lambda x, w, b=None: Products.apply(x, w, b, tf32), wanted)
+    # A matrix that is not trained, and lines that nobody differentiates.
+    (grad,) = torch.autograd.grad(Products.apply(x.detach(), weight.detach(), added, tf32).sum(), added)
+    torch.testing.assert_close(grad, torch.full_like(added, 5))
+
+
+def test_rounding_ends_with_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a user has set for all of torch is as it was, also where a product fails."""
+    seen = []
+    bmm = torch.bmm
+
+    def noted(*factors: torch.Tensor) -> torch.Tensor:
+        seen.append(torch.get_float32_matmul_precision())
+        return bmm(*factors)
+
+    monkeypatch.setattr(torch, "bmm", noted)
+    before = torch.get_float32_matmul_precision()
+    x, weight = torch.randn(1, 4, 3, requires_grad=True), torch.randn(1, 2, 3, requires_grad=True)
+    for tf32, during in ((True, "high"), (False, before)):
+        seen.clear()
+        Products.apply(x, weight, None, tf32).sum().backward()
+        assert seen == [during] * 3
+        with pytest.raises(RuntimeError):
+            Products.apply(x, weight[:, :, :2], None, tf32)
+        assert torch.get_float32_matmul_precision() == before
+
+
+def test_rounded_layers_differ_from_others_in_kind_alone() -> None:
+    """On a CPU nothing is rounded; networks that round are of another team."""
+    torch.manual_seed(0)
+    network = esan.ds_gnn(None, 200, 1, 2)
+    bag = esan.Bag.of([esan.graphs.cycle(4)], esan.NodeDeletion(), 1)
+    before, kind = network.eval()(bag), kind_of(network)
+    for layer in network.modules():
+        if isinstance(layer, Linear):
+            layer.tf32 = True
+    assert torch.equal(network(bag), before)
+    assert kind_of(network) != kind
+    assert "tf32=True" in repr(network)
