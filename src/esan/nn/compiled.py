@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Arcs, Bag, Stage
@@ -13,7 +11,7 @@ from esan.bags.sums import Grouping
 from esan.kernels import cpu
 from esan.nn.conv import GIN, GINE, Conv, WeightedMLP
 from esan.nn.linear import Linear
-from esan.nn.norm import BatchNorm
+from esan.nn.norm import BatchNorm, is_relu
 
 if TYPE_CHECKING:
     from esan.nn.layer import DSLayer, DSSLayer
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 def fits(layer: "DSLayer | DSSLayer", h: Tensor, stage: Stage) -> bool:
     """Whether this layer, on these rows, goes through here; the answer is the same either way."""
-    return cpu.fits(h) and stage.plain and _is(layer.norm, BatchNorm) and _is_relu(layer.act)
+    return cpu.fits(h) and stage.plain and _is(layer.norm, BatchNorm) and is_relu(layer.act)
 
 
 def reads_earlier(layer: Any, bag: Bag) -> bool:
@@ -32,10 +30,6 @@ def reads_earlier(layer: Any, bag: Bag) -> bool:
 def _is(part: nn.Module, kind: type[nn.Module]) -> bool:
     """Whether a part is what it was built as: a subclass or a hook of the user's may do something else."""
     return type(part) is kind and not (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks)
-
-
-def _is_relu(act: Any) -> bool:
-    return isinstance(act, nn.ReLU) or act in (torch.relu, F.relu)
 
 
 def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:

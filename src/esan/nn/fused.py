@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from esan import kernels
 from esan.bags import Arcs, Bag, Stage
@@ -15,7 +15,7 @@ from esan.kernels.ahead import Ahead
 from esan.kernels.gpu import WIDEST
 from esan.kernels.real import Real
 from esan.nn.conv import GIN, GINE, Conv
-from esan.nn.norm import BatchNorm
+from esan.nn.norm import BatchNorm, is_relu
 
 if TYPE_CHECKING:
     from esan.kernels.gpu_gather import PoolBeside
@@ -27,7 +27,7 @@ _VECTOR = 16
 
 def fits(layer: "DSLayer | DSSLayer", h: Tensor) -> bool:
     """Whether this layer, on these rows, goes through the kernels; the answer is the same either way."""
-    if not kernels.on_gpu(h) or not h.size(0) or not _is_relu(layer.act):
+    if not kernels.on_gpu(h) or not h.size(0) or not is_relu(layer.act):
         return False
     if getattr(layer, "bag_pool", "mean") not in ("sum", "mean"):
         return False
@@ -35,10 +35,6 @@ def fits(layer: "DSLayer | DSSLayer", h: Tensor) -> bool:
     if hasattr(layer, "shared"):
         branches.append((layer.shared, layer.shared_norm))
     return all(_fits(conv, norm) for conv, norm in branches)
-
-
-def _is_relu(act: Any) -> bool:
-    return isinstance(act, nn.ReLU) or act in (torch.relu, F.relu)
 
 
 def _fits(conv: Any, norm: Any) -> bool:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from esan.bags import Arcs, Bag, Stage
 from esan.nn import compiled, fused
 from esan.nn.conv import Conv
+from esan.nn.norm import BatchNorm, is_relu
 
 #: How the features of a node are pooled over the bag; "others" is the sum without the subgraph itself.
 BAG_POOLS = ("sum", "mean", "max", "others")
@@ -36,7 +37,10 @@ class DSLayer(nn.Module):
         h = stage.lift(h)
         if fused.fits(self, h):
             return fused.ds_layer(self, h, bag, stage)
-        return self.act(self.norm(self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight))
+        y = self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight)
+        if type(self.norm) is BatchNorm and is_relu(self.act):
+            return self.norm(y, stage.weight, relu=True)
+        return self.act(self.norm(y, stage.weight))
 
 
 class DSSLayer(nn.Module):

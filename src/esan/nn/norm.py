@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan import kernels
@@ -161,6 +162,11 @@ class BatchNorm(nn.BatchNorm1d):
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
         var = var * (total / (total - 1)) if self.unbiased else var
         self.running_var.lerp_(var.to(self.running_var.dtype), share)
+
+
+def is_relu(act: Any) -> bool:
+    """Whether an activation is ReLU, which `BatchNorm` applies in the same pass."""
+    return isinstance(act, nn.ReLU) or act in (torch.relu, F.relu)
 
 
 def _one_alone() -> ValueError:
