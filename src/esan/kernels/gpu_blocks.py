@@ -40,6 +40,13 @@ class Norm:
             return frozen(self.gamma, self.beta, self.tracked, self.eps)
         return finish(part, self.gamma, self.beta, self.eps, self.tracked)
 
+    def moments_of(self, x: Tensor, rows: "Rows") -> Moments:
+        """The moments of these lines, from what is known of their tiles or from themselves."""
+        part = rows.part
+        if part is None and not self.frozen:
+            part = tile_moments(x, rows.weight, copies(self.gamma), rows.real)
+        return self.moments(part)  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -122,11 +129,8 @@ class Normalise(torch.autograd.Function):
         ahead: Ahead | None = None,
     ) -> Tensor:
         x = x.contiguous()
-        part, real = rows.part, rows.real
-        if part is None and not norm.frozen:
-            part = tile_moments(x, rows.weight, copies(gamma), real)
-        moments = norm.moments(part)  # type: ignore[arg-type]
-        y = blend(x, moments, relu, real=real)
+        moments = norm.moments_of(x, rows)
+        y = blend(x, moments, relu, real=rows.real)
         ctx.save_for_backward(x, y if relu else None)
         ctx.moments, ctx.rows, ctx.shape, ctx.ahead = moments, rows, gamma.shape, ahead
         if ahead is not None:
@@ -205,7 +209,8 @@ class Blend(torch.autograd.Function):
         spread: Spread,
         ahead: Ahead | None = None,
     ) -> Tensor:
-        own, shared = (norm.moments(r.part) for norm, r in zip(norms, rows, strict=True))  # type: ignore[arg-type]
+        c, s = c.contiguous(), s.contiguous()
+        own, shared = (norm.moments_of(x, r) for norm, x, r in zip(norms, (c, s), rows, strict=True))
         y = blend(c, own, True, (s, shared, spread.node), rows[0].real)
         ctx.save_for_backward(c, s, y)
         ctx.own, ctx.shared, ctx.rows, ctx.spread, ctx.shape = own, shared, rows, spread, gamma.shape

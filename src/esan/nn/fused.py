@@ -60,7 +60,6 @@ def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
 
 def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSSLayer.forward` where the bag is pooled by sum or mean."""
-    from esan.kernels import gpu_blocks as blocks
 
     h = _aligned(h)
     side = bag.side if isinstance(bag, PaddedBag) else None
@@ -79,12 +78,37 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     c, rows = _mlp(layer.inside, u, stage.norm_weight, stage.real)
     if side is not None:
         torch.cuda.current_stream(h.device).wait_stream(side)
+    return _blended(layer, (c, s), (rows, nodes), stage, _ahead(bag))
+
+
+def blends(layer: "DSSLayer", c: Tensor) -> bool:
+    """Whether the norms, sum and ReLU that a layer ends with are one kernel, whatever its convolutions are."""
+    norms = (layer.norm, layer.shared_norm)
+    usual = is_relu(layer.act) and all(type(norm) is BatchNorm and norm.fused for norm in norms)
+    return usual and kernels.on_gpu(c) and c.size(0) > 0
+
+
+def blend(layer: "DSSLayer", c: Tensor, s: Tensor, bag: Bag, stage: Stage) -> Tensor:
+    """The end of a layer: ReLU of the normalised rows c plus, for each, the normalised line s of its node."""
+    from esan.kernels.gpu_blocks import Rows
+
+    own, shared = cast(BatchNorm, layer.norm), cast(BatchNorm, layer.shared_norm)
+    own.refuse_one(c, stage.norm_weight)
+    shared.refuse_one(s, bag.node_weight)
+    return _blended(layer, (c, s), (Rows(stage.norm_weight), Rows(bag.node_weight)), stage)
+
+
+def _blended(
+    layer: "DSSLayer", lines: tuple[Tensor, Tensor], rows: tuple[Any, Any], stage: Stage, ahead: Ahead | None = None
+) -> Tensor:
+    from esan.kernels import gpu_blocks as blocks
+
+    own, shared = cast(BatchNorm, layer.norm), cast(BatchNorm, layer.shared_norm)
     group = stage.by_node
     spread = blocks.Spread(group.owner, group.order, group.first, group.count)
     norms = own.for_kernels(), shared.for_kernels()
-    ahead = _ahead(bag)
     y = blocks.Blend.apply(
-        c, own.weight, own.bias, s, shared.weight, shared.bias, norms, (rows, nodes), spread, ahead
+        lines[0], own.weight, own.bias, lines[1], shared.weight, shared.bias, norms, rows, spread, ahead
     )  # fmt: skip
     return y if ahead is None else ahead.attach(y)
 

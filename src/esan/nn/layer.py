@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from esan.bags import Arcs, Bag, Stage
+from esan.bags import Bag, Stage
 from esan.nn import compiled, fused
 from esan.nn.conv import Conv
 from esan.nn.norm import BatchNorm, is_relu
@@ -91,17 +91,17 @@ class DSSLayer(nn.Module):
         h = stage.lift(h)
         if fused.fits(self, h):
             return fused.dss_layer(self, h, bag, stage)
-        inside = self.norm(self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight)
+        edges = bag.graphs.edge_attr
+        inside = self.inside(h, stage.arcs, edges, stage.weight)
         if self.bag_pool == "others":
             others = stage.spread(stage.pool_bag(h, "sum")) - h
-            arcs = bag.shared.between_rows(self.adjacency)
-            return self.act(inside + self._shared(others, bag, arcs, stage.weight))
+            around = self.shared(others, bag.shared.between_rows(self.adjacency), edges, stage.weight)
+            return self.act(self.norm(inside, stage.weight) + self.shared_norm(around, stage.weight))
         pooled = stage.pool_bag(h, self.bag_pool)
-        arcs = bag.shared.between_nodes(self.adjacency)
-        return self.act(stage.add(inside, self._shared(pooled, bag, arcs, bag.node_weight)))
-
-    def _shared(self, pooled: Tensor, bag: Bag, arcs: Arcs, weight: Tensor | None) -> Tensor:
-        return self.shared_norm(self.shared(pooled, arcs, bag.graphs.edge_attr, weight), weight)
+        around = self.shared(pooled, bag.shared.between_nodes(self.adjacency), edges, bag.node_weight)
+        if fused.blends(self, inside):
+            return fused.blend(self, inside, around, bag, stage)
+        return self.act(stage.add(self.norm(inside, stage.weight), self.shared_norm(around, bag.node_weight)))
 
     def extra_repr(self) -> str:
         return f"bag_pool={self.bag_pool!r}, adjacency={self.adjacency!r}"
