@@ -153,6 +153,16 @@ def test_smaller_rooms_where_filler_is_worked_on(monkeypatch: pytest.MonkeyPatch
     sized_teams.check_sized(sized_teams.trial("cpu", 8, 8, 3, conv="graphconv"), 1e-4)
 
 
+@pytest.mark.parametrize(("conv", "sizes"), [("graphconv", [2, 2, 1]), ("gin", [5])])
+def test_few_networks_that_fill_a_device(conv: str, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where filler is worked on, teams are no larger than that: all networks have the room of the largest batch."""
+    t = sized_teams.trial("cpu", 8, 8, 3, conv=conv)
+    rows, widest = t.bag.num_rows / len(t.bag), 6
+    monkeypatch.setattr(graphed, "_ENOUGH", 2.5 * rows * widest)
+    found = [seat.team for seat in teams.seats(t.engines([0, 1, 2, 3, 4]))]
+    assert [len(team.seats) for team in dict.fromkeys(found)] == sizes
+
+
 @PLAINLY
 def test_dropout() -> None:
     """With batches of unequal numbers: what one network draws depends neither on the others nor on their steps."""

@@ -15,6 +15,9 @@ from esan.train.team import Team
 
 #: Most networks that train together.
 _MOST = 16
+#: Numbers that the widest layer of all of them gives, from which on more networks fill the device no better; but all
+#: have the room of the largest of their batches, so that more would only add filler.
+_ENOUGH = 2**25
 
 
 def fits(model: SubgraphGNN, bag: Bag) -> bool:
@@ -55,12 +58,21 @@ class Teams:
         device, shift = device_of(model), _content(objective.shift) if alone else ()
         key = (id(bag), device, batch_size, objective.kind, kind_of(model), *shift)
         team = self._forming.get(key)
-        literal = model.why_literal is not None or bool(model.encoder.dropout)
-        most = min(_MOST, most_together(bag, literal)) if isinstance(bag.policy, Sampled) else _MOST
-        if alone or team is None or not team.open or len(team.seats) >= most:
+        if alone or team is None or not team.open or len(team.seats) >= _most(model, bag, batch_size):
             model.features.check(bag.graphs.x)
             team = self._forming[key] = Team(bag, objective, batch_size, device)
         return Seat(team, model, lr, generator)
+
+
+def _most(model: SubgraphGNN, bag: Bag, batch_size: int) -> int:
+    """How many networks like this one should train together at most."""
+    literal = model.why_literal is not None or bool(model.encoder.dropout)
+    most = min(_MOST, most_together(bag, literal)) if isinstance(bag.policy, Sampled) else _MOST
+    if model.skips_filler:
+        return most
+    rows = batch_size * (bag.num_pairs if literal else bag.num_rows) / len(bag)
+    width = max(parameter.size(0) for parameter in model.parameters() if parameter.dim() == 2)
+    return max(1, min(most, int(_ENOUGH / (rows * width))))
 
 
 def _content(tensor: Tensor | None) -> tuple[float, ...]:
