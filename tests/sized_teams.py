@@ -1,4 +1,4 @@
-"""What a team must give where layers work on filler, so that batches that need less have smaller rooms."""
+"""What a team of wide networks must give, who would work on filler: steps that need less have smaller rooms."""
 
 from typing import Any
 
@@ -6,17 +6,38 @@ import torch
 
 import esan
 import teams
+from esan.nn.linear import Linear
 from esan.testing.compare import check_close
 from esan.train.engine import EagerEngine
+from esan.train.team import Team
 
 
-def trial(device: torch.device | str, count: int, largest: int, width: int, **options: Any) -> teams.Trial:
-    """Paths and cycles of very different sizes, one a step, and a DS network of one layer."""
-    graphs = teams._graphs(count, largest)
-    options = {"set_encoder": "mean"} | options
-    return teams._trial(
-        device, esan.NodeDeletion(), graphs, 1, lambda: teams._network(esan.ds_gnn, width, 1, **options), count // 2
-    )
+def trial(
+    device: torch.device | str,
+    count: int,
+    largest: int,
+    width: int,
+    *,
+    sampled: float | None = None,
+    tf32: bool = False,
+    **options: Any,
+) -> teams.Trial:
+    """Paths and cycles of very different sizes, one a step, and a DSS network of one layer."""
+    policy: esan.Policy = esan.NodeDeletion()
+    policy = policy if sampled is None else esan.Sampled(policy, sampled)
+
+    def build() -> esan.nn.SubgraphGNN:
+        network = teams._network(esan.dss_gnn, width, 1, **options)
+        for layer in network.modules():
+            if isinstance(layer, Linear):
+                layer.tf32 = tf32
+        return network
+
+    return teams._trial(device, policy, teams._graphs(count, largest), 1, build, count // 2)
+
+
+def _rooms(team: Team) -> set[tuple[int, ...]]:
+    return {shape.rows for work, shape in team._captures._known if work == "_train_step"}
 
 
 def check_sized(t: teams.Trial, tolerance: float) -> None:
@@ -28,12 +49,23 @@ def check_sized(t: teams.Trial, tolerance: float) -> None:
         check_close(loss, other, "loss", tolerance=tolerance)
         check_close(answer, expected, "predictions", tolerance=20 * tolerance)
     (team,) = {id(seat.team): seat.team for seat in teams.seats(ours)}.values()
-    rooms = {shape.rows for work, shape in team._captures._known if work == "_train_step"}
-    assert len(rooms) > 1
+    assert len(_rooms(team)) > 1
     # A larger batch than any before: what had less room is forgotten.
     most = team._rooms.known[t.batch_size]
     team._rooms.known[t.batch_size] = most.smaller(0.5)
     largest = t.bag.graphs.num_nodes.argmax().cpu()[None]
     answer, expected = (engines[0].predict(largest).cpu() for engines in (ours, theirs))
     check_close(answer, expected, "predictions that need more room", tolerance=20 * tolerance)
-    assert not {shape.rows for work, shape in team._captures._known if work == "_train_step"}
+    assert not _rooms(team)
+
+
+def check_near_alone(t: teams.Trial, tolerance: float) -> None:
+    """Two networks give what each gives alone, but for rounding: a library may add up in another order."""
+    team, alone = t.engines([0, 1]), [t.engines([s])[0] for s in (0, 1)]
+    orders = [t.order(s, 0) for s in (0, 1)]
+    together = teams.epoch(team, orders, t.valid)
+    for seed, engine in enumerate(alone):
+        ((loss, answer),) = teams.epoch([engine], [orders[seed]], t.valid)
+        check_close(together[seed][0], loss, f"loss of network {seed}", tolerance=tolerance)
+        check_close(together[seed][1], answer, f"predictions of network {seed}", tolerance=20 * tolerance)
+    assert len(_rooms(teams.seats(team)[0].team)) > 1

@@ -7,7 +7,7 @@ from torch import Tensor
 
 import esan
 import strategies
-from esan.bags.shapes import Counts, Rooms
+from esan.bags.shapes import Counts, Rooms, sized
 
 BAG = esan.Bag.of(strategies.odd_graphs(), esan.EdgeDeletion(), 3)
 
@@ -55,20 +55,23 @@ def test_rooms_grow_for_what_they_do_not_hold() -> None:
 
 
 def test_batches_that_need_less_have_smaller_rooms() -> None:
-    counts, rooms = Counts(BAG), Rooms()
-    draw = np.random.default_rng(0)
-    steps = draw.integers(len(BAG), size=(40, 3, 2))
+    counts = Counts(BAG)
+    steps = np.random.default_rng(0).integers(len(BAG), size=(40, 3, 2))
     steps[7] = -1
-    sized = [*rooms.sized(steps, counts)]
-    most = rooms.holding(steps.reshape(-1, 2), counts)
-    places = [range(len(steps))[place] for _, place in sized]
+    most = counts.shape(steps.reshape(-1, 2)).grown(4.0)
+    found = [*sized(most, steps, counts)]
+    places = [range(len(steps))[place] for _, place in found]
     assert [k for place in places for k in place] == list(range(len(steps)))
-    for (shape, _), place in zip(sized, places, strict=True):
+    for (shape, _), place in zip(found, places, strict=True):
         assert all(shape.holds(counts.shape(steps[k])) for k in place)
         assert most.holds(shape)
+        assert most.alike(shape)
         assert (shape.nodes, shape.arcs, shape.rows[0]) == (most.nodes, most.arcs, most.rows[0])
-    of = {k: shape for (shape, _), place in zip(sized, places, strict=True) for k in place}
-    assert 2 < len(set(of.values())) <= 7
-    assert sum(of[7].rows) < 0.5 * sum(most.rows)
-    # Those before and behind have another room.
-    assert all(mine[0] != other[0] for mine, other in pairwise(sized))
+    of = {k: shape for (shape, _), place in zip(found, places, strict=True) for k in place}
+    assert 2 < len(set(of.values())) <= 13
+    assert sum(of[7].rows[1:]) < 0.2 * sum(most.rows[1:])
+    # Steps before and behind have another room, and no step one of which a part would do.
+    assert all(mine[0] != other[0] for mine, other in pairwise(found))
+    for k, shape in of.items():
+        less = [other for other in set(of.values()) if sum(other.rows) < sum(shape.rows)]
+        assert not any(other.holds(counts.shape(steps[k])) for other in less)

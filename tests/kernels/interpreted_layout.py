@@ -54,6 +54,21 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @POLICIES
 @LITERAL
+def test_another_room(
+    check: Callable[..., None], name: str, literal: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every field in less room and in more, for which nothing of the dataset is gathered anew."""
+    padder = Padder(esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal), 3)
+    large, ids = room(padder).grown(2.0), IDS[:1, :1]
+    check(padder, ids, large)
+    monkeypatch.setattr(padder, "_gathered", lambda known, only: {})
+    for shape in (room(padder, ids), large.smaller(0.7), large.grown(1.3)):
+        assert shape != large
+        check(padder, ids, shape)
+
+
+@POLICIES
+@LITERAL
 def test_every_field(check: Callable[..., None], name: str, literal: bool | None) -> None:
     padder = Padder(esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal), 3)
     check(padder, IDS, room(padder), 2)

@@ -21,7 +21,9 @@ from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
 from esan.bags.plan import Plan
 from esan.bags.shapes import Shape
+from esan.kernels.gpu import WIDEST
 from esan.kernels.gpu_adam import FlatAdam
+from esan.nn import fused, linear
 from esan.train import captured, graphed
 from esan.train.team import Team
 
@@ -147,18 +149,33 @@ def test_samples_of_several() -> None:
     sampled_teams.check_together(trial(sampled=0.5), [torch.arange(1), torch.arange(3), torch.arange(1, 3)])
 
 
-@PLAINLY
-def test_smaller_rooms_where_filler_is_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every layer is wider than the kernels take: interpreted, one that is takes minutes."""
+    for module in (linear, fused):
+        monkeypatch.setattr(module, "WIDEST", 1)
     monkeypatch.setattr(captured, "_MANY_ROWS", 0)
-    sized_teams.check_sized(sized_teams.trial("cpu", 8, 8, 3, conv="graphconv"), 1e-4)
 
 
-@pytest.mark.parametrize(("conv", "sizes"), [("graphconv", [2, 2, 1]), ("gin", [5])])
-def test_few_networks_that_fill_a_device(conv: str, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where filler is worked on, teams are no larger than that: all networks have the room of the largest batch."""
-    t = sized_teams.trial("cpu", 8, 8, 3, conv=conv)
-    rows, widest = t.bag.num_rows / len(t.bag), 6
-    monkeypatch.setattr(graphed, "_ENOUGH", 2.5 * rows * widest)
+@PLAINLY
+@pytest.mark.usefixtures("_wide")
+def test_smaller_rooms_for_wide_networks() -> None:
+    sized_teams.check_sized(sized_teams.trial("cpu", 6, 8, 3), 1e-4)
+
+
+@PLAINLY
+@pytest.mark.usefixtures("_wide")
+@pytest.mark.parametrize(("dropout", "sampled"), [(0.5, None), (0.0, 0.5)])
+def test_smaller_rooms_beside_others(dropout: float, sampled: float | None) -> None:
+    """What is drawn, for dropout on the literal bag and for samples, depends neither on the room nor on others."""
+    sized_teams.check_near_alone(sized_teams.trial("cpu", 6, 8, 3, dropout=dropout, sampled=sampled), 1e-4)
+
+
+@pytest.mark.parametrize(("width", "sizes"), [(WIDEST + 1, [2, 2, 1]), (WIDEST, [5])])
+def test_few_wide_networks_fill_a_device(width: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Teams of them are no larger: all networks of one have the room of the largest batch."""
+    t = sized_teams.trial("cpu", 8, 8, width)
+    monkeypatch.setattr(graphed, "_ENOUGH", 2.5 * t.bag.num_rows / len(t.bag) * width)
     found = [seat.team for seat in teams.seats(t.engines([0, 1, 2, 3, 4]))]
     assert [len(team.seats) for team in dict.fromkeys(found)] == sizes
 

@@ -250,11 +250,21 @@ def test_products_that_round(networks: int, gpu: torch.device) -> None:
 
 
 @PINNED
-@pytest.mark.parametrize(("width", "conv"), [(160, "gin"), (32, "graphconv")])
-def test_smaller_rooms(width: int, conv: str, gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where filler is worked on: by a library's products of wide layers, and by layers that have no fused kernels."""
+@pytest.mark.parametrize("tf32", [False, True])
+def test_smaller_rooms(tf32: bool, gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of wide networks, whose products are a library's."""
     monkeypatch.setattr(captured, "_MANY_ROWS", 0)
-    sized_teams.check_sized(sized_teams.trial(gpu, 40, 40, width, conv=conv), 1e-3)
+    sized_teams.check_sized(sized_teams.trial(gpu, 40, 40, 300, tf32=tf32), 2e-2 if tf32 else 1e-3)
+
+
+@PINNED
+@pytest.mark.parametrize(("dropout", "sampled"), [(0.5, None), (0.0, 0.5)])
+def test_smaller_rooms_beside_others(
+    dropout: float, sampled: float | None, gpu: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a network draws depends neither on the room nor on the networks beside."""
+    monkeypatch.setattr(captured, "_MANY_ROWS", 0)
+    sized_teams.check_near_alone(sized_teams.trial(gpu, 40, 40, 300, dropout=dropout, sampled=sampled), 1e-3)
 
 
 def test_kinds_of_teams(gpu: torch.device) -> None:

@@ -26,25 +26,38 @@ def test_products_and_their_gradients(bias: bool, tf32: bool) -> None:
     torch.testing.assert_close(grad, torch.full_like(added, 5))
 
 
-def test_rounding_ends_with_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+#: Where torch keeps how products round, for all, on a CPU, and on a GPU.
+SWITCHES = (torch.backends, torch.backends.mkldnn, torch.backends.cuda.matmul)
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="an older torch has no such switch"
+)
+@pytest.mark.parametrize("own", ["none", "ieee", "tf32"])
+def test_rounding_ends_with_the_product(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a user has set for all of torch is as it was, also where a product fails."""
     seen = []
-    bmm = torch.bmm
+    bmm, matmul = torch.bmm, torch.backends.cuda.matmul
 
     def noted(*factors: torch.Tensor) -> torch.Tensor:
-        seen.append(torch.get_float32_matmul_precision())
+        seen.append(matmul.fp32_precision)
         return bmm(*factors)
 
     monkeypatch.setattr(torch, "bmm", noted)
-    before = torch.get_float32_matmul_precision()
-    x, weight = torch.randn(1, 4, 3, requires_grad=True), torch.randn(1, 2, 3, requires_grad=True)
-    for tf32, during in ((True, "high"), (False, before)):
-        seen.clear()
-        Products.apply(x, weight, None, tf32).sum().backward()
-        assert seen == [during] * 3
-        with pytest.raises(RuntimeError):
-            Products.apply(x, weight[:, :, :2], None, tf32)
-        assert torch.get_float32_matmul_precision() == before
+    first = matmul.fp32_precision
+    try:
+        matmul.fp32_precision = own
+        before = [of.fp32_precision for of in SWITCHES]
+        x, weight = torch.randn(1, 4, 3, requires_grad=True), torch.randn(1, 2, 3, requires_grad=True)
+        for tf32, during in ((True, "tf32"), (False, before[-1])):
+            seen.clear()
+            Products.apply(x, weight, None, tf32).sum().backward()
+            assert seen == [during] * 3
+            with pytest.raises(RuntimeError):
+                Products.apply(x, weight[:, :, :2], None, tf32)
+            assert [of.fp32_precision for of in SWITCHES] == before
+    finally:
+        matmul.fp32_precision = first
 
 
 def test_rounded_layers_differ_from_others_in_kind_alone() -> None:

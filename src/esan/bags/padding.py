@@ -105,7 +105,7 @@ class Padder:
         self.counts = Counts(bag)
         self._constants = Constants(self._device)
         self._num_layers = num_layers
-        #: What is known for the last shape of batches of so many graphs.
+        #: What is known for batches of so many graphs.
         self._known: dict[int, _Known] = {}
 
     def lay_out(self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
@@ -124,21 +124,29 @@ class Padder:
     def blank(self, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
         """One batch that is filler alone, for which one graph of the dataset is enough; arguments as in `lay_out`."""
         ids = torch.full((1, 1, shape.graphs), -1, device=self._device)
-        return Padder(stretch(self.bag, 0, 1, self._device), self._num_layers).lay_out(ids, shape, networks, only)
+        return Padder(self._one(), self._num_layers).lay_out(ids, shape, networks, only)
 
     def _plan(self, shape: Shape, networks: int, only: Collection[str] | None) -> Plan:
         known = self._known.get(shape.graphs)
-        if known is None or known.shape != shape:
+        if known is None or not known.shape.alike(shape):
             known = self._known[shape.graphs] = _Known(shape, Keeper(self._device, networks))
         # Those of another number of networks were for a team that is no more.
-        known.plans = {key: plan for key, plan in known.plans.items() if key[0] == networks}
-        key = networks, None if only is None else frozenset(only)
+        known.plans = {key: plan for key, plan in known.plans.items() if key[1] == networks}
+        key = shape, networks, None if only is None else frozenset(only)
         if key not in known.plans:
             known.made |= self._gathered(known, only)
             # In one order, whichever were made first: a field has the same place in all batches that have the same.
             fields = {name: known.made[name] for name in sorted(known.made) if only is None or name in only}
+            if shape != known.shape:
+                # What is gathered is the same; where it goes is known from any graph.
+                there = self._gathered_from(self._one(), _Known(shape, known.keeper), only)
+                fields = {name: field.in_room_of(there[name]) for name, field in fields.items()}
             known.plans[key] = Plan(fields, shape, networks)
         return known.plans[key]
+
+    def _one(self) -> Bag:
+        """The bag of one graph."""
+        return stretch(self.bag, 0, 1, self._device)
 
     def _gathered(self, known: "_Known", only: Collection[str] | None) -> dict[str, Gathered]:
         """What those of these fields that are not known yet are gathered from."""
@@ -241,11 +249,18 @@ def _real(number: Tensor) -> Tensor:
 
 @dataclass(eq=False)
 class _Known:
-    """For batches of a shape: plans, by networks and fields, and what they gather from, which all of them share."""
+    """Plans, by shape, networks and fields, and what they gather from, which all of them share.
+
+    Attributes:
+        shape: that what they gather from was made for.
+        keeper: of the numbers.
+        plans: the plans.
+        made: what they gather from, field by field.
+    """
 
     shape: Shape
     keeper: Keeper
-    plans: dict[tuple[int, frozenset[str] | None], Plan] = field(default_factory=dict)
+    plans: dict[tuple[Shape, int, frozenset[str] | None], Plan] = field(default_factory=dict)
     made: dict[str, Gathered] = field(default_factory=dict)
 
     def lacking(self, makers: Makers, stage: str, only: Collection[str] | None) -> dict[str, Gathered]:

@@ -52,6 +52,11 @@ class Piece:
     def doubled(self) -> "Piece":
         return replace(self, times=2)
 
+    def in_room_of(self, other: "Piece") -> "Piece":
+        """`Gathered.in_room_of`."""
+        fill = [replace(its, begin=mine.begin) for mine, its in zip(self.fill, other.fill, strict=True)]
+        return replace(other, lines=self.lines, values=self.values, fill=fill, to=self.to)
+
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
@@ -61,6 +66,11 @@ class Gathered:
     step: int = 0
     fraction: bool = False
     shape: tuple[int, ...] = ()
+
+    def in_room_of(self, other: "Gathered") -> "Gathered":
+        """These numbers of the dataset, in batches of the shape that another was made for, of whichever graphs."""
+        pairs = zip(self.pieces, other.pieces, strict=True)
+        return replace(other, pieces=[mine.in_room_of(its) for mine, its in pairs])
 
 
 def bits(values: Tensor) -> Tensor:

@@ -69,9 +69,13 @@ class Shape:
             rows[0] = nodes  # background rows are the nodes
         return Shape(self.graphs, nodes, more(self.arcs), more(self.subgraphs), tuple(rows), row_arcs)
 
-    def smaller(self, part: float) -> "Shape":
+    def smaller(self, factor: float) -> "Shape":
         """The same with so much of the room for stored rows."""
-        return replace(self, rows=(self.rows[0], *(min(n, 8 * (int(part * n) // 8 + 1)) for n in self.rows[1:])))
+        return replace(self, rows=(self.rows[0], *(min(n, 8 * (int(factor * n) // 8 + 1)) for n in self.rows[1:])))
+
+    def alike(self, other: "Shape") -> bool:
+        """Whether both have rows and arcs in the same slots."""
+        return all((mine == 0) == (theirs == 0) for mine, theirs in zip(self._numbers, other._numbers, strict=True))
 
     @property
     def _numbers(self) -> tuple[int, ...]:
@@ -101,11 +105,15 @@ class Counts:
         row_arcs = [max(n, 1) if r else 0 for n, r in zip(row_arcs, rows, strict=True)]
         return Shape(ids.shape[1], nodes, arcs, subgraphs, tuple(rows), tuple(row_arcs))
 
-    def part(self, ids: np.ndarray, room: Shape) -> np.ndarray:
-        """How much of the room for stored rows each of these batches needs, `[K]`; ids `[K, B]`."""
-        rows = zip(self._lines[4 : 3 + self._slots], room.rows[1:], strict=True)
-        parts = [(1 + line[ids].sum(1)) / most for line, most in rows if most]
-        return np.max(parts, 0) if parts else np.ones(len(ids))
+    def stored(self, ids: np.ndarray) -> np.ndarray:
+        """The room that each of these batches needs for stored rows, slot by slot, `[K, slots]`; ids `[K, B]`."""
+        return np.stack(
+            [
+                1 + line[ids].sum(1) if line.any() else np.zeros(len(ids), int)
+                for line in self._lines[4 : 3 + self._slots]
+            ],
+            1,
+        )
 
     def tried(self, size: int) -> Shape:
         """The room that the largest of many random batches of this size needs; always the same ones."""
@@ -137,16 +145,16 @@ class Rooms:
         self.known[size] = known if known.holds(need) else known.joined(need.grown(_MARGIN))
         return self.known[size]
 
-    def sized(self, steps: np.ndarray, counts: Counts) -> Iterator[tuple[Shape, slice]]:
-        """Rooms for the steps `[K, S, B]`, and which of them have each, in order.
 
-        Steps that need less have smaller rooms, of which there are few: what is captured for one serves many steps.
-        """
-        flat = steps.reshape(-1, steps.shape[-1])
-        most = self.holding(flat, counts)
-        needed = counts.part(flat, most).reshape(len(steps), -1).max(1)
-        sizes = np.clip(np.floor(np.log(needed) / np.log(_SMALLER)), 0, _SIZES).astype(int)
-        begins = [0, *(1 + np.flatnonzero(np.diff(sizes))).tolist(), len(steps)]
-        for begin, end in pairwise(begins):
-            size = int(sizes[begin])
-            yield most.smaller(_SMALLER**size) if size else most, slice(begin, end)
+def sized(most: Shape, steps: np.ndarray, counts: Counts) -> Iterator[tuple[Shape, slice]]:
+    """The smallest rooms for the steps `[K, S, B]`, which fit into `most`, and which of them have each, in order.
+
+    There are few rooms: what is captured for one serves many steps.
+    """
+    shapes = [*dict.fromkeys(most.smaller(_SMALLER**k) for k in range(_SIZES + 1))]
+    needed = counts.stored(steps.reshape(-1, steps.shape[-1])).reshape(*steps.shape[:2], -1).max(1)
+    rooms = np.array([shape.rows[1:] for shape in shapes])
+    # Rooms become smaller, so that the last that holds a step is as many as do.
+    size = (rooms[None] >= needed[:, None]).all(2).sum(1) - 1
+    for begin, end in pairwise([0, *(1 + np.flatnonzero(np.diff(size))).tolist(), len(steps)]):
+        yield shapes[size[begin]], slice(begin, end)

@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor, nn
 
 _BLOCK = 1024
-#: Numbers that the place of a parameter is a multiple of: products read aligned memory some times as fast.
+#: Parameters begin at multiples of so many numbers (128 bytes): a library's products read aligned memory faster.
 _ALIGNED = 32
 
 
@@ -70,7 +70,7 @@ class FlatAdam:
     ) -> None:
         self.parameters, self.lr, self._betas, self._eps = list(parameters), lr, betas, eps
         device = lr.device
-        count = sum(map(_room, self.parameters))
+        count = sum(map(_length, self.parameters))
         self._theta, self._grad, self._mean, self._square = (torch.zeros(count, device=device) for _ in range(4))
         self._network = torch.zeros(count, device=device, dtype=torch.int32)
         self.step_count = torch.zeros(networks, device=device)
@@ -84,7 +84,7 @@ class FlatAdam:
 
     def _parts(self, line: Tensor) -> list[Tensor]:
         """What belongs to each parameter, in its shape; between two there may be numbers of none."""
-        parts = line.split([_room(p) for p in self.parameters])
+        parts = line.split([_length(p) for p in self.parameters])
         return [part[: p.numel()].view(p.shape) for p, part in zip(self.parameters, parts, strict=True)]
 
     @property
@@ -115,5 +115,5 @@ class FlatAdam:
         )  # fmt: skip
 
 
-def _room(parameter: Tensor) -> int:
+def _length(parameter: Tensor) -> int:
     return -(-parameter.numel() // _ALIGNED) * _ALIGNED

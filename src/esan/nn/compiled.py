@@ -11,7 +11,7 @@ from esan.bags.sums import Grouping
 from esan.kernels import cpu
 from esan.nn.conv import GIN, GINE, Conv, WeightedMLP
 from esan.nn.linear import Linear
-from esan.nn.norm import BatchNorm, is_relu
+from esan.nn.norm import BatchNorm, is_just, is_relu
 
 if TYPE_CHECKING:
     from esan.nn.layer import DSLayer, DSSLayer
@@ -19,17 +19,12 @@ if TYPE_CHECKING:
 
 def fits(layer: "DSLayer | DSSLayer", h: Tensor, stage: Stage) -> bool:
     """Whether this layer, on these rows, goes through here; the answer is the same either way."""
-    return cpu.fits(h) and stage.plain and _is(layer.norm, BatchNorm) and is_relu(layer.act)
+    return cpu.fits(h) and stage.plain and is_just(layer.norm, BatchNorm) and is_relu(layer.act)
 
 
 def reads_earlier(layer: Any, bag: Bag) -> bool:
     """Whether a layer is likely to read the rows of an earlier stage without a copy; the answer is the same if not."""
     return cpu.available() and type(bag) is Bag and bag.device.type == "cpu" and isinstance(layer.inside, GIN | GINE)
-
-
-def _is(part: nn.Module, kind: type[nn.Module]) -> bool:
-    """Whether a part is what it was built as: a subclass or a hook of the user's may do something else."""
-    return type(part) is kind and not (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks)
 
 
 def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
@@ -100,14 +95,14 @@ class _Rows:
 
 def _takes(conv: Conv, norm: nn.Module, h: Tensor) -> bool:
     """Whether a convolution and the norm behind it are computed as one."""
-    if not (_is(conv, GIN) or _is(conv, GINE)) or not cpu.fits(h):
+    if not (is_just(conv, GIN) or is_just(conv, GINE)) or not cpu.fits(h):
         return False
     from esan.kernels import cpu_layer
 
     mlp: Any = conv.mlp
     norms: tuple[Any, Any] = mlp.norm, norm
     parts = [(mlp, WeightedMLP), (mlp.first, Linear), (mlp.second, Linear), *((n, BatchNorm) for n in norms)]
-    if not all(_is(part, kind) for part, kind in parts):
+    if not all(is_just(part, kind) for part, kind in parts):
         return False
     return all(n.compiled(h) for n in norms) and cpu_layer.fits(h, (mlp.first.weight, mlp.second.weight))
 

@@ -15,7 +15,7 @@ from esan.kernels.ahead import Ahead
 from esan.kernels.gpu import WIDEST
 from esan.kernels.real import Real
 from esan.nn.conv import GIN, GINE, Conv
-from esan.nn.norm import BatchNorm, is_relu
+from esan.nn.norm import BatchNorm, is_just, is_relu
 
 if TYPE_CHECKING:
     from esan.kernels.gpu_gather import PoolBeside
@@ -60,7 +60,6 @@ def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
 
 def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSSLayer.forward` where the bag is pooled by sum or mean."""
-
     h = _aligned(h)
     side = bag.side if isinstance(bag, PaddedBag) else None
     own, shared = cast(BatchNorm, layer.norm), cast(BatchNorm, layer.shared_norm)
@@ -84,7 +83,7 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
 def blends(layer: "DSSLayer", c: Tensor) -> bool:
     """Whether the norms, sum and ReLU that a layer ends with are one kernel, whatever its convolutions are."""
     norms = (layer.norm, layer.shared_norm)
-    usual = is_relu(layer.act) and all(type(norm) is BatchNorm and norm.fused for norm in norms)
+    usual = is_relu(layer.act) and all(is_just(norm, BatchNorm) and cast(BatchNorm, norm).fused for norm in norms)
     return usual and kernels.on_gpu(c) and c.size(0) > 0
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from esan.bags import Bag, Stage
 from esan.nn import compiled, fused
 from esan.nn.conv import Conv
-from esan.nn.norm import BatchNorm, is_relu
+from esan.nn.norm import BatchNorm, is_just, is_relu
 
 #: How the features of a node are pooled over the bag; "others" is the sum without the subgraph itself.
 BAG_POOLS = ("sum", "mean", "max", "others")
@@ -38,7 +38,7 @@ class DSLayer(nn.Module):
         if fused.fits(self, h):
             return fused.ds_layer(self, h, bag, stage)
         y = self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight)
-        if type(self.norm) is BatchNorm and is_relu(self.act):
+        if is_just(self.norm, BatchNorm) and is_relu(self.act):
             return self.norm(y, stage.weight, relu=True)
         return self.act(self.norm(y, stage.weight))
 

@@ -15,16 +15,27 @@ from esan.kernels.gpu import WIDEST
 _FEW, _FEW_PIECES = 1024, 4
 
 
+def is_wide(network: nn.Module) -> bool:
+    """Whether a library does products of some layer on a GPU: one that is wider than the kernels take."""
+    layers = (module for module in network.modules() if isinstance(module, Linear))
+    return any(max(layer.in_features, layer.out_features) > WIDEST for layer in layers)
+
+
 @contextmanager
 def _rounding(wanted: bool) -> Iterator[None]:
-    """Within, products on a GPU round their factors to TF32, if that is wanted."""
-    before = torch.get_float32_matmul_precision()
+    """Within, a library's products on a GPU round their factors to TF32, if that is wanted."""
+    if not wanted:
+        yield
+        return
+    # One switch alone, and the new one where there is one: torch refuses to mix it with the old ones.
+    products = torch.backends.cuda.matmul
+    switch, on = ("fp32_precision", "tf32") if hasattr(products, "fp32_precision") else ("allow_tf32", True)
+    before = getattr(products, switch)
+    setattr(products, switch, on)
     try:
-        if wanted:
-            torch.set_float32_matmul_precision("high")
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        setattr(products, switch, before)
 
 
 class Products(torch.autograd.Function):
@@ -63,8 +74,8 @@ class Linear(nn.Linear):
     tf32 = False
 
     def forward(self, x: Tensor) -> Tensor:
-        stacked, wide = self.weight.dim() > 2, max(self.weight.shape[-2:]) > WIDEST
-        if not stacked and not (self.tf32 and wide and x.is_cuda):
+        stacked = self.weight.dim() > 2
+        if not stacked and not (self.tf32 and is_wide(self) and x.is_cuda and not torch.is_autocast_enabled()):
             return super().forward(x)
         networks = self.weight.size(0) if stacked else 1
         pieces = math.prod(-(-width // WIDEST) for width in self.weight.shape[-2:])

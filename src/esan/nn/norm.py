@@ -164,6 +164,11 @@ class BatchNorm(nn.BatchNorm1d):
         self.running_var.lerp_(var.to(self.running_var.dtype), share)
 
 
+def is_just(part: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a part is what it was built as: a subclass or a hook of the user's may do something else."""
+    return type(part) is kind and not (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks)
+
+
 def is_relu(act: Any) -> bool:
     """Whether an activation is ReLU, which `BatchNorm` applies in the same pass."""
     return isinstance(act, nn.ReLU) or act in (torch.relu, F.relu)

@@ -1,4 +1,5 @@
-"""`Captured`: work on a batch as one graph of kernels, captured once and replayed for every batch of its shape."""
+"""`Captured`: work on a batch as one graph of kernels, captured once and replayed for every batch of its shape; and
+`Captures`, for the shapes that the batches of a team have."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,8 @@ from esan.bags.laid import Noted
 from esan.bags.packing import Batches
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
-from esan.bags.shapes import Rooms, Shape
+from esan.bags.shapes import Rooms, Shape, sized
+from esan.nn.linear import is_wide
 
 if TYPE_CHECKING:
     from esan.train.team import Team
@@ -84,9 +86,9 @@ class Captures:
         if most is not before:
             # The memory of what had less room is free before more is taken.
             self._known = {key: step for key, step in self._known.items() if key[1].graphs != size}
-        if self._team.model.skips_filler or self._team.networks * sum(most.rows) < _MANY_ROWS:
-            return iter([(most, slice(None))])
-        return self._rooms.sized(steps, padder.counts)
+        if is_wide(self._team.model.encoder) and self._team.networks * sum(most.rows) >= _MANY_ROWS:
+            return sized(most, steps, padder.counts)
+        return iter([(most, slice(None))])
 
 
 def _read(team: "Team", padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> frozenset[str]:

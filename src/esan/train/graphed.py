@@ -5,6 +5,7 @@ from torch import Tensor
 
 from esan.bags import Bag
 from esan.nn import SubgraphGNN
+from esan.nn.linear import Linear, is_wide
 from esan.nn.stack import kind_of, stackable
 from esan.policies import Policy, Sampled
 from esan.train.engine import Augment, EagerEngine, Engine, device_of
@@ -15,8 +16,8 @@ from esan.train.team import Team
 
 #: Most networks that train together.
 _MOST = 16
-#: Numbers that the widest layer of all of them gives, from which on more networks fill the device no better; but all
-#: have the room of the largest of their batches, so that more would only add filler.
+#: Of wide networks, no more than give so many numbers by their widest layer: these fill the device, and since all have
+#: the room of the largest of their batches, more would add filler alone.
 _ENOUGH = 2**25
 
 
@@ -68,10 +69,10 @@ def _most(model: SubgraphGNN, bag: Bag, batch_size: int) -> int:
     """How many networks like this one should train together at most."""
     literal = model.why_literal is not None or bool(model.encoder.dropout)
     most = min(_MOST, most_together(bag, literal)) if isinstance(bag.policy, Sampled) else _MOST
-    if model.skips_filler:
+    if not is_wide(model.encoder):
         return most
     rows = batch_size * (bag.num_pairs if literal else bag.num_rows) / len(bag)
-    width = max(parameter.size(0) for parameter in model.parameters() if parameter.dim() == 2)
+    width = max(layer.out_features for layer in model.encoder.modules() if isinstance(layer, Linear))
     return max(1, min(most, int(_ENOUGH / (rows * width))))
 
 

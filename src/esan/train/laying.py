@@ -17,8 +17,8 @@ _AHEAD = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Steps that follow one another.
+class Steps:
+    """Steps of one shape that follow one another.
 
     Attributes:
         step: the work on each.
@@ -38,7 +38,7 @@ class Part:
 
 
 def laid_out(
-    padder: Padder, parts: Sequence[Part], stream: torch.cuda.Stream, aside: torch.cuda.Stream
+    padder: Padder, parts: Sequence[Steps], stream: torch.cuda.Stream, aside: torch.cuda.Stream
 ) -> Iterator[tuple[Captured, Batches]]:
     """The batches of these steps, some at a time; the next ones are laid out beside the work on those that were given.
 

@@ -17,8 +17,8 @@ from esan.bags.shapes import Rooms
 from esan.nn.stack import stack, unstacked
 from esan.policies import Sampled
 from esan.train.captured import Captured, Captures
-from esan.train.copies import bag_at
-from esan.train.laying import Part, laid_out
+from esan.train.copies import bag_at, literal_of
+from esan.train.laying import Steps, laid_out
 from esan.train.losses import loss_backward
 from esan.train.objective import Objective
 from esan.train.renewal import Renewal
@@ -43,8 +43,8 @@ class Team:
     """Networks of one kind as one stacked network, whose step is captured once and replayed for every batch.
 
     Batches are filled up to one shape with filler that weighs nothing, so that a captured step serves all of them;
-    where a batch is larger than any before, the step is captured anew. Where layers would work on the filler (wide
-    ones, by a library's products), there are a few shapes, and each batch has the smallest that holds it.
+    where a batch is larger than any before, the step is captured anew. Where a library's products would work on the
+    filler, those of wide layers, there are a few shapes, and each step has the smallest that holds its batches.
 
     Args:
         bag: the bag of the whole dataset, on the host; of a `Sampled` policy, it goes to the GPU, to be sampled there.
@@ -216,7 +216,7 @@ class Team:
         ids, parts = self._moved(steps), []
         for step, place in self._captures.of(work, steps, padder):
             size = max(1, min(_CHUNK // self.networks, _CHUNK_BYTES // step.nbytes))
-            parts.append(Part(step, ids[place], size))
+            parts.append(Steps(step, ids[place], size))
         for step, batches in laid_out(padder, parts, self.stream, self._aside):
             for k in range(len(batches)):
                 step.run(batches, k)
@@ -261,7 +261,7 @@ class Team:
         """
         # Dropout is drawn for every pair while training; predictions use the same bag.
         if self.model.why_literal is not None or self.model.encoder.dropout:
-            self.bag = self.bag.to_literal()
+            self.bag = literal_of(self.bag)
         bag = self.bag
         if isinstance(bag.policy, Sampled):
             if self._samples is None:
