@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import torch
 
+from esan.bags import Bag
 from esan.data import Task
-from esan.graphs import Categories
+from esan.graphs import Categories, cycle
 from esan.nn.linear import Linear
-from esan.policies import EgoNets, Sampled
+from esan.policies import EgoNets, Sampled, Whole
 from esan.train import Job, Recipe, protocol
 from esan.train.blueprint import Blueprint
 from esan.train.toml import to_toml
@@ -158,3 +159,25 @@ def test_embeddings_and_rounding_of_a_network() -> None:
             assert torch.equal(mine, theirs)
     for network, rounds in zip(networks, (False, True), strict=True):
         assert {layer.tf32 for layer in network.modules() if isinstance(layer, Linear)} == {rounds}
+
+
+def test_a_network_as_ogb_has_it() -> None:
+    """A linear head behind layers of which the last may give negative numbers; all else is drawn as without."""
+    task, recipe = Task("labels", 2), Recipe("zinc", model="gnn", policy="identity", width=12, layers=2, jk="last")
+    networks = []
+    for chosen in (recipe, replace(recipe, head="linear", last_act=False)):
+        torch.manual_seed(0)
+        networks.append(Blueprint(chosen, task, Categories(7), None).build())
+    plain, ogb = networks
+    assert {n: p.shape for n, p in ogb.head.named_parameters()} == {"weight": (2, 12), "bias": (2,)}
+    for (name, mine), theirs in zip(ogb.encoder.named_parameters(), plain.encoder.parameters(), strict=True):
+        assert torch.equal(mine, theirs), name
+    graph = cycle(5)
+    graph.x = torch.arange(5)
+    bag = Bag.of([graph], Whole(), 2)
+    least = []
+    for network in networks:
+        rows = network.features(bag, network.encoder.first_stage(bag), next(network.parameters()), None)
+        least.append([given.h.min().item() for given in network.encoder(rows, bag)])
+    assert least[0][1] == 0 > least[1][1]
+    assert least[0][0] == least[1][0] == 0

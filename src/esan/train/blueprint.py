@@ -72,6 +72,10 @@ class Blueprint:
         model = make(channels, recipe.width, recipe.layers, self.task.out_channels, **common)
         if not plain:
             model.features.lines = lines
+        if recipe.head == "linear":
+            model.head = Linear(next(model.head.parameters()).size(1), self.task.out_channels)
+        if not recipe.last_act:
+            model.encoder.layers[-1].act = nn.Identity()
         for module in model.modules():
             if isinstance(module, nn.Embedding) and recipe.embeddings == "xavier":
                 nn.init.xavier_uniform_(module.weight)

@@ -19,6 +19,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "bag_pool": ("mean", "sum", "max", "others"),
     "adjacency": ("original", "max", "sum"),
     "norm": ("batch_norm", "layer_norm", "none"),
+    "head": ("mlp", "linear"),
     "embeddings": ("normal", "xavier"),
     "schedule": ("step", "plateau", "constant"),
     "task": ("", "classification", "regression", "labels"),

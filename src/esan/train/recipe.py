@@ -39,6 +39,8 @@ class Recipe:
         bag_pool: of DSS, what subgraphs share of each node.
         adjacency: of DSS, the edges along which they share it.
         norm: after each convolution.
+        last_act: whether the last layer ends with its activation too; OGB's own networks do without.
+        head: "mlp", with a hidden layer as the paper's networks have it, or "linear", as OGB's have it.
         renew_norms: whether, before the predictions of each epoch, the running statistics of batch norms are taken anew
             from the training graphs, under the weights of that epoch.
         renew_batch: in batches of how many graphs; 0 for those of training.
@@ -94,6 +96,8 @@ class Recipe:
     bag_pool: str = "mean"
     adjacency: str = "original"
     norm: str = "batch_norm"
+    last_act: bool = True
+    head: str = "mlp"
     renew_norms: bool = False
     renew_batch: int = 0
     embeddings: str = "normal"
