@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import warnings
 from array import array
 from functools import cache
 from importlib.util import find_spec
@@ -21,11 +22,22 @@ _TYPES = (torch.float32, torch.float64)
 
 @cache
 def available() -> bool:
-    """Whether the compiled loops can be used here: numba is installed (the extra `fast`).
+    """Whether the compiled loops can be used here: numba is installed (the extra `fast`), and works.
 
     Where Triton's kernels are interpreted, for tests, they have the rows.
     """
-    return find_spec("numba") is not None and os.environ.get("TRITON_INTERPRET") != "1"
+    if find_spec("numba") is None or os.environ.get("TRITON_INTERPRET") == "1":
+        return False
+    try:
+        import numba  # noqa: F401
+    except ImportError as error:
+        warnings.warn(
+            f"Expected a numba that can be imported (got: {error}). Everything works without it, but more slowly; "
+            "install versions of numba and numpy that fit each other.",
+            stacklevel=2,
+        )
+        return False
+    return True
 
 
 def fits(*lines: Tensor) -> bool:
