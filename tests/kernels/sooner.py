@@ -39,8 +39,8 @@ def _once_a_kernel(patch: Callable[[Any], Any]) -> Callable[[Any], Any]:
         outermost = not seen
         if parts in seen:
             return interpreter._LangPatchScope()
-        seen.add(parts)
         scope = patch(function)
+        seen.add(parts)
         if outermost:
             restore = scope.restore
 

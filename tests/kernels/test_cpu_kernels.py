@@ -292,9 +292,10 @@ def test_esan_does_not_import_numba() -> None:
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False).returncode == 0
 
 
-def test_a_numba_that_cannot_be_imported_is_done_without(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", ["ImportError", "OSError"])
+def test_a_numba_that_cannot_be_imported_is_done_without(error: str, tmp_path: Path) -> None:
     """It is said once, and networks go on."""
-    (tmp_path / "numba.py").write_text("raise ImportError('needs another numpy')")
+    (tmp_path / "numba.py").write_text(f"raise {error}('needs another numpy')")
     code = """
 import warnings, esan
 model = esan.dss_gnn(None, 8, 2, 2)

@@ -1,5 +1,7 @@
 """Linear layers by a library's products, of several networks at once, and rounded."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -26,8 +28,40 @@ def test_products_and_their_gradients(bias: bool, tf32: bool) -> None:
     torch.testing.assert_close(grad, torch.full_like(added, 5))
 
 
+@pytest.mark.parametrize("outside", [True, False])
+def test_products_under_autocast(outside: bool) -> None:
+    x, weight = torch.randn(2, 5, 3, requires_grad=True), torch.randn(2, 4, 3, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = Products.apply(x, weight, None, True)
+        assert y.dtype == torch.bfloat16
+        if not outside:
+            y.float().sum().backward()
+    if outside:
+        y.float().sum().backward()
+    for tensor, expected in (
+        (x, weight.sum(1, keepdim=True).expand_as(x)),
+        (weight, x.sum(1, keepdim=True).expand_as(weight)),
+    ):
+        assert tensor.grad is not None
+        torch.testing.assert_close(tensor.grad, expected.detach(), rtol=0, atol=0.1)
+
+
+def test_a_setting_of_all_of_torch_still_reaches_products_after_some_were_rounded() -> None:
+    if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
+        pytest.skip("an older torch has no such switch")
+    everything: Any = torch.backends
+    first = everything.fp32_precision
+    try:
+        everything.fp32_precision = "ieee"
+        Products.apply(torch.randn(1, 4, 3), torch.randn(1, 2, 3), None, True)
+        everything.fp32_precision = "tf32"
+        assert torch.backends.cuda.matmul.fp32_precision == "tf32"
+    finally:
+        everything.fp32_precision = first
+
+
 #: Where torch keeps how products round, for all, on a CPU, and on a GPU.
-SWITCHES = (torch.backends, torch.backends.mkldnn, torch.backends.cuda.matmul)
+SWITCHES: tuple[Any, ...] = (torch.backends, torch.backends.mkldnn, torch.backends.cuda.matmul)
 
 
 @pytest.mark.skipif(

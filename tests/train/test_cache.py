@@ -1,16 +1,20 @@
 """Cached bags: built once, and again when they are stale or broken."""
 
+import gc
 from dataclasses import replace
 from pathlib import Path
+from weakref import ref
 
 import pytest
 import torch
 from small_sets import quick, small
 
 from esan.bags import Bag
+from esan.graphs import cycle, path
 from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, Sampled, Whole
 from esan.train import Fitted, Job, cached_bag, run_jobs
 from esan.train.cache import bag_file
+from esan.train.copies import literal_of
 from esan.train.fresh import Fresh
 
 
@@ -90,3 +94,15 @@ def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(tmp_path: Path) -> 
     (tmp_path / "bags").write_text("a file where the folder should be")
     with pytest.warns(UserWarning, match="The bag is not kept for the next run"):
         assert len(cached_bag(small(), NodeDeletion(), 2, cache=tmp_path)) == 24
+
+
+def test_a_literal_bag_is_made_once_for_all_who_hold_it() -> None:
+    bag = Bag.of([cycle(4), path(3)], NodeDeletion(), 2)
+    literal = literal_of(bag)
+    assert literal.literal
+    assert literal_of(bag) is literal
+    assert literal_of(literal) is literal
+    known = ref(literal)
+    del literal
+    gc.collect()
+    assert known() is None

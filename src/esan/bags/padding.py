@@ -124,7 +124,7 @@ class Padder:
     def blank(self, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
         """One batch that is filler alone, for which one graph of the dataset is enough; arguments as in `lay_out`."""
         ids = torch.full((1, 1, shape.graphs), -1, device=self._device)
-        return Padder(self._one(), self._num_layers).lay_out(ids, shape, networks, only)
+        return Padder(self._one, self._num_layers).lay_out(ids, shape, networks, only)
 
     def _plan(self, shape: Shape, networks: int, only: Collection[str] | None) -> Plan:
         known = self._known.get(shape.graphs)
@@ -139,11 +139,17 @@ class Padder:
             fields = {name: known.made[name] for name in sorted(known.made) if only is None or name in only}
             if shape != known.shape:
                 # What is gathered is the same; where it goes is known from any graph.
-                there = self._gathered_from(self._one(), _Known(shape, known.keeper), only)
+                there = self._gathered_from(self._one, _Known(shape, known.keeper), only)
                 fields = {name: field.in_room_of(there[name]) for name, field in fields.items()}
             known.plans[key] = Plan(fields, shape, networks)
         return known.plans[key]
 
+    def forget(self, graphs: int) -> None:
+        """Let go of the plans of batches of so many graphs; what they gather from stays."""
+        if graphs in self._known:
+            self._known[graphs].plans.clear()
+
+    @cached_property
     def _one(self) -> Bag:
         """The bag of one graph."""
         return stretch(self.bag, 0, 1, self._device)

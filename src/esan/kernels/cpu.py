@@ -30,7 +30,7 @@ def available() -> bool:
         return False
     try:
         import numba  # noqa: F401
-    except ImportError as error:
+    except Exception as error:
         warnings.warn(
             f"Expected a numba that can be imported (got: {error}). Everything works without it, but more slowly; "
             "install versions of numba and numpy that fit each other.",

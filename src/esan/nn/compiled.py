@@ -24,7 +24,7 @@ def fits(layer: "DSLayer | DSSLayer", h: Tensor, stage: Stage) -> bool:
 
 def reads_earlier(layer: Any, bag: Bag) -> bool:
     """Whether a layer is likely to read the rows of an earlier stage without a copy; the answer is the same if not."""
-    return cpu.available() and type(bag) is Bag and bag.device.type == "cpu" and isinstance(layer.inside, GIN | GINE)
+    return type(bag) is Bag and bag.device.type == "cpu" and isinstance(layer.inside, GIN | GINE) and cpu.available()
 
 
 def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import torch
@@ -21,6 +22,10 @@ def is_wide(network: nn.Module) -> bool:
     return any(max(layer.in_features, layer.out_features) > WIDEST for layer in layers)
 
 
+#: Held while products round: backward passes of several devices have threads of their own, and the switch is one.
+_SWITCHING = RLock()
+
+
 @contextmanager
 def _rounding(wanted: bool) -> Iterator[None]:
     """Within, a library's products on a GPU round their factors to TF32, if that is wanted."""
@@ -29,13 +34,17 @@ def _rounding(wanted: bool) -> Iterator[None]:
         return
     # One switch alone, and the new one where there is one: torch refuses to mix it with the old ones.
     products = torch.backends.cuda.matmul
-    switch, on = ("fp32_precision", "tf32") if hasattr(products, "fp32_precision") else ("allow_tf32", True)
-    before = getattr(products, switch)
-    setattr(products, switch, on)
-    try:
-        yield
-    finally:
-        setattr(products, switch, before)
+    new = hasattr(products, "fp32_precision")
+    switch, on = ("fp32_precision", "tf32") if new else ("allow_tf32", True)
+    with _SWITCHING:
+        before = getattr(products, switch)
+        # What is inherited is not to be fixed here.
+        before = "none" if new and before == getattr(torch.backends, "fp32_precision", None) else before
+        setattr(products, switch, on)
+        try:
+            yield
+        finally:
+            setattr(products, switch, before)
 
 
 class Products(torch.autograd.Function):
@@ -52,7 +61,8 @@ class Products(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
+        # Under autocast the gradient may be of another precision.
+        x, weight = (tensor.to(grad.dtype) for tensor in ctx.saved_tensors)
         needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
         with _rounding(ctx.tf32):
             grad_x = torch.bmm(grad, weight) if needs_x else None

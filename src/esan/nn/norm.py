@@ -166,12 +166,13 @@ class BatchNorm(nn.BatchNorm1d):
 
 def is_just(part: nn.Module, kind: type[nn.Module]) -> bool:
     """Whether a part is what it was built as: a subclass or a hook of the user's may do something else."""
-    return type(part) is kind and not (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks)
+    hooks = part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks
+    return type(part) is kind and not any(hooks)
 
 
 def is_relu(act: Any) -> bool:
     """Whether an activation is ReLU, which `BatchNorm` applies in the same pass."""
-    return isinstance(act, nn.ReLU) or act in (torch.relu, F.relu)
+    return is_just(act, nn.ReLU) if isinstance(act, nn.Module) else act in (torch.relu, F.relu)
 
 
 def _one_alone() -> ValueError:

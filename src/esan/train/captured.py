@@ -73,22 +73,30 @@ class Captures:
         self, work: Callable[[PaddedBag], Any], steps: np.ndarray, padder: Padder
     ) -> Iterator[tuple[Captured, slice]]:
         """This work with the room of these steps, `[K, S, B]`, and which of them have that room, in order."""
-        for shape, place in self._shapes(steps, padder):
-            key = work.__name__, shape
-            if key not in self._known:
-                self._known[key] = Captured(self._team, padder, shape, work)
-            yield self._known[key], place
+        found = [*self._shapes(steps, padder)]
+        # The largest first: smaller ones then find room in the memory that it has left.
+        for shape in sorted({shape for shape, _ in found}, key=lambda shape: -sum(shape.rows)):
+            if (work.__name__, shape) not in self._known:
+                self._known[work.__name__, shape] = Captured(self._team, padder, shape, work)
+        return ((self._known[work.__name__, shape], place) for shape, place in found)
 
     def _shapes(self, steps: np.ndarray, padder: Padder) -> Iterator[tuple[Shape, slice]]:
         size = steps.shape[-1]
         before = self._rooms.known.get(size)
         most = self._rooms.holding(steps.reshape(-1, size), padder.counts)
         if most is not before:
-            # The memory of what had less room is free before more is taken.
-            self._known = {key: step for key, step in self._known.items() if key[1].graphs != size}
+            self._forget(size, padder)
         if is_wide(self._team.model.encoder) and self._team.networks * sum(most.rows) >= _MANY_ROWS:
             return sized(most, steps, padder.counts)
         return iter([(most, slice(None))])
+
+    def _forget(self, size: int, padder: Padder) -> None:
+        """Let go of what batches of so many graphs had too little room for, before memory for more is taken."""
+        self._known = {key: step for key, step in self._known.items() if key[1].graphs != size}
+        padder.forget(size)
+        if not self._known:
+            # Memory that no captured work holds any more cannot be captured into again.
+            self._team.pool = torch.cuda.graph_pool_handle()
 
 
 def _read(team: "Team", padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> frozenset[str]:
