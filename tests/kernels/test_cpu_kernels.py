@@ -1,12 +1,9 @@
 """The compiled loops for a CPU against the plain torch code, which is their meaning."""
 
 import copy
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 
 import pytest
 import torch
@@ -284,32 +281,6 @@ def test_what_is_not_finite_is_not_hidden() -> None:
     x = torch.full((10, 4), float("nan"))
     assert bool(arcs.sum_messages(x, torch.zeros(2, 4), torch.ones(1)).isnan().all())
     assert bool(BatchNorm(4)(x, relu=True).isnan().all())
-
-
-def test_esan_does_not_import_numba() -> None:
-    # Numba may be there already: PyG imports it where it is installed.
-    code = "import sys, esan; sys.exit(any(name.endswith('loops') for name in sys.modules if 'esan' in name))"
-    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False).returncode == 0
-
-
-@pytest.mark.parametrize("error", ["ImportError", "OSError"])
-def test_a_numba_that_cannot_be_imported_is_done_without(error: str, tmp_path: Path) -> None:
-    """It is said once, and networks go on."""
-    (tmp_path / "numba.py").write_text(f"raise {error}('needs another numpy')")
-    code = """
-import warnings, esan
-model = esan.dss_gnn(None, 8, 2, 2)
-with warnings.catch_warnings(record=True) as told:
-    warnings.simplefilter("always")
-    for _ in range(2):
-        model(esan.Bag.of([esan.graphs.cycle(4)], esan.NodeDeletion(), 2)).sum().backward()
-print([str(one.message) for one in told if "numba" in str(one.message)])
-"""
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Expected a numba that can be imported (got: needs another numpy)") == 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="torch for Linux comes with MKL, or with OpenBLAS on Arm")

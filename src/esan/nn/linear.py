@@ -78,7 +78,7 @@ class Linear(nn.Linear):
 
     Attributes:
         tf32: whether products that a library does on a GPU, those of layers wider than the kernels take, round their
-            factors to TF32 (10 bits behind the point), which is some times as fast.
+            factors to TF32 (10 bits behind the point); how much faster that is: benchmarks/figures/wide.md.
     """
 
     tf32 = False

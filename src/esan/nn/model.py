@@ -75,17 +75,12 @@ class SubgraphGNN(nn.Module):
         """
         bag = self._fitting(bag)
         like = next(self.parameters())
-        if self.skips_filler:
+        if self._sums_rows and self.encoder.real_only(like):
             bag = bag.without_filler()
         width = self.encoder.filled(self.features.out_channels, like)
         h = self.features(bag, self.encoder.first_stage(bag), like, width)
         given = self.encoder(h, bag)
         return self._predict(given if self.jk == "cat" else given[-1:], bag)
-
-    @property
-    def skips_filler(self) -> bool:
-        """Whether nothing is computed on the filler of a padded bag, in the present mode."""
-        return self._sums_rows and self.encoder.real_only(next(self.parameters()))
 
     @property
     def _sums_rows(self) -> bool:

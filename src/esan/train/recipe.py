@@ -46,7 +46,7 @@ class Recipe:
         renew_batch: in batches of how many graphs; 0 for those of training.
         embeddings: how embeddings of categories are drawn: "normal" as torch draws them, "xavier" as OGB's encoders do.
         double: whether the network computes in double precision, which the fused kernels of a GPU do not.
-        tf32: whether products of layers wider than 128 round their factors to TF32 on a GPU, some times as fast.
+        tf32: whether products of layers wider than 128 round their factors to TF32 on a GPU.
         dropout: after each layer.
         train_eps: whether ε of GIN and GINE is learned.
         edge_features: whether edge features that the data has are used by convolutions that can.

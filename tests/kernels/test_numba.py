@@ -1,0 +1,34 @@
+"""Compiled loops are an extra: numba is imported when it is needed, and one that is broken is done without."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def test_esan_does_not_import_numba() -> None:
+    # Numba may be there already: PyG imports it where it is installed.
+    code = "import sys, esan; sys.exit(any(name.endswith('loops') for name in sys.modules if 'esan' in name))"
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("error", ["ImportError", "OSError"])
+def test_a_numba_that_cannot_be_imported_is_done_without(error: str, tmp_path: Path) -> None:
+    """It is said once, and networks go on."""
+    (tmp_path / "numba.py").write_text(f"raise {error}('needs another numpy')")
+    code = """
+import warnings, esan
+model = esan.dss_gnn(None, 8, 2, 2)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        model(esan.Bag.of([esan.graphs.cycle(4)], esan.NodeDeletion(), 2)).sum().backward()
+print([str(one.message) for one in told if "numba" in str(one.message)])
+"""
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Expected a numba that can be imported (got: needs another numpy)") == 1
