@@ -1,10 +1,14 @@
 """What engines of a team must give where each network has samples of its own: what it gives alone."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
+import esan
 import teams
 from esan.train.engine import Engine
+from esan.train.fresh import fresh_bag
 
 
 def check_fresh(t: teams.Trial) -> None:
@@ -21,6 +25,13 @@ def check_fresh(t: teams.Trial) -> None:
         found.append(told)
     for mine, theirs in zip(*found, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+def never_whole(t: teams.Trial) -> teams.Trial:
+    """The same with a bag that is taken to be too large to hold."""
+    assert isinstance(t.bag.policy, esan.Sampled)
+    assert t.bag.num_layers is not None
+    return replace(t, bag=fresh_bag(t.bag.graphs, t.bag.policy, t.bag.num_layers))
 
 
 def check_together(t: teams.Trial, parts: list[Tensor]) -> None:

@@ -12,12 +12,13 @@ from esan.bags.stage import Stage
 from esan.bags.sums import Grouping
 from esan.kernels.ahead import Ahead, Normed
 from esan.kernels.gpu_dropout import Dropout
+from esan.kernels.gpu_edge_grads import edges_backward
 from esan.kernels.gpu_gather import PoolBeside
 from esan.kernels.gpu_input import Input
 from esan.kernels.gpu_lift import Lift
-from esan.kernels.gpu_message_grads import Pooled, edges_backward, messages_backward
+from esan.kernels.gpu_message_grads import Pooled, messages_backward
 from esan.kernels.gpu_pools import Lookup, Pool, PoolNodes, spread
-from esan.kernels.gpu_sums import sum_lines
+from esan.kernels.gpu_sums import Tuning, sum_lines
 
 pytestmark = ONLY_INTERPRETED
 ROWS, WIDTH = 37, 20
@@ -26,8 +27,10 @@ GRAPHS = [*strategies.odd_graphs()[1:5], strategies.from_edges(9, [(i, i + 1) fo
 
 
 def _terms(groups: int, terms: int, lines: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The group of each term, sorted; where each group begins; and the line of each term."""
-    owner = torch.randint(groups - 1, (terms,)).sort().values  # the last group is empty
+    """The group of each term, sorted; where each group begins; and the line of each term. One group is a hub's."""
+    owner = torch.randint(groups - 1, (terms,))  # the last group is empty
+    owner[: terms // 4 * 3 if terms > 2 * Tuning.beside else 0] = 5
+    owner = owner.sort().values
     return owner, Grouping(owner, groups, ordered=True).first, torch.randint(lines, (terms,))
 
 
@@ -35,7 +38,7 @@ def _summed(groups: int, owner: Tensor, values: Tensor) -> Tensor:
     return torch.zeros(groups, values.size(1), dtype=values.dtype).index_add(0, owner, values)
 
 
-@pytest.mark.parametrize("terms", [70, 400], ids=["short", "long"])
+@pytest.mark.parametrize("terms", [70, 110, 400, 2400], ids=["short", "long", "hub", "longest"])
 @WEIGHTED
 def test_sums_of_lines(terms: int, weighted: bool) -> None:
     x, gate, line_weight = torch.randn(ROWS, WIDTH), torch.randn(ROWS, WIDTH), torch.rand(ROWS)
@@ -61,11 +64,13 @@ def test_only_what_counts_is_summed() -> None:
     ))  # fmt: skip
 
 
-def _arcs(rows: int, count: int, lines: int) -> Arcs:
-    target = torch.randint(rows, (count,)).sort().values
-    return Arcs(
-        torch.stack([torch.randint(rows, (count,)), target]), Grouping(torch.randint(lines, (count,)), lines), rows
-    )
+def _arcs(rows: int, count: int, lines: int, hub: int = 0) -> Arcs:
+    """Random arcs; of the last, so many come from row 7, and as many others go to it."""
+    source, target = torch.randint(rows, (2, count))
+    source[count - hub :] = 7
+    target[count - 2 * hub : count - hub] = 7
+    target, order = target.sort()
+    return Arcs(torch.stack([source[order], target]), Grouping(torch.randint(lines, (count,)), lines), rows)
 
 
 @WEIGHTED
@@ -102,8 +107,11 @@ def test_sums_of_messages(weighted: bool) -> None:
 
 @WEIGHTED
 def test_sums_of_rows(weighted: bool) -> None:
-    arcs, weight = _arcs(ROWS, 90, 25), torch.rand(90) if weighted else None
+    """From and to a hub too, which has so many arcs that they are summed many at a time."""
+    arcs, weight = _arcs(ROWS, 490, 25, hub=200), torch.rand(490) if weighted else None
     source, target = arcs.edge_index
+    assert torch.bincount(source)[7] > Tuning.beside
+    assert torch.bincount(target)[7] > Tuning.beside
 
     def plain(x: Tensor, own: Tensor) -> Tensor:
         lines = x[source] if weight is None else x[source] * weight.double()[:, None]

@@ -144,6 +144,10 @@ def test_fresh_samples() -> None:
     sampled_teams.check_fresh(trial(sampled=0.5))
 
 
+def test_samples_of_what_is_never_whole() -> None:
+    sampled_teams.check_fresh(sampled_teams.never_whole(trial(sampled=0.5)))
+
+
 @PLAINLY
 def test_samples_of_several() -> None:
     sampled_teams.check_together(trial(sampled=0.5), [torch.arange(1), torch.arange(3), torch.arange(1, 3)])

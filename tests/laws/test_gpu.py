@@ -220,6 +220,10 @@ def test_fresh_samples(gpu: torch.device) -> None:
     sampled_teams.check_fresh(teams.trial(gpu, sampled=0.5))
 
 
+def test_samples_of_what_is_never_whole(gpu: torch.device) -> None:
+    sampled_teams.check_fresh(sampled_teams.never_whole(teams.trial(gpu, sampled=0.5)))
+
+
 def test_samples_in_a_team(gpu: torch.device) -> None:
     t = teams.trial(gpu, sampled=0.5)
     sampled_teams.check_together(t, [t.train[:9], t.train, t.train[:-6]])

@@ -50,6 +50,21 @@ def test_a_biased_draw_would_be_seen() -> None:
     assert float(((counts - 400) ** 2 / 400).sum()) > 27.9
 
 
+@pytest.mark.parametrize("fraction", [0.01, 0.5, 1.0])
+@pytest.mark.parametrize("name", ["ND", "ED", "EGO(1)", "EGO(2)", "EGO+(2)", "SE", "EGO(2)^"])
+def test_some_are_those_of_all(name: str, fraction: float) -> None:
+    """Where a policy finds some of its subgraphs alone, they are the ones that it finds among all."""
+    graphs, policy = esan.graphs.read(strategies.odd_graphs()), esan.policy_named(name)
+    every = policy.select(graphs)
+    kept = esan.Sampled(policy, fraction).sample(every.num_subgraphs, torch.Generator().manual_seed(0))
+
+    def keep(num_subgraphs: torch.Tensor) -> torch.Tensor:
+        assert torch.equal(num_subgraphs, every.num_subgraphs)
+        return kept
+
+    assert policy.some(graphs, keep).fingerprint == every.only(kept).fingerprint
+
+
 def test_a_generator_reaches_a_sample_within() -> None:
     """Augmented(Sampled(policy)) draws from the generator too."""
     graphs, policy = strategies.odd_graphs(), esan.Augmented(esan.Sampled(esan.NodeDeletion(), 0.5))

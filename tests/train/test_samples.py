@@ -6,7 +6,8 @@ import torch
 import esan
 import strategies
 from esan.train import samples
-from esan.train.samples import Draws, Samples, most_together
+from esan.train.fresh import fresh_bag
+from esan.train.samples import Draws, Samples, is_sampled, most_together, samples_of
 
 
 def _bag(fraction: float = 0.4) -> esan.Bag:
@@ -51,6 +52,23 @@ def test_each_has_the_sample_that_it_has_alone(orders: list[list[int]]) -> None:
             assert mine.selection.fingerprint == theirs.selection.fingerprint
             assert mine.rows.fingerprint == theirs.rows.fingerprint
             assert mine.graphs.fingerprint == theirs.graphs.fingerprint
+
+
+def test_samples_of_what_is_never_whole() -> None:
+    """Those of the graphs that are asked for, each with its part of the subgraphs; by the number that is given."""
+    policy = esan.Sampled(esan.EgoNets(1, marked=True), 0.4)
+    bag = fresh_bag(_bag().graphs, policy, 2)
+    taken, order = samples_of(bag), torch.tensor([3, 0, 6, 3])
+    assert is_sampled(bag)
+    assert most_together(bag, literal=False) == 1
+    found = []
+    for seed in (0, 0, 1):
+        sample, (places,) = taken.of([order], [esan.Sampled.numbers(taken.count, _generator(seed))])
+        assert sample.graphs.num_nodes.tolist() == [5, 8, 11]
+        assert sample.selection.num_subgraphs.tolist() == [2, 4, 5]
+        assert places.tolist() == [1, 0, 2, 1]
+        found.append(sample.rows.fingerprint)
+    assert found[0] == found[1] != found[2]
 
 
 def test_samples_of_two_differ() -> None:

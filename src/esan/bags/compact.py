@@ -16,6 +16,8 @@ from esan.policies import Selection
 
 #: Most pairs of the graphs whose rows are found at a time; the arcs of the graphs count too.
 MOST_PAIRS = 2**18
+#: The same for graphs that are on a GPU with what is found: some work at a time would not keep it busy.
+_MOST_THERE = 2**25
 
 
 def compact_rows(graphs: Graphs, selection: Selection, num_layers: int, device: torch.device | None = None) -> Rows:
@@ -34,7 +36,8 @@ def compact_rows(graphs: Graphs, selection: Selection, num_layers: int, device: 
     """
     if device is None and cpu_rows.fits(graphs):
         return _by_loops(graphs, selection, num_layers)
-    stretches = cuts(graphs.num_nodes * selection.num_subgraphs + graphs.num_arcs, MOST_PAIRS)
+    most = _MOST_THERE if device is None and graphs.device.type == "cuda" else MOST_PAIRS
+    stretches = cuts(graphs.num_nodes * selection.num_subgraphs + graphs.num_arcs, most)
     if device is None and len(stretches) == 1:
         return _at_once(graphs, selection, num_layers)
     return _in_parts(graphs, selection, num_layers, stretches, device or graphs.device)

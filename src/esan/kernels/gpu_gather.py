@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from esan.kernels.ahead import Ahead
-from esan.kernels.gpu_message_grads import Pooled, edges_backward, messages_backward
+from esan.kernels.gpu_edge_grads import edges_backward
+from esan.kernels.gpu_message_grads import Pooled, messages_backward
 from esan.kernels.gpu_sums import sum_lines
 from esan.kernels.gpu_tiles import copies
 

@@ -1,4 +1,4 @@
-"""Triton: the gradients of sums of messages; nothing is written out a message."""
+"""Triton: the gradients of sums of messages with respect to rows; nothing is written out a message."""
 
 from dataclasses import dataclass
 from itertools import accumulate
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from esan.kernels.ahead import Normed
 from esan.kernels.gpu import TABLE
-from esan.kernels.gpu_sums import Tuning, ends_of, tuning_of
+from esan.kernels.gpu_sums import Tuning, ends_of, one_of, together
 from esan.kernels.gpu_tiles import columns, left_over, range_of, tiles, totals
 from esan.kernels.real import Real
 
@@ -38,13 +38,32 @@ class MessageGrads:
     sums: Tensor | None
 
 
+@triton.jit
+def _rest(
+    grad, target, weight, begins, ends, column, width,
+    WIDTH: tl.constexpr, TOGETHER: tl.constexpr, WEIGHTED: tl.constexpr,
+):  # fmt: skip
+    """The sum of what comes along some arcs of one row, many at a time."""
+    rest = tl.zeros((TOGETHER, WIDTH), tl.float32)
+    for done in range(begins, ends, TOGETHER):
+        at = done + tl.arange(0, TOGETHER)
+        more = at < ends
+        row = tl.load(target + at, mask=more, other=0).to(tl.int64)
+        mask = more[:, None] & (column < width)[None, :]
+        g = tl.load(grad + row[:, None] * width + column[None, :], mask=mask, other=0.0)
+        if WEIGHTED:
+            g = g * tl.load(weight + at, mask=more, other=0.0)[:, None]
+        rest += g
+    return tl.sum(rest, 0)
+
+
 @triton.jit(do_not_specialize=["total", "per_network", "part_width", "table"])
 def _messages_backward_kernel(
     grad, x, e, own, target, line, first, count, weight, pooled, owner, share, lines, mean, inverse, out, part,
     real, total, width, per_network, part_width, table,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, TABLE: tl.constexpr, COUNTED: tl.constexpr,
     MESSAGES: tl.constexpr, OWN: tl.constexpr, OF_OWN: tl.constexpr, WEIGHTED: tl.constexpr, POOLED: tl.constexpr,
-    SHARED: tl.constexpr, NORMED: tl.constexpr, SLOTS: tl.constexpr,
+    SHARED: tl.constexpr, NORMED: tl.constexpr, SLOTS: tl.constexpr, TOGETHER: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1)
     column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
@@ -88,7 +107,8 @@ def _messages_backward_kernel(
                 if SHARED:
                     g = g * tl.load(share + group, mask=inside, other=0.0)[:, None]
                 acc += g
-            for k in range(tl.max(number, 0)):
+            longest = tl.max(number, 0)
+            for k in range(longest if TOGETHER == 0 else tl.minimum(longest, BESIDE)):
                 more = k < number
                 mask = more[:, None] & there
                 g = tl.load(grad + row.to(tl.int64)[:, None] * width + column[None, :], mask=mask, other=0.0)
@@ -109,6 +129,11 @@ def _messages_backward_kernel(
                         of_3 += tl.where((kind == 3)[:, None], g, 0.0)
                     kind = tl.load(line + start + k + 1, mask=k + 1 < number, other=0)
                 acc += g
+            if TOGETHER > 0:
+                for place in range(tl.where(longest > BESIDE, GROUPS, 0)):
+                    mine, begins, ends = one_of(start, number, place, GROUPS)
+                    rest = _rest(grad, target, weight, begins + BESIDE, ends, column, width, WIDTH, TOGETHER, WEIGHTED)
+                    acc += tl.where(mine[:, None], rest[None, :], 0.0)
             if NORMED:
                 acc = tl.where(x_here > 0, acc, 0.0)
                 sum_g += acc
@@ -193,6 +218,8 @@ def messages_backward(
         GROUPS=tuning.groups, WIDTH=wide, TABLE=table, COUNTED=count is not None,
         MESSAGES=e is not None, OWN=own is not None, OF_OWN=of_own, WEIGHTED=weight is not None,
         POOLED=pooled is not None, SHARED=p.weight is not None, NORMED=normed is not None, SLOTS=slots,
+        # Messages with features come of few arcs a row; their gradients are sums of more than one kind.
+        TOGETHER=together(wide) if e is None else 0, BESIDE=tuning.beside,
         num_warps=tuning.warps,
     )  # fmt: skip
     if not part.size(2):
@@ -210,69 +237,3 @@ def messages_backward(
 def _of_own(parts: Tensor, pieces: int) -> Tensor:
     """The gradient of o from that of each piece of columns."""
     return parts if pieces == 1 else parts.view(-1, pieces).sum(1)
-
-
-@triton.jit(do_not_specialize=["groups", "total"])
-def _edges_backward_kernel(
-    grad, x, e, source, target, first, count, weight, out,
-    groups, total, width,
-    GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, WEIGHTED: tl.constexpr,
-):  # fmt: skip
-    group = tl.program_id(0).to(tl.int64) * GROUPS + tl.arange(0, GROUPS)
-    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-    inside = group < groups
-    there = column[None, :] < width
-    keep = inside[:, None] & there
-    here = group[:, None] * width + column[None, :]
-    bond = tl.load(e + here, mask=keep, other=0.0)
-    start, number = ends_of(first, count, group, inside, groups, total, COUNTED)
-    acc = tl.zeros((GROUPS, WIDTH), tl.float32)
-    for begin in range(0, tl.max(number, 0), UNROLL):
-        for j in tl.static_range(UNROLL):
-            k = begin + j
-            more = k < number
-            mask = more[:, None] & there
-            at = tl.load(source + start + k, mask=more, other=0)
-            to = tl.load(target + start + k, mask=more, other=0)
-            value = tl.load(x + at[:, None] * width + column[None, :], mask=mask, other=0.0)
-            g = tl.load(grad + to[:, None] * width + column[None, :], mask=mask, other=0.0)
-            if WEIGHTED:
-                g = g * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
-            acc += tl.where(value + bond > 0, g, 0.0)
-    tl.store(out + here, acc, mask=keep)
-
-
-def edges_backward(
-    grad: Tensor,
-    x: Tensor,
-    e: Tensor,
-    source: Tensor,
-    target: Tensor,
-    first: Tensor,
-    count: Tensor | None,
-    weight: Tensor | None,
-) -> Tensor:
-    r"""The gradient of e: :math:`\sum w\, g_v\, [x_u + e > 0]` over the arcs u → v that carry each line of e.
-
-    Args:
-        grad: g, a line a row.
-        x: as in the forward pass.
-        e: as in the forward pass.
-        source: u of each arc, the arcs by the line of e that they carry.
-        target: v of each of these arcs.
-        first: where the arcs of each line begin.
-        count: how many there are, or None for all up to the next line.
-        weight: w of each of these arcs, or None.
-    """
-    grad, x, e = grad.contiguous(), x.contiguous(), e.contiguous()
-    out = torch.empty_like(e)
-    if out.numel():
-        wide = columns(x.size(1))
-        tuning = tuning_of(source.numel(), e.size(0)).of(x.size(1), wide)
-        _edges_backward_kernel[(triton.cdiv(e.size(0), tuning.groups), triton.cdiv(x.size(1), wide))](
-            grad, x, e, source, target, first, count if count is not None else first,
-            weight if weight is not None else x, out, e.size(0), source.numel(), x.size(1),
-            GROUPS=tuning.groups, WIDTH=wide, UNROLL=tuning.unroll, COUNTED=count is not None,
-            WEIGHTED=weight is not None, num_warps=tuning.warps,
-        )  # fmt: skip
-    return out

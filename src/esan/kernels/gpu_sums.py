@@ -1,6 +1,6 @@
 """Triton: sums of gathered lines and of messages; nothing is written out but the sums."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import triton
 import triton.language as tl
@@ -12,23 +12,37 @@ from esan.kernels.real import Real
 
 @dataclass(frozen=True)
 class Tuning:
-    """Groups that a program works on at once, terms of a sum that are fetched together, and warps."""
+    """How a program sums.
+
+    Attributes:
+        groups: that it works on at once.
+        unroll: terms of each that are fetched one after another without waiting.
+        warps: of it.
+        beside: terms of a sum that are added up beside those of the others; what a longer one has more, that of a hub,
+            is added up by itself, many terms at a time.
+    """
 
     groups: int
     unroll: int
     warps: int
+    beside: int = 64
 
     def of(self, width: int, wide: int) -> "Tuning":
         """The same for programs that work on so many columns of a width: on more groups, if these are some of them."""
-        return self if wide >= width else Tuning(64 * self.groups // wide, self.unroll, self.warps)
+        return self if wide >= width else replace(self, groups=max(1, 64 * self.groups // wide))
 
 
-_SHORT, _LONG = Tuning(16, 1, 4), Tuning(4, 4, 2)
+_SHORT, _LONG, _LONGEST = Tuning(16, 1, 4), Tuning(4, 4, 2), Tuning(1, 1, 4, beside=0)
 
 
 def tuning_of(terms: int, groups: int) -> Tuning:
     """For sums of few terms many at once, as their loops run as long as the longest; for long sums few."""
-    return _SHORT if terms <= 4 * groups else _LONG
+    return _SHORT if terms <= 4 * groups else _LONG if terms <= _LONG.beside * groups else _LONGEST
+
+
+def together(wide: int) -> int:
+    """Terms of one long sum, of so many columns, that are fetched together."""
+    return max(1, 2048 // wide)
 
 
 @triton.jit
@@ -43,12 +57,43 @@ def ends_of(first, count, group, inside, groups, total, COUNTED: tl.constexpr):
     return start, number
 
 
+@triton.jit
+def one_of(start, number, place, GROUPS: tl.constexpr):
+    """Which group is at a place, as a mask, and where its lines begin and end."""
+    mine = tl.arange(0, GROUPS) == place
+    begins = tl.sum(tl.where(mine, start, 0), 0)
+    return mine, begins, begins + tl.sum(tl.where(mine, number, 0), 0)
+
+
+@triton.jit
+def _terms(
+    x, e, which, line, weight, line_weight, gate, at, more, column, there, width, table,
+    MESSAGES: tl.constexpr, WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr,
+):  # fmt: skip
+    """The terms at some places, a line each."""
+    row = tl.load(which + at, mask=more, other=0)
+    cell = row[:, None] * width + column[None, :]
+    mask = more[:, None] & there
+    value = tl.load(x + cell, mask=mask, other=0.0)
+    if MESSAGES:
+        own = tl.load(line + at, mask=more, other=0) + table
+        value = tl.maximum(value + tl.load(e + own[:, None] * width + column[None, :], mask=mask, other=0.0), 0.0)
+    if GATED:
+        value = tl.where(tl.load(gate + cell, mask=mask, other=0.0) > 0, value, 0.0)
+    if WEIGHTED:
+        value = value * tl.load(weight + at, mask=more, other=0.0)[:, None]
+    if LINE_WEIGHTED:
+        value = value * tl.load(line_weight + row, mask=more, other=0.0)[:, None]
+    return value
+
+
 @triton.jit(do_not_specialize=["total", "per_network", "table"])
 def _sum_kernel(
     x, e, own, which, line, first, count, weight, line_weight, gate, y, real,
     total, width, per_network, table,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr, COUNTED: tl.constexpr, MESSAGES: tl.constexpr,
     OWN: tl.constexpr, WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr, SLOTS: tl.constexpr,
+    TOGETHER: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1)
     begin, end = lines_of(tl.program_id(0), per_network, real, network, GROUPS, SLOTS)
@@ -61,26 +106,25 @@ def _sum_kernel(
     there = column[None, :] < width
     start, number = ends_of(first, count, group, inside, per_network * tl.num_programs(1), total, COUNTED)
     acc = tl.zeros((GROUPS, WIDTH), tl.float32)
-    for done in range(0, tl.max(number, 0), UNROLL):
+    longest = tl.max(number, 0)
+    for done in range(0, longest if TOGETHER == 0 else tl.minimum(longest, BESIDE), UNROLL):
         for j in tl.static_range(UNROLL):
             k = done + j
-            more = k < number
-            row = tl.load(which + start + k, mask=more, other=0)
-            cell = row[:, None] * width + column[None, :]
-            mask = more[:, None] & there
-            value = tl.load(x + cell, mask=mask, other=0.0)
-            if MESSAGES:
-                at = tl.load(line + start + k, mask=more, other=0) + network * table
-                value = tl.maximum(
-                    value + tl.load(e + at[:, None] * width + column[None, :], mask=mask, other=0.0), 0.0
-                )
-            if GATED:
-                value = tl.where(tl.load(gate + cell, mask=mask, other=0.0) > 0, value, 0.0)
-            if WEIGHTED:
-                value = value * tl.load(weight + start + k, mask=more, other=0.0)[:, None]
-            if LINE_WEIGHTED:
-                value = value * tl.load(line_weight + row, mask=more, other=0.0)[:, None]
-            acc += value
+            acc += _terms(
+                x, e, which, line, weight, line_weight, gate, start + k, k < number, column, there, width,
+                network * table, MESSAGES, WEIGHTED, LINE_WEIGHTED, GATED,
+            )  # fmt: skip
+    if TOGETHER > 0:
+        for place in range(tl.where(longest > BESIDE, GROUPS, 0)):
+            mine, begins, ends = one_of(start, number, place, GROUPS)
+            rest = tl.zeros((TOGETHER, WIDTH), tl.float32)
+            for far in range(begins + BESIDE, ends, TOGETHER):
+                at = far + tl.arange(0, TOGETHER)
+                rest += _terms(
+                    x, e, which, line, weight, line_weight, gate, at, at < ends, column, there, width,
+                    network * table, MESSAGES, WEIGHTED, LINE_WEIGHTED, GATED,
+                )  # fmt: skip
+            acc += tl.where(mine[:, None], tl.sum(rest, 0)[None, :], 0.0)
     out = group[:, None] * width + column[None, :]
     keep = inside[:, None] & there
     if OWN:
@@ -135,6 +179,8 @@ def sum_lines(
         gate.contiguous() if gate is not None else x, y, ranges, which.numel(), x.size(1), per_network, table,
         GROUPS=tuning.groups, WIDTH=wide, UNROLL=tuning.unroll, COUNTED=count is not None,
         MESSAGES=messages is not None, OWN=own is not None, WEIGHTED=weight is not None,
-        LINE_WEIGHTED=line_weight is not None, GATED=gate is not None, SLOTS=slots, num_warps=tuning.warps,
+        LINE_WEIGHTED=line_weight is not None, GATED=gate is not None, SLOTS=slots,
+        # Messages come of few arcs a row.
+        TOGETHER=together(wide) if messages is None else 0, BESIDE=tuning.beside, num_warps=tuning.warps,
     )  # fmt: skip
     return y

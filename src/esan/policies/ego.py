@@ -9,7 +9,7 @@ from esan import ragged
 from esan.checks import whole_number
 from esan.graphs import Graphs
 from esan.kernels import cpu_rows
-from esan.policies.policy import Policy
+from esan.policies.policy import Keep, Policy
 from esan.policies.selection import Selection
 
 
@@ -29,26 +29,34 @@ class EgoNets(Policy):
         whole_number("hops", self.hops, 1, "A network of 0 hops has no edges; use 1 or more.")
 
     def select(self, graphs: Graphs) -> Selection:
-        subgraph, edge = self._kept_edges(graphs)
         nodes = torch.arange(graphs.node_graph.numel(), device=graphs.device)
-        marks = (nodes, nodes) if self.marked else None
-        return Selection.keeping(graphs, graphs.num_nodes, subgraph, edge, marks)
+        listed = cpu_rows.ego_edges(graphs, self.hops) if cpu_rows.fits(graphs) else self._kept_edges(graphs, nodes)
+        return self._around(graphs, nodes, graphs.num_nodes, listed)
 
-    def _kept_edges(self, graphs: Graphs) -> tuple[Tensor, Tensor]:
+    def some(self, graphs: Graphs, keep: Keep, generator: torch.Generator | None = None) -> Selection:  # noqa: ARG002
+        """Only the ego-networks that are kept are looked for."""
+        roots = keep(graphs.num_nodes).nonzero().reshape(-1)
+        counts = torch.bincount(graphs.node_graph[roots], minlength=len(graphs))
+        return self._around(graphs, roots, counts, self._kept_edges(graphs, roots))
+
+    def _around(self, graphs: Graphs, roots: Tensor, counts: Tensor, listed: tuple[Tensor, Tensor]) -> Selection:
+        """The subgraphs of some roots, so many a graph, with the edges that are listed for them."""
+        marks = (torch.arange(roots.numel(), device=roots.device), roots) if self.marked else None
+        return Selection.keeping(graphs, counts, *listed, marks)
+
+    def _kept_edges(self, graphs: Graphs, roots: Tensor) -> tuple[Tensor, Tensor]:
         """An edge is in the ego-network of every root that reaches both of its ends."""
-        if cpu_rows.fits(graphs):
-            return cpu_rows.ego_edges(graphs, self.hops)
-        reached = _balls(graphs, self.hops)
+        reached = _balls(graphs, roots, self.hops)
         n = graphs.node_graph.numel()
-        root, node = reached // max(n, 1), reached % max(n, 1)
+        ball, node = reached // max(n, 1), reached % max(n, 1)
         degree = graphs.degree[node]
         arc = ragged.ranges(graphs.first_arc[node], degree)
-        source, root = graphs.edge_index[0, arc], root.repeat_interleave(degree)
+        source, ball = graphs.edge_index[0, arc], ball.repeat_interleave(degree)
         # Each edge is met from both of its ends; the arc towards the smaller one stands for it.
         once = source >= graphs.edge_index[1, arc]
-        arc, source, root = arc[once], source[once], root[once]
-        inside, _ = ragged.member(root * n + source, reached)
-        return root[inside], graphs.arc_edge[arc[inside]]
+        arc, source, ball = arc[once], source[once], ball[once]
+        inside, _ = ragged.member(ball * n + source, reached)
+        return ball[inside], graphs.arc_edge[arc[inside]]
 
 
 @dataclass(frozen=True)
@@ -62,16 +70,15 @@ class SingleEdges(Policy):
         return Selection.keeping(graphs, subgraphs, edge + shift[graphs.edge_graph], edge)
 
 
-def _balls(graphs: Graphs, hops: int) -> Tensor:
-    """All (root, node within `hops` of it) as sorted keys root * N + node: one breadth-first search from every root."""
+def _balls(graphs: Graphs, roots: Tensor, hops: int) -> Tensor:
+    """All (number of a root, node within `hops` of it) as sorted keys number * N + node: a search from every root."""
     n = graphs.node_graph.numel()
-    nodes = torch.arange(n, device=graphs.device)
-    reached = frontier = nodes * n + nodes
+    reached = frontier = torch.arange(roots.numel(), device=roots.device) * n + roots
     for _ in range(hops):
-        root, node = frontier // n, frontier % n
+        ball, node = frontier // n, frontier % n
         degree = graphs.degree[node]
         arc = ragged.ranges(graphs.first_arc[node], degree)
-        candidates = torch.unique(root.repeat_interleave(degree) * n + graphs.edge_index[0, arc])
+        candidates = torch.unique(ball.repeat_interleave(degree) * n + graphs.edge_index[0, arc])
         known, _ = ragged.member(candidates, reached)
         frontier = candidates[~known]
         if not frontier.numel():

@@ -1,14 +1,19 @@
 """`Policy`: the rule that turns a graph into a bag of subgraphs; the one class a user writes to add a rule."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 from esan.graphs import Graphs, read
 from esan.policies.selected import SelectedData
 from esan.policies.selection import Selection
+
+#: How many subgraphs each graph has → which of them are kept, a truth value a subgraph.
+Keep = Callable[[Tensor], Tensor]
 
 
 class Policy(ABC):
@@ -31,6 +36,17 @@ class Policy(ABC):
     def drawn(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:  # noqa: ARG002
         """The same, with what is random in it drawn from `generator`: write this one too if there is anything."""
         return self.select(graphs)
+
+    def some(self, graphs: Graphs, keep: Keep, generator: torch.Generator | None = None) -> Selection:
+        """Some of the subgraphs, renumbered; a policy that can find these alone may write this one too.
+
+        Args:
+            graphs: what is selected from.
+            keep: given how many subgraphs each graph has, a truth value a subgraph; at least one of each graph.
+            generator: of what is random in the policy itself.
+        """
+        selection = self.drawn(graphs, generator)
+        return selection.only(keep(selection.num_subgraphs))
 
     def checked(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
         """The same, or an error that says what is wrong with a policy of one's own."""

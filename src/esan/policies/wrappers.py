@@ -82,8 +82,7 @@ class Sampled(Policy):
         return self.drawn(graphs)
 
     def drawn(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
-        whole = self.policy.drawn(graphs, generator)
-        return whole.only(self.sample(whole.num_subgraphs, generator))
+        return self.policy.some(graphs, lambda num_subgraphs: self.sample(num_subgraphs, generator), generator)
 
     def sample(self, num_subgraphs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """A truth value a subgraph: is it in the sample? The generator's device is where the numbers are drawn."""

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -46,7 +47,7 @@ class Captured:
         run()
         team.optimiser.zero_grad()
         torch.cuda.synchronize(team.device)
-        self._replay = record(run, team.stream, team.pool)
+        self._replay = record(run, team.stream, _pool_of(self, team.stream))
 
     def lay_out(self, padder: Padder, ids: Tensor) -> Batches:
         return padder.lay_out(ids, self.shape, self._networks, self._only)
@@ -55,6 +56,22 @@ class Captured:
         self._ints.copy_(batches.ints[k])
         self._floats.copy_(batches.floats[k])
         self._replay()
+
+
+#: The memory that captured work of all teams on a stream shares, as one replay follows another and none needs what one
+#: before had; and the work that holds it.
+_pools: dict[torch.cuda.Stream, tuple[Any, WeakSet[Captured]]] = {}
+
+
+def _pool_of(captured: Captured, stream: torch.cuda.Stream) -> Any:
+    """The pool of what is about to be captured."""
+    pool, holders = _pools.get(stream, (None, WeakSet()))
+    if not holders:
+        # Memory that no captured work holds any more cannot be captured into again.
+        pool = torch.cuda.graph_pool_handle()
+    holders.add(captured)
+    _pools[stream] = pool, holders
+    return pool
 
 
 class Captures:
@@ -94,9 +111,6 @@ class Captures:
         """Let go of what batches of so many graphs had too little room for, before memory for more is taken."""
         self._known = {key: step for key, step in self._known.items() if key[1].graphs != size}
         padder.forget(size)
-        if not self._known:
-            # Memory that no captured work holds any more cannot be captured into again.
-            self._team.pool = torch.cuda.graph_pool_handle()
 
 
 def _read(team: "Team", padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> frozenset[str]:

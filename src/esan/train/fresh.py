@@ -1,9 +1,11 @@
-"""Samples of bags that are too large to hold: each batch selects anew, and stores its sample alone."""
+"""Samples of bags that are too large to hold: each batch, or pass, selects anew, and stores its sample alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from esan.bags import Bag
 from esan.bags.building import bag_built_on
@@ -59,3 +61,27 @@ def bag_of(graphs: Graphs, policy: Policy, num_layers: int, device: torch.device
         whole = bag_of(graphs, policy.policy, num_layers, device)
         return replace(whole, policy=policy, whole=whole)
     return Bag.of(graphs, policy, num_layers) if device is None else bag_built_on(device, graphs, policy, num_layers)
+
+
+class FreshSamples:
+    """Takes samples of a bag that is too large to hold, for one network: what `esan.train.samples.Samples` does.
+
+    Args:
+        bag: of a `Fresh` policy, where the samples are to be.
+    """
+
+    #: Random numbers of a sample: the seed of those that decide on it.
+    count = 1
+
+    def __init__(self, bag: Bag) -> None:
+        assert isinstance(bag.policy, Fresh)
+        self._bag, self._policy = bag, bag.policy
+
+    def of(self, orders: Sequence[Tensor], numbers: Sequence[Tensor]) -> tuple[Bag, list[Tensor]]:
+        """The sample of the graphs that the network is about to see, and these as they are numbered there."""
+        (order,), (number,) = orders, numbers
+        graphs = order.cpu().unique()
+        generator = torch.Generator().manual_seed(int(number * 2**53))
+        some = self._bag[graphs]
+        sample = Bag.of(some.graphs, self._policy, some.num_layers, literal=some.asked, generator=generator)
+        return replace(sample, whole=some), [torch.searchsorted(graphs, order.cpu())]

@@ -7,10 +7,10 @@ from esan.bags import Bag
 from esan.nn import SubgraphGNN
 from esan.nn.linear import Linear, is_wide
 from esan.nn.stack import kind_of, stackable
-from esan.policies import Policy, Sampled
+from esan.policies import Policy
 from esan.train.engine import Augment, EagerEngine, Engine, device_of
 from esan.train.objective import Objective
-from esan.train.samples import most_together
+from esan.train.samples import is_sampled, most_together
 from esan.train.seat import Seat
 from esan.train.team import Team
 
@@ -27,7 +27,7 @@ def fits(model: SubgraphGNN, bag: Bag) -> bool:
         return False
     if any(parameter.dtype != torch.float for parameter in model.parameters()):
         return False
-    random = isinstance(bag.policy, Policy) and bag.policy.random and not isinstance(bag.policy, Sampled)
+    random = isinstance(bag.policy, Policy) and bag.policy.random and not is_sampled(bag)
     others = any(getattr(layer, "bag_pool", None) == "others" for layer in model.encoder.layers)
     return not random and not others and not isinstance(bag.policy, str) and bag.graphs.y_level == "graph"
 
@@ -68,7 +68,7 @@ class Teams:
 def _most(model: SubgraphGNN, bag: Bag, batch_size: int) -> int:
     """How many networks like this one should train together at most."""
     literal = model.why_literal is not None or bool(model.encoder.dropout)
-    most = min(_MOST, most_together(bag, literal)) if isinstance(bag.policy, Sampled) else _MOST
+    most = min(_MOST, most_together(bag, literal)) if is_sampled(bag) else _MOST
     if not is_wide(model.encoder):
         return most
     rows = batch_size * (bag.num_pairs if literal else bag.num_rows) / len(bag)

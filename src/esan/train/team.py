@@ -15,14 +15,14 @@ from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
 from esan.bags.shapes import Rooms
 from esan.nn.stack import stack, unstacked
-from esan.policies import Sampled
 from esan.train.captured import Captured, Captures
 from esan.train.copies import bag_at, literal_of
+from esan.train.fresh import FreshSamples
 from esan.train.laying import Steps, laid_out
 from esan.train.losses import loss_backward
 from esan.train.objective import Objective
 from esan.train.renewal import Renewal
-from esan.train.samples import Samples
+from esan.train.samples import Samples, is_sampled, samples_of
 from esan.train.steps import steps_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Team:
     """
 
     def __init__(self, bag: Bag, objective: Objective, batch_size: int, device: torch.device) -> None:
-        self.bag = bag_at(bag, device) if isinstance(bag.policy, Sampled) else bag
+        self.bag = bag_at(bag, device) if is_sampled(bag) else bag
         self.device, self.objective, self.batch_size = device, objective.to(device), batch_size
         self.seats: list[Seat] = []
         self.closed = False
@@ -66,7 +66,7 @@ class Team:
         self._renewing: dict[Seat, int] = {}
         self._losses = torch.zeros(0, device=device)
         self._answers: dict[int, tuple[list[Tensor], Tensor]] = {}
-        self._samples: Samples | None = None
+        self._samples: Samples | FreshSamples | None = None
         self._padder: Padder | None = None
         self._rooms = Rooms()
 
@@ -89,8 +89,6 @@ class Team:
             self._layers = self.model.num_layers + self.model.encoder.lookahead
             self._renewal = Renewal(self.model)
             self._captures = Captures(self, self._rooms)
-            #: The memory that captured work shares: one replay follows another, and none needs what one before had.
-            self.pool = torch.cuda.graph_pool_handle()
             for number, seat in enumerate(seats):
                 seat.number = number
                 seat.write(states[seat])
@@ -263,9 +261,9 @@ class Team:
         if self.model.why_literal is not None or self.model.encoder.dropout:
             self.bag = literal_of(self.bag)
         bag = self.bag
-        if isinstance(bag.policy, Sampled):
+        if is_sampled(bag):
             if self._samples is None:
-                self._samples = Samples(bag)
+                self._samples = samples_of(bag)
             bag, orders = self._samples.of(orders, [seat.draws.look(call, self._samples.count) for seat in self.seats])
         if self._padder is None or self._padder.bag is not bag:
             self._padder = Padder(bag, self._layers, self.device)
