@@ -27,11 +27,15 @@ def check_fresh(t: teams.Trial) -> None:
         assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
-def never_whole(t: teams.Trial) -> teams.Trial:
-    """The same with a bag that is taken to be too large to hold."""
-    assert isinstance(t.bag.policy, esan.Sampled)
-    assert t.bag.num_layers is not None
-    return replace(t, bag=fresh_bag(t.bag.graphs, t.bag.policy, t.bag.num_layers))
+def never_whole(device: torch.device | str, count: int, largest: int, width: int) -> teams.Trial:
+    """Ego-networks of a bag that is taken to be too large to hold, and a DSS network on GIN."""
+    policy = esan.Sampled(esan.EgoNets(1, marked=True), 0.5)
+
+    def build() -> esan.nn.SubgraphGNN:
+        return teams._network(esan.dss_gnn, width, 2, marked=True)
+
+    t = teams._trial(device, policy, teams._graphs(count, largest), 2, build, count // 2)
+    return replace(t, bag=fresh_bag(t.bag.graphs, policy, 2))
 
 
 def check_together(t: teams.Trial, parts: list[Tensor]) -> None:

@@ -28,6 +28,8 @@ class Trial:
         train: the graphs that networks are trained on.
         valid: the graphs that they predict.
         device: where they are trained.
+        objective: the loss.
+        rate: the learning rate of the first network; the next has twice that, and so on.
     """
 
     bag: esan.Bag
@@ -37,6 +39,7 @@ class Trial:
     valid: Tensor
     device: torch.device
     objective: Objective = field(default_factory=lambda: Objective("regression"))
+    rate: float = 1e-3
 
     def engines(self, seeds: list[int], make: Callable[..., Engine] | None = None) -> list[Engine]:
         """An engine a seed; all of them in one team, unless `make` makes others."""
@@ -49,7 +52,7 @@ class Trial:
         return found
 
     def lr(self, seed: int) -> float:
-        return 1e-3 * (1 + seed)
+        return self.rate * (1 + seed)
 
     def order(self, seed: int, epoch: int, ids: Tensor | None = None) -> Tensor:
         """The graphs of an epoch, in an order of its own."""

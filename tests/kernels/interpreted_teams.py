@@ -145,7 +145,7 @@ def test_fresh_samples() -> None:
 
 
 def test_samples_of_what_is_never_whole() -> None:
-    sampled_teams.check_fresh(sampled_teams.never_whole(trial(sampled=0.5)))
+    sampled_teams.check_fresh(sampled_teams.never_whole("cpu", 6, 4, 3))
 
 
 @PLAINLY

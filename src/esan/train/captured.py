@@ -42,7 +42,7 @@ class Captured:
 
         def run() -> None:
             # A new bag each time: what it keeps would otherwise be that of the first batch.
-            self.out = work(PaddedBag.over(fields, shape, team.bag, team.networks, team.side))
+            self.out = work(PaddedBag.over(fields, shape, padder.bag, team.networks, team.side))
 
         run()
         team.optimiser.zero_grad()
@@ -121,7 +121,7 @@ def _read(team: "Team", padder: Padder, shape: Shape, work: Callable[[PaddedBag]
     batches = padder.blank(shape, team.networks)
     noted = Noted(batches.views(batches.ints[0], batches.floats[0]))
     with team.unchanged(), compiled_together():
-        work(PaddedBag.over(noted, shape, team.bag, team.networks, team.side))
+        work(PaddedBag.over(noted, shape, padder.bag, team.networks, team.side))
     return noted.read
 
 

@@ -36,6 +36,8 @@ _CHUNK, _CHUNK_BYTES = 4, 2**23
 @cache
 def _streams(device: torch.device) -> list[torch.cuda.Stream]:
     """Those of all teams on a device: libraries keep memory for every stream that they have worked on."""
+    # Torch's own work in the thread of gradients, so that it has a context: libraries warn where they find none.
+    torch.ones(1, device=device, requires_grad=True).sum().backward()
     return [torch.cuda.Stream(device) for _ in range(3)]
 
 
