@@ -3,11 +3,12 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from torch import Tensor
 
 import esan
 import strategies
-from esan.bags.shapes import Counts, Rooms, sized
+from esan.bags.shapes import COARSE, FINE, Counts, Rooms, sized
 
 BAG = esan.Bag.of(strategies.odd_graphs(), esan.EdgeDeletion(), 3)
 
@@ -54,12 +55,13 @@ def test_rooms_grow_for_what_they_do_not_hold() -> None:
     assert rooms.holding(np.array([[0, 1]]), counts) is grown
 
 
-def test_batches_that_need_less_have_smaller_rooms() -> None:
+@pytest.mark.parametrize(("sizes", "most_rooms"), [(FINE, 13), (COARSE, 4)], ids=["fine", "coarse"])
+def test_batches_that_need_less_have_smaller_rooms(sizes: tuple[float, int], most_rooms: int) -> None:
     counts = Counts(BAG)
     steps = np.random.default_rng(0).integers(len(BAG), size=(40, 3, 2))
     steps[7] = -1
     most = counts.shape(steps.reshape(-1, 2)).grown(4.0)
-    found = [*sized(most, steps, counts)]
+    found = [*sized(most, steps, counts, sizes)]
     places = [range(len(steps))[place] for _, place in found]
     assert [k for place in places for k in place] == list(range(len(steps)))
     for (shape, _), place in zip(found, places, strict=True):
@@ -68,8 +70,9 @@ def test_batches_that_need_less_have_smaller_rooms() -> None:
         assert most.alike(shape)
         assert (shape.nodes, shape.arcs, shape.rows[0]) == (most.nodes, most.arcs, most.rows[0])
     of = {k: shape for (shape, _), place in zip(found, places, strict=True) for k in place}
-    assert 2 < len(set(of.values())) <= 13
+    assert 1 < len(set(of.values())) <= most_rooms
     assert sum(of[7].rows[1:]) < 0.2 * sum(most.rows[1:])
+    assert sum(of[7].row_arcs[1:]) < 0.2 * sum(most.row_arcs[1:])
     # Steps before and behind have another room, and no step one of which a part would do.
     assert all(mine[0] != other[0] for mine, other in pairwise(found))
     for k, shape in of.items():

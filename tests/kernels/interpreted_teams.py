@@ -168,6 +168,12 @@ def test_smaller_rooms_for_wide_networks() -> None:
 
 
 @PLAINLY
+def test_smaller_rooms_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captured, "_TOO_MANY_ROWS", 0)
+    sized_teams.check_sized(sized_teams.trial("cpu", 6, 8, 3), 1e-4)
+
+
+@PLAINLY
 @pytest.mark.usefixtures("_wide")
 @pytest.mark.parametrize(("dropout", "sampled"), [(0.5, None), (0.0, 0.5)])
 def test_smaller_rooms_beside_others(dropout: float, sampled: float | None) -> None:

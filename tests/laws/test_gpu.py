@@ -262,6 +262,12 @@ def test_smaller_rooms(tf32: bool, gpu: torch.device, monkeypatch: pytest.Monkey
 
 
 @PINNED
+def test_smaller_rooms_for_many_rows(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captured, "_TOO_MANY_ROWS", 0)
+    sized_teams.check_sized(sized_teams.trial(gpu, 40, 40, 32), 1e-3)
+
+
+@PINNED
 @pytest.mark.parametrize(("dropout", "sampled"), [(0.5, None), (0.0, 0.5)])
 def test_smaller_rooms_beside_others(
     dropout: float, sampled: float | None, gpu: torch.device, monkeypatch: pytest.MonkeyPatch

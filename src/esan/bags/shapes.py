@@ -14,8 +14,8 @@ from esan.bags.bag import Bag
 _TRIED, _DRAWN, _MARGIN = 10_000, 10_000_000, 1.02
 #: Graphs that are drawn at once.
 _AT_ONCE = 250_000
-#: Smaller rooms, each this part of the one before, and how many there are at most.
-_SMALLER, _SIZES = 0.8, 12
+#: Smaller rooms, each this part of the one before, and how many there are at most: few, where filler is skipped.
+FINE, COARSE = (0.8, 12), (0.5, 3)
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,17 @@ class Shape:
         return Shape(self.graphs, nodes, more(self.arcs), more(self.subgraphs), tuple(rows), row_arcs)
 
     def smaller(self, factor: float) -> "Shape":
-        """The same with so much of the room for stored rows."""
-        return replace(self, rows=(self.rows[0], *(min(n, 8 * (int(factor * n) // 8 + 1)) for n in self.rows[1:])))
+        """The same with so much of the room for stored rows and the arcs into them."""
+
+        def less(room: tuple[int, ...]) -> tuple[int, ...]:
+            return (room[0], *(min(n, 8 * (int(factor * n) // 8 + 1)) for n in room[1:]))
+
+        return replace(self, rows=less(self.rows), row_arcs=less(self.row_arcs))
+
+    @property
+    def stored(self) -> tuple[int, ...]:
+        """The room for stored rows, slot by slot, and then for the arcs into them."""
+        return (*self.rows[1:], *self.row_arcs[1:])
 
     def alike(self, other: "Shape") -> bool:
         """Whether both have rows and arcs in the same slots."""
@@ -106,14 +115,10 @@ class Counts:
         return Shape(ids.shape[1], nodes, arcs, subgraphs, tuple(rows), tuple(row_arcs))
 
     def stored(self, ids: np.ndarray) -> np.ndarray:
-        """The room that each of these batches needs for stored rows, slot by slot, `[K, slots]`; ids `[K, B]`."""
-        return np.stack(
-            [
-                1 + line[ids].sum(1) if line.any() else np.zeros(len(ids), int)
-                for line in self._lines[4 : 3 + self._slots]
-            ],
-            1,
-        )
+        """What `Shape.stored` each of these batches needs, `[K, 2 · slots]`; ids `[K, B]`."""
+        rows, arcs = self._lines[4 : 3 + self._slots], self._lines[4 + self._slots :]
+        needed = [1 + line[ids].sum(1) if line.any() else np.zeros(len(ids), int) for line in (*rows, *arcs)]
+        return np.stack(needed, 1)
 
     def tried(self, size: int) -> Shape:
         """The room that the largest of many random batches of this size needs; always the same ones."""
@@ -146,14 +151,17 @@ class Rooms:
         return self.known[size]
 
 
-def sized(most: Shape, steps: np.ndarray, counts: Counts) -> Iterator[tuple[Shape, slice]]:
+def sized(
+    most: Shape, steps: np.ndarray, counts: Counts, sizes: tuple[float, int] = FINE
+) -> Iterator[tuple[Shape, slice]]:
     """The smallest rooms for the steps `[K, S, B]`, which fit into `most`, and which of them have each, in order.
 
-    There are few rooms: what is captured for one serves many steps.
+    There are few rooms, `sizes` (`FINE`, `COARSE`): what is captured for one serves many steps.
     """
-    shapes = [*dict.fromkeys(most.smaller(_SMALLER**k) for k in range(_SIZES + 1))]
+    part, number = sizes
+    shapes = [*dict.fromkeys(most.smaller(part**k) for k in range(number + 1))]
     needed = counts.stored(steps.reshape(-1, steps.shape[-1])).reshape(*steps.shape[:2], -1).max(1)
-    rooms = np.array([shape.rows[1:] for shape in shapes])
+    rooms = np.array([shape.stored for shape in shapes])
     # Rooms become smaller, so that the last that holds a step is as many as do.
     size = (rooms[None] >= needed[:, None]).all(2).sum(1) - 1
     for begin, end in pairwise([0, *(1 + np.flatnonzero(np.diff(size))).tolist(), len(steps)]):

@@ -13,7 +13,7 @@ from esan.bags.laid import Noted
 from esan.bags.packing import Batches
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
-from esan.bags.shapes import Rooms, Shape, sized
+from esan.bags.shapes import COARSE, FINE, Rooms, Shape, sized
 from esan.nn.linear import is_wide
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Rows of all networks from which on the time that filler takes is worth capturing work for smaller rooms too.
 _MANY_ROWS = 2**14
+#: Rows of a network from which on it is, even where filler is skipped: so many programs that do nothing take time.
+_TOO_MANY_ROWS = 2**20
 
 
 class Captured:
@@ -103,8 +105,11 @@ class Captures:
         most = self._rooms.holding(steps.reshape(-1, size), padder.counts)
         if most is not before:
             self._forget(size, padder)
-        if is_wide(self._team.model.encoder) and self._team.networks * sum(most.rows) >= _MANY_ROWS:
-            return sized(most, steps, padder.counts)
+        rows = sum(most.rows)
+        if is_wide(self._team.model.encoder) and self._team.networks * rows >= _MANY_ROWS:
+            return sized(most, steps, padder.counts, FINE)
+        if rows >= _TOO_MANY_ROWS:
+            return sized(most, steps, padder.counts, COARSE)
         return iter([(most, slice(None))])
 
     def _forget(self, size: int, padder: Padder) -> None:
