@@ -66,13 +66,12 @@ def main() -> None:
     cuda = arguments.device.startswith("cuda")
     with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as found:
         taken = epoch()
-    kernels = [
-        (e.self_device_time_total if cuda else e.self_cpu_time_total, e.count, e.key) for e in found.key_averages()
-    ]
+    own = "self_device_time_total" if cuda else "self_cpu_time_total"
+    kernels = [(getattr(event, own) / 1e3 / steps, event.count / steps, event.key) for event in found.key_averages()]
     busy, launched = sum(kernel[0] for kernel in kernels), sum(kernel[1] for kernel in kernels)
     print(f"{taken:9.2f} ms a step profiled, {busy:.2f} ms of them kernels, {launched:.0f} launches a step")
-    for taken, count, name in sorted(kernels, reverse=True)[:SHOWN]:
-        print(f"{taken:9.3f} ms a step, {count:6.1f} of {name[:100]}")
+    for spent, count, name in sorted(kernels, reverse=True)[:SHOWN]:
+        print(f"{spent:9.3f} ms a step, {count:6.1f} of {name[:100]}")
     if cuda:
         print(f"{torch.cuda.max_memory_allocated() / 2**30:9.2f} GiB at most")
 
