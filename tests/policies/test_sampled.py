@@ -65,6 +65,21 @@ def test_some_are_those_of_all(name: str, fraction: float) -> None:
     assert policy.some(graphs, keep).fingerprint == every.only(kept).fingerprint
 
 
+class _Deeper(esan.EgoNets):
+    """A policy made from another, of which only what is selected was written anew."""
+
+    def select(self, graphs: esan.graphs.Graphs) -> esan.Selection:
+        return esan.EgoNets(self.hops + 1, self.marked).select(graphs)
+
+
+def test_some_of_a_policy_made_from_another() -> None:
+    graphs = esan.graphs.read(strategies.odd_graphs())
+    every = esan.EgoNets(2).select(graphs)
+    assert every.fingerprint != esan.EgoNets(1).select(graphs).fingerprint
+    found = _Deeper(1).some(graphs, lambda counts: torch.ones(int(counts.sum()), dtype=torch.bool))
+    assert found.fingerprint == every.fingerprint
+
+
 def test_a_generator_reaches_a_sample_within() -> None:
     """Augmented(Sampled(policy)) draws from the generator too."""
     graphs, policy = strategies.odd_graphs(), esan.Augmented(esan.Sampled(esan.NodeDeletion(), 0.5))
