@@ -7,7 +7,8 @@ from torch import Tensor
 
 import esan
 import teams
-from esan.train.engine import Engine
+from esan.testing.compare import check_close
+from esan.train.engine import EagerEngine, Engine
 from esan.train.fresh import fresh_bag
 
 
@@ -36,6 +37,17 @@ def never_whole(device: torch.device | str, count: int, largest: int, width: int
 
     t = teams._trial(device, policy, teams._graphs(count, largest), 2, build, count // 2)
     return replace(t, bag=fresh_bag(t.bag.graphs, policy, 2))
+
+
+def check_whole(t: teams.Trial, tolerance: float) -> None:
+    """Samples that hold everything give what the bag gives, batch after batch."""
+    graphs, policy = t.bag.graphs, esan.EgoNets(1, marked=True)
+    ours = replace(t, bag=fresh_bag(graphs, esan.Sampled(policy, 1.0), 2)).engines([0])
+    theirs = replace(t, bag=esan.Bag.of(graphs, policy, 2)).engines([0], EagerEngine)
+    teams.seats(ours)
+    ((loss, answer),), ((other, expected),) = (teams.epoch(e, [t.order(0, 0)], t.valid) for e in (ours, theirs))
+    check_close(loss, other, "loss", tolerance=tolerance)
+    check_close(answer, expected, "predictions", tolerance=20 * tolerance)
 
 
 def check_together(t: teams.Trial, parts: list[Tensor]) -> None:

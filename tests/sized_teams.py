@@ -73,4 +73,9 @@ def check_near_alone(t: teams.Trial, tolerance: float) -> None:
         ((loss, answer),) = teams.epoch([engine], [orders[seed]], t.valid)
         check_close(together[seed][0], loss, f"loss of network {seed}", tolerance=tolerance)
         check_close(together[seed][1], answer, f"predictions of network {seed}", tolerance=20 * tolerance)
+        states = [found.state_dict()["optimiser"]["state"] for found in (team[seed], engine)]
+        for place, (mine, theirs) in enumerate(zip(*(state.values() for state in states), strict=True)):
+            # Gradients do not become small with the rate: what a step does wrong shows in their means.
+            of = f"the mean gradient of parameter {place} of network {seed}"
+            check_close(mine["exp_avg"].cpu(), theirs["exp_avg"].cpu(), of, scale=1e-2, tolerance=20 * tolerance)
     assert len(_rooms(teams.seats(team)[0].team)) > 1

@@ -145,7 +145,9 @@ def test_fresh_samples() -> None:
 
 
 def test_samples_of_what_is_never_whole() -> None:
-    sampled_teams.check_fresh(sampled_teams.never_whole("cpu", 6, 4, 3))
+    t = sampled_teams.never_whole("cpu", 6, 4, 3)
+    sampled_teams.check_fresh(t)
+    sampled_teams.check_whole(t, 1e-4)
 
 
 @PLAINLY

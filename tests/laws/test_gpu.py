@@ -221,7 +221,9 @@ def test_fresh_samples(gpu: torch.device) -> None:
 
 
 def test_samples_of_what_is_never_whole(gpu: torch.device) -> None:
-    sampled_teams.check_fresh(sampled_teams.never_whole(gpu, 30, 12, 32))
+    t = sampled_teams.never_whole(gpu, 30, 12, 32)
+    sampled_teams.check_fresh(t)
+    sampled_teams.check_whole(t, 1e-3)
 
 
 def test_samples_in_a_team(gpu: torch.device) -> None:

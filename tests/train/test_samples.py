@@ -5,8 +5,8 @@ import torch
 
 import esan
 import strategies
-from esan.train import samples
-from esan.train.fresh import fresh_bag
+from esan.train import fresh, samples
+from esan.train.fresh import Fresh, bag_of, fresh_bag, sample_fits
 from esan.train.samples import Draws, Samples, is_sampled, most_together, samples_of
 
 
@@ -101,3 +101,21 @@ def test_a_team_is_as_large_as_whole_bags_allow(monkeypatch: pytest.MonkeyPatch)
     assert most_together(bag, literal=True) <= 3
     monkeypatch.setattr(samples, "_MOST_BYTES", 1)
     assert most_together(bag, literal=False) == 1
+
+
+def test_samples_too_large_to_hold_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where even the sample of all graphs is too large, each batch has its own, as on a CPU."""
+    graphs = _bag().graphs
+    monkeypatch.setattr(fresh, "MOST_PAIRS", int((graphs.num_nodes**2).sum()) // 2)
+    few, many = (Fresh(esan.Sampled(esan.EgoNets(1), fraction)) for fraction in (0.1, 0.9))
+    assert sample_fits(few, graphs)
+    assert not sample_fits(many, graphs)
+
+
+def test_a_sample_of_a_sample() -> None:
+    """Both are drawn anew for every batch: 5, 8 and 11 nodes, of which half, rounded up, and of these half."""
+    policy = esan.Sampled(esan.Sampled(esan.EgoNets(1), 0.5), 0.5)
+    bag = bag_of(_bag().graphs, policy, 2)
+    batches = [esan.Loader(bag, generator=_generator(seed)).batch(torch.tensor([0, 3, 6])) for seed in (0, 1)]
+    assert [batch.selection.num_subgraphs.tolist() for batch in batches] == [[2, 2, 3]] * 2
+    assert batches[0].selection.fingerprint != batches[1].selection.fingerprint

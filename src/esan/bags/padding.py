@@ -98,10 +98,12 @@ class Padder:
         bag: the bag of the dataset; on the host it takes no memory of the device.
         num_layers: the layers of the network, and how far ahead it looks; it says which stages are needed.
         device: where batches are laid out; None for where the bag is.
+        at_once: whether what batches are gathered from is made at once and stays on the device, as for a sample, which
+            is padded for one pass only.
     """
 
-    def __init__(self, bag: Bag, num_layers: int, device: torch.device | None = None) -> None:
-        self.bag, self._device = bag, device or bag.device
+    def __init__(self, bag: Bag, num_layers: int, device: torch.device | None = None, *, at_once: bool = False) -> None:
+        self.bag, self._device, self._at_once = bag, device or bag.device, at_once
         self.counts = Counts(bag)
         self._constants = Constants(self._device)
         self._num_layers = num_layers
@@ -158,8 +160,7 @@ class Padder:
         """What those of these fields that are not known yet are gathered from."""
         if only is not None and known.made.keys() >= set(only):
             return {}
-        if self.bag.whole is not None:
-            # A sample is small, and is padded for one epoch only.
+        if self._at_once:
             return self._gathered_from(self.bag.to(self._device), known, only)
         parts = [aside(self._gathered_from(bag, known, only)) for bag in self._parts()]
         joined = Joined(known.keeper)

@@ -115,7 +115,7 @@ class Counts:
         return Shape(ids.shape[1], nodes, arcs, subgraphs, tuple(rows), tuple(row_arcs))
 
     def stored(self, ids: np.ndarray) -> np.ndarray:
-        """What `Shape.stored` each of these batches needs, `[K, 2 · slots]`; ids `[K, B]`."""
+        """What `Shape.stored` each of these batches needs, `[K, 2 · (slots − 1)]`; ids `[K, B]`."""
         rows, arcs = self._lines[4 : 3 + self._slots], self._lines[4 + self._slots :]
         needed = [1 + line[ids].sum(1) if line.any() else np.zeros(len(ids), int) for line in (*rows, *arcs)]
         return np.stack(needed, 1)

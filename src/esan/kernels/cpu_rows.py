@@ -16,14 +16,14 @@ def fits(graphs: Any) -> bool:
     return graphs.device.type == "cpu" and cpu.available()
 
 
-def ego_edges(graphs: Any, hops: int) -> tuple[Tensor, Tensor]:
-    """Every (root, edge with both ends within `hops` of it), sorted."""
+def ego_edges(graphs: Any, roots: Tensor, hops: int) -> tuple[Tensor, Tensor]:
+    """Every (number of a root, edge with both ends within `hops` of it), sorted."""
     from esan.kernels import rows_loops
 
     most = int(graphs.num_nodes.max())
     tables = (graphs.first_arc, graphs.degree, graphs.edge_index[0].contiguous(), graphs.arc_edge)
-    roots, edges = rows_loops.ego_edges(hops, most, *(t.numpy() for t in tables))
-    return torch.from_numpy(roots), torch.from_numpy(edges)
+    owners, edges = rows_loops.ego_edges(roots.numpy(), hops, most, *(t.numpy() for t in tables))
+    return torch.from_numpy(owners), torch.from_numpy(edges)
 
 
 @dataclass(frozen=True, eq=False)

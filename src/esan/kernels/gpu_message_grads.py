@@ -10,7 +10,7 @@ from torch import Tensor
 
 from esan.kernels.ahead import Normed
 from esan.kernels.gpu import TABLE
-from esan.kernels.gpu_sums import Tuning, ends_of, one_of, together
+from esan.kernels.gpu_sums import Tuning, ends_of, one_of, rest_of, together
 from esan.kernels.gpu_tiles import columns, left_over, range_of, tiles, totals
 from esan.kernels.real import Real
 
@@ -36,25 +36,6 @@ class MessageGrads:
     own: Tensor | None
     table: Tensor | None
     sums: Tensor | None
-
-
-@triton.jit
-def _rest(
-    grad, target, weight, begins, ends, column, width,
-    WIDTH: tl.constexpr, TOGETHER: tl.constexpr, WEIGHTED: tl.constexpr,
-):  # fmt: skip
-    """The sum of what comes along some arcs of one row, many at a time."""
-    rest = tl.zeros((TOGETHER, WIDTH), tl.float32)
-    for done in range(begins, ends, TOGETHER):
-        at = done + tl.arange(0, TOGETHER)
-        more = at < ends
-        row = tl.load(target + at, mask=more, other=0).to(tl.int64)
-        mask = more[:, None] & (column < width)[None, :]
-        g = tl.load(grad + row[:, None] * width + column[None, :], mask=mask, other=0.0)
-        if WEIGHTED:
-            g = g * tl.load(weight + at, mask=more, other=0.0)[:, None]
-        rest += g
-    return tl.sum(rest, 0)
 
 
 @triton.jit(do_not_specialize=["total", "per_network", "part_width", "table"])
@@ -132,7 +113,10 @@ def _messages_backward_kernel(
             if TOGETHER > 0:
                 for place in range(tl.where(longest > BESIDE, GROUPS, 0)):
                     mine, begins, ends = one_of(start, number, place, GROUPS)
-                    rest = _rest(grad, target, weight, begins + BESIDE, ends, column, width, WIDTH, TOGETHER, WEIGHTED)
+                    rest = rest_of(
+                        grad, target, weight, weight, grad, begins + BESIDE, ends, column, there, width,
+                        WEIGHTED, False, False, TOGETHER, WIDTH,
+                    )  # fmt: skip
                     acc += tl.where(mine[:, None], rest[None, :], 0.0)
             if NORMED:
                 acc = tl.where(x_here > 0, acc, 0.0)

@@ -18,8 +18,8 @@ class Tuning:
         groups: that it works on at once.
         unroll: terms of each that are fetched one after another without waiting.
         warps: of it.
-        beside: terms of a sum that are added up beside those of the others; what a longer one has more, that of a hub,
-            is added up by itself, many terms at a time.
+        beside: terms of a sum that are added up beside those of the others, a multiple of `unroll`; what a longer one
+            has more, that of a hub, is added up by itself, many terms at a time.
     """
 
     groups: int
@@ -37,7 +37,7 @@ _SHORT, _LONG, _LONGEST = Tuning(16, 1, 4), Tuning(4, 4, 2), Tuning(1, 1, 4, bes
 
 def tuning_of(terms: int, groups: int) -> Tuning:
     """For sums of few terms many at once, as their loops run as long as the longest; for long sums few."""
-    return _SHORT if terms <= 4 * groups else _LONG if terms <= _LONG.beside * groups else _LONGEST
+    return _SHORT if terms <= 4 * groups else _LONG
 
 
 def together(wide: int) -> int:
@@ -71,7 +71,7 @@ def _terms(
     MESSAGES: tl.constexpr, WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr,
 ):  # fmt: skip
     """The terms at some places, a line each."""
-    row = tl.load(which + at, mask=more, other=0)
+    row = tl.load(which + at, mask=more, other=0).to(tl.int64)
     cell = row[:, None] * width + column[None, :]
     mask = more[:, None] & there
     value = tl.load(x + cell, mask=mask, other=0.0)
@@ -85,6 +85,23 @@ def _terms(
     if LINE_WEIGHTED:
         value = value * tl.load(line_weight + row, mask=more, other=0.0)[:, None]
     return value
+
+
+@triton.jit
+def rest_of(
+    x, which, weight, line_weight, gate, begins, ends, column, there, width,
+    WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr,
+    TOGETHER: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """The sum of the terms from one place to another, none of them a message, many at a time."""
+    rest = tl.zeros((TOGETHER, WIDTH), tl.float32)
+    for done in range(begins, ends, TOGETHER):
+        at = done + tl.arange(0, TOGETHER)
+        rest += _terms(
+            x, x, which, which, weight, line_weight, gate, at, at < ends, column, there, width, 0,
+            False, WEIGHTED, LINE_WEIGHTED, GATED,
+        )  # fmt: skip
+    return tl.sum(rest, 0)
 
 
 @triton.jit(do_not_specialize=["total", "per_network", "table"])
@@ -106,6 +123,7 @@ def _sum_kernel(
     there = column[None, :] < width
     start, number = ends_of(first, count, group, inside, per_network * tl.num_programs(1), total, COUNTED)
     acc = tl.zeros((GROUPS, WIDTH), tl.float32)
+    tl.static_assert(BESIDE % UNROLL == 0)
     longest = tl.max(number, 0)
     for done in range(0, longest if TOGETHER == 0 else tl.minimum(longest, BESIDE), UNROLL):
         for j in tl.static_range(UNROLL):
@@ -117,14 +135,11 @@ def _sum_kernel(
     if TOGETHER > 0:
         for place in range(tl.where(longest > BESIDE, GROUPS, 0)):
             mine, begins, ends = one_of(start, number, place, GROUPS)
-            rest = tl.zeros((TOGETHER, WIDTH), tl.float32)
-            for far in range(begins + BESIDE, ends, TOGETHER):
-                at = far + tl.arange(0, TOGETHER)
-                rest += _terms(
-                    x, e, which, line, weight, line_weight, gate, at, at < ends, column, there, width,
-                    network * table, MESSAGES, WEIGHTED, LINE_WEIGHTED, GATED,
-                )  # fmt: skip
-            acc += tl.where(mine[:, None], tl.sum(rest, 0)[None, :], 0.0)
+            rest = rest_of(
+                x, which, weight, line_weight, gate, begins + BESIDE, ends, column, there, width,
+                WEIGHTED, LINE_WEIGHTED, GATED, TOGETHER, WIDTH,
+            )  # fmt: skip
+            acc += tl.where(mine[:, None], rest[None, :], 0.0)
     out = group[:, None] * width + column[None, :]
     keep = inside[:, None] & there
     if OWN:
@@ -170,7 +185,10 @@ def sum_lines(
     e, line = (x, which) if messages is None else (messages[0].contiguous(), messages[1])
     table = e.size(1) if e.dim() == 3 else 0
     wide = columns(x.size(1))
-    tuning = tuning_of(which.numel(), groups).of(x.size(1), wide)
+    tuning = tuning_of(which.numel(), groups)
+    if messages is None and which.numel() > tuning.beside * groups:
+        tuning = _LONGEST
+    tuning = tuning.of(x.size(1), wide)
     ranges, slots = Real.given(real, x)
     per_network = groups // networks
     _sum_kernel[(tiles(per_network, real, tuning.groups), networks, triton.cdiv(x.size(1), wide))](

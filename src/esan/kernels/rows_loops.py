@@ -19,17 +19,17 @@ def _sort(numbers, begin, end):
 
 
 @njit(cache=True, nogil=True)
-def _ball(root, hops, first, degree, source, seen, queue):
+def _ball(root, stamp, hops, first, degree, source, seen, queue):
     """The nodes within `hops` of the root, in `queue` and stamped in `seen`; how many they are."""
-    queue[0], seen[root], begin, end = root, root, 0, 1
+    queue[0], seen[root], begin, end = root, stamp, 0, 1
     for _ in range(hops):
         last = end
         for place in range(begin, last):
             v = queue[place]
             for arc in range(first[v], first[v] + degree[v]):
                 u = source[arc]
-                if seen[u] != root:
-                    seen[u] = root
+                if seen[u] != stamp:
+                    seen[u] = stamp
                     queue[end] = u
                     end += 1
         begin = last
@@ -39,32 +39,32 @@ def _ball(root, hops, first, degree, source, seen, queue):
 
 
 @njit(cache=True, nogil=True)
-def ego_edges(hops, most, first, degree, source, arc_edge):
-    """Every (root, edge with both ends within `hops` of it), sorted; `most` is the size of the largest graph."""
-    n = degree.shape[0]
-    seen, queue = np.full(n, -1, np.int64), np.empty(most, np.int64)
-    count = np.zeros(n + 1, np.int64)
-    for root in range(n):
+def ego_edges(roots, hops, most, first, degree, source, arc_edge):
+    """Every (number of a root, edge with both ends within `hops` of it), sorted; `most`: nodes of the largest graph."""
+    seen, queue = np.full(degree.shape[0], -1, np.int64), np.empty(most, np.int64)
+    balls = roots.shape[0]
+    count = np.zeros(balls + 1, np.int64)
+    for ball in range(balls):
         total = 0
-        for place in range(_ball(root, hops, first, degree, source, seen, queue)):
+        for place in range(_ball(roots[ball], ball, hops, first, degree, source, seen, queue)):
             v = queue[place]
             for arc in range(first[v], first[v] + degree[v]):
                 # Each edge is met from both of its ends; the arc towards the smaller one stands for it.
-                if source[arc] >= v and seen[source[arc]] == root:
+                if source[arc] >= v and seen[source[arc]] == ball:
                     total += 1
-        count[root + 1] = count[root] + total
-    roots, edges = np.empty(count[n], np.int64), np.empty(count[n], np.int64)
+        count[ball + 1] = count[ball] + total
+    owners, edges = np.empty(count[balls], np.int64), np.empty(count[balls], np.int64)
     seen[:] = -1
-    for root in range(n):
-        at, size = count[root], _ball(root, hops, first, degree, source, seen, queue)
+    for ball in range(balls):
+        at, size = count[ball], _ball(roots[ball], ball, hops, first, degree, source, seen, queue)
         _sort(queue, 0, size)
         for place in range(size):
             v = queue[place]
             for arc in range(first[v], first[v] + degree[v]):
-                if source[arc] >= v and seen[source[arc]] == root:
-                    roots[at], edges[at] = root, arc_edge[arc]
+                if source[arc] >= v and seen[source[arc]] == ball:
+                    owners[at], edges[at] = ball, arc_edge[arc]
                     at += 1
-    return roots, edges
+    return owners, edges
 
 
 @njit(cache=True, nogil=True)

@@ -10,7 +10,7 @@ from esan.checks import whole_number
 from esan.graphs import Graphs
 from esan.kernels import cpu_rows
 from esan.policies.policy import Keep, Policy
-from esan.policies.selection import Selection
+from esan.policies.selection import Selection, left_of_each
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,24 @@ class EgoNets(Policy):
         whole_number("hops", self.hops, 1, "A network of 0 hops has no edges; use 1 or more.")
 
     def select(self, graphs: Graphs) -> Selection:
-        nodes = torch.arange(graphs.node_graph.numel(), device=graphs.device)
-        listed = cpu_rows.ego_edges(graphs, self.hops) if cpu_rows.fits(graphs) else self._kept_edges(graphs, nodes)
-        return self._around(graphs, nodes, graphs.num_nodes, listed)
+        return self._around(torch.arange(graphs.node_graph.numel(), device=graphs.device), graphs, graphs.num_nodes)
 
-    def some(self, graphs: Graphs, keep: Keep, generator: torch.Generator | None = None) -> Selection:  # noqa: ARG002
+    def some(self, graphs: Graphs, keep: Keep, generator: torch.Generator | None = None) -> Selection:
         """Only the ego-networks that are kept are looked for."""
+        if type(self).select is not EgoNets.select:
+            return super().some(graphs, keep, generator)  # a policy made from this one, which selects others
         roots = keep(graphs.num_nodes).nonzero().reshape(-1)
-        counts = torch.bincount(graphs.node_graph[roots], minlength=len(graphs))
-        return self._around(graphs, roots, counts, self._kept_edges(graphs, roots))
+        return self._around(roots, graphs, left_of_each(graphs.node_graph[roots], len(graphs)))
 
-    def _around(self, graphs: Graphs, roots: Tensor, counts: Tensor, listed: tuple[Tensor, Tensor]) -> Selection:
-        """The subgraphs of some roots, so many a graph, with the edges that are listed for them."""
+    def _around(self, roots: Tensor, graphs: Graphs, counts: Tensor) -> Selection:
+        """The ego-networks of some roots, so many of each graph."""
         marks = (torch.arange(roots.numel(), device=roots.device), roots) if self.marked else None
-        return Selection.keeping(graphs, counts, *listed, marks)
+        return Selection.keeping(graphs, counts, *self._kept_edges(graphs, roots), marks)
 
     def _kept_edges(self, graphs: Graphs, roots: Tensor) -> tuple[Tensor, Tensor]:
         """An edge is in the ego-network of every root that reaches both of its ends."""
+        if cpu_rows.fits(graphs):
+            return cpu_rows.ego_edges(graphs, roots, self.hops)
         reached = _balls(graphs, roots, self.hops)
         n = graphs.node_graph.numel()
         ball, node = reached // max(n, 1), reached % max(n, 1)

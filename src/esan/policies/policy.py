@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -28,12 +28,6 @@ class Policy(ABC):
     marked: bool = False
     #: Whether `select` draws at random, so that each epoch wants a bag of its own.
     random: ClassVar[bool] = False
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if {"select", "drawn"} & vars(cls).keys() and "some" not in vars(cls):
-            # What it inherits would find subgraphs of the policy that it changes.
-            cls.some = Policy.some  # type: ignore[method-assign]
 
     @abstractmethod
     def select(self, graphs: Graphs) -> Selection:

@@ -126,12 +126,7 @@ class Selection(TensorRecord):
 
     def only(self, kept: Tensor) -> "Selection":
         """The subgraphs where `kept` (a truth value a subgraph) is true, renumbered; at least one of each graph."""
-        left = torch.bincount(self.subgraph_graph[kept], minlength=self.num_subgraphs.numel())
-        if bool((left == 0).any()):
-            raise ValueError(
-                f"Expected at least one subgraph of each graph (got none of graph {int((left == 0).nonzero()[0])}). "
-                "Keep one of each."
-            )
+        left = left_of_each(self.subgraph_graph[kept], self.num_subgraphs.numel())
         number = kept.cumsum(0) - 1
         entry, mark = kept[self.entry_subgraph], kept[self.mark_subgraph]
         return Selection(
@@ -143,6 +138,17 @@ class Selection(TensorRecord):
             mark_subgraph=number[self.mark_subgraph[mark]],
             mark_node=self.mark_node[mark],
         )
+
+
+def left_of_each(graph: Tensor, graphs: int) -> Tensor:
+    """How many subgraphs are kept of each graph, given the graph of each that is: at least one."""
+    left = torch.bincount(graph, minlength=graphs)
+    if bool((left == 0).any()):
+        raise ValueError(
+            f"Expected at least one subgraph of each graph (got none of graph {int((left == 0).nonzero()[0])}). "
+            "Keep one of each."
+        )
+    return left
 
 
 def _checked(

@@ -22,7 +22,7 @@ def cached_bag(dataset: Dataset, policy: Policy, num_layers: int, *, cache: str 
         cache: the folder of the cache, else $ESAN_CACHE, else .cache/esan in the user's home.
     """
     if isinstance(policy, Sampled):
-        if too_large(dataset.graphs):
+        if too_large(dataset.graphs) or policy.policy.random:
             return fresh_bag(dataset.graphs, policy, num_layers)
         whole = cached_bag(dataset, policy.policy, num_layers, cache=cache)
         return replace(whole, policy=policy, whole=whole)

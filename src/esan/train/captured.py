@@ -2,6 +2,7 @@
 `Captures`, for the shapes that the batches of a team have."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 _MANY_ROWS = 2**14
 #: Rows of a network from which on it is, even where filler is skipped: so many programs that do nothing take time.
 _TOO_MANY_ROWS = 2**20
+
+
+@cache
+def streams_of(device: torch.device) -> list[torch.cuda.Stream]:
+    """Those of all teams on a device: libraries keep memory for every stream that they have worked on."""
+    # Torch's own work in the thread of gradients, so that it has a context: libraries warn where they find none.
+    torch.ones(1, device=device, requires_grad=True).sum().backward()
+    return [torch.cuda.Stream(device) for _ in range(3)]
 
 
 class Captured:
@@ -49,7 +58,8 @@ class Captured:
         run()
         team.optimiser.zero_grad()
         torch.cuda.synchronize(team.device)
-        self._replay = record(run, team.stream, _pool_of(self, team.stream))
+        self._replay = record(run, team.stream, _pool_of(team.stream))
+        _pools[team.stream][1].add(self)
 
     def lay_out(self, padder: Padder, ids: Tensor) -> Batches:
         return padder.lay_out(ids, self.shape, self._networks, self._only)
@@ -65,15 +75,12 @@ class Captured:
 _pools: dict[torch.cuda.Stream, tuple[Any, WeakSet[Captured]]] = {}
 
 
-def _pool_of(captured: Captured, stream: torch.cuda.Stream) -> Any:
-    """The pool of what is about to be captured."""
-    pool, holders = _pools.get(stream, (None, WeakSet()))
-    if not holders:
+def _pool_of(stream: torch.cuda.Stream) -> Any:
+    """The pool for what is about to be captured."""
+    if stream not in _pools or not _pools[stream][1]:
         # Memory that no captured work holds any more cannot be captured into again.
-        pool = torch.cuda.graph_pool_handle()
-    holders.add(captured)
-    _pools[stream] = pool, holders
-    return pool
+        _pools[stream] = torch.cuda.graph_pool_handle(), WeakSet()
+    return _pools[stream][0]
 
 
 class Captures:

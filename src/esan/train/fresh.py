@@ -37,8 +37,16 @@ class Fresh(Policy):
 
 def too_large(graphs: Graphs) -> bool:
     """Whether the bags may have too many pairs: as many subgraphs as nodes or edges are assumed."""
-    subgraphs = torch.maximum(graphs.num_nodes, graphs.num_edges)
-    return int((graphs.num_nodes * subgraphs).sum()) > MOST_PAIRS
+    return _pairs(graphs) > MOST_PAIRS
+
+
+def _pairs(graphs: Graphs) -> int:
+    return int((graphs.num_nodes * torch.maximum(graphs.num_nodes, graphs.num_edges)).sum())
+
+
+def sample_fits(policy: Fresh, graphs: Graphs) -> bool:
+    """Whether the sample of all graphs is small enough to hold, if their bag is not."""
+    return policy.policy.fraction * _pairs(graphs) <= MOST_PAIRS
 
 
 def fresh_bag(graphs: Graphs, policy: Sampled, num_layers: int) -> Bag:
@@ -56,7 +64,7 @@ def bag_of(graphs: Graphs, policy: Policy, num_layers: int, device: torch.device
         device: where it is built, some graphs at a time; it is then kept where the graphs are. None for there.
     """
     if isinstance(policy, Sampled):
-        if too_large(graphs):
+        if too_large(graphs) or policy.policy.random:
             return fresh_bag(graphs, policy, num_layers)
         whole = bag_of(graphs, policy.policy, num_layers, device)
         return replace(whole, policy=policy, whole=whole)
@@ -82,6 +90,6 @@ class FreshSamples:
         (order,), (number,) = orders, numbers
         graphs = order.cpu().unique()
         generator = torch.Generator().manual_seed(int(number * 2**53))
-        some = self._bag[graphs]
-        sample = Bag.of(some.graphs, self._policy, some.num_layers, literal=some.asked, generator=generator)
-        return replace(sample, whole=some), [torch.searchsorted(graphs, order.cpu())]
+        some, bag = self._bag.graphs.take(graphs.to(self._bag.device)), self._bag
+        sample = Bag.of(some, self._policy, bag.num_layers, literal=bag.asked, generator=generator)
+        return sample, [torch.searchsorted(graphs, order.cpu())]

@@ -9,6 +9,7 @@ from esan.nn.linear import Linear, is_wide
 from esan.nn.stack import kind_of, stackable
 from esan.policies import Policy
 from esan.train.engine import Augment, EagerEngine, Engine, device_of
+from esan.train.fresh import Fresh, sample_fits
 from esan.train.objective import Objective
 from esan.train.samples import is_sampled, most_together
 from esan.train.seat import Seat
@@ -28,6 +29,7 @@ def fits(model: SubgraphGNN, bag: Bag) -> bool:
     if any(parameter.dtype != torch.float for parameter in model.parameters()):
         return False
     random = isinstance(bag.policy, Policy) and bag.policy.random and not is_sampled(bag)
+    random = random or (isinstance(bag.policy, Fresh) and not sample_fits(bag.policy, bag.graphs))
     others = any(getattr(layer, "bag_pool", None) == "others" for layer in model.encoder.layers)
     return not random and not others and not isinstance(bag.policy, str) and bag.graphs.y_level == "graph"
 

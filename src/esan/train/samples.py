@@ -27,8 +27,9 @@ def samples_of(bag: Bag) -> "Samples | FreshSamples":
 
 def most_together(bag: Bag, literal: bool) -> int:
     """How many networks may have samples of this bag at once, or of the literal bag that it stands for."""
-    if bag.whole is None:
+    if isinstance(bag.policy, Fresh):
         return 1  # the sample of a bag too large to hold is enough for a device
+    assert bag.whole is not None
     whole = bag.whole
     size = whole.nbytes * max(1, whole.num_pairs // max(whole.num_rows, 1)) if literal else whole.nbytes
     return max(1, _MOST_BYTES // size)

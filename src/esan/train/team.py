@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
 from esan.bags.shapes import Rooms
 from esan.nn.stack import stack, unstacked
-from esan.train.captured import Captured, Captures
+from esan.train.captured import Captured, Captures, streams_of
 from esan.train.copies import bag_at, literal_of
 from esan.train.fresh import FreshSamples
 from esan.train.laying import Steps, laid_out
@@ -31,14 +30,6 @@ if TYPE_CHECKING:
 #: Batches laid out at a time: enough to keep the device busy, few enough to cost little memory; and their bytes, where
 #: that makes fewer.
 _CHUNK, _CHUNK_BYTES = 4, 2**23
-
-
-@cache
-def _streams(device: torch.device) -> list[torch.cuda.Stream]:
-    """Those of all teams on a device: libraries keep memory for every stream that they have worked on."""
-    # Torch's own work in the thread of gradients, so that it has a context: libraries warn where they find none.
-    torch.ones(1, device=device, requires_grad=True).sum().backward()
-    return [torch.cuda.Stream(device) for _ in range(3)]
 
 
 class Team:
@@ -60,7 +51,7 @@ class Team:
         self.device, self.objective, self.batch_size = device, objective.to(device), batch_size
         self.seats: list[Seat] = []
         self.closed = False
-        streams = _streams(device)
+        streams = streams_of(device)
         self.stream, self._aside = streams[:2]
         #: Where layers do what does not depend on their main work; many networks fill the device without it.
         self.side = streams[2]
@@ -266,9 +257,11 @@ class Team:
         if is_sampled(bag):
             if self._samples is None:
                 self._samples = samples_of(bag)
+            # What was sampled before is let go first: there is no room for two.
+            self._padder = None
             bag, orders = self._samples.of(orders, [seat.draws.look(call, self._samples.count) for seat in self.seats])
         if self._padder is None or self._padder.bag is not bag:
-            self._padder = Padder(bag, self._layers, self.device)
+            self._padder = Padder(bag, self._layers, self.device, at_once=is_sampled(bag))
         return self._padder, orders
 
     def _goes_on(self, seat: "Seat", call: int) -> None:
