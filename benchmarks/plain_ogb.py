@@ -4,12 +4,13 @@
 
 Nothing of esan but its reader of the files and its ROC-AUC is used. The network is that of the OGB paper (Hu et al.,
 2020): five layers of width 300, a hidden layer of 600 in each, dropout 1/2, mean over nodes, Adam at 0.001, batches of
-32. A line of the csv file is an epoch of a seed; what is in the file already is not run again. Data are read from
-$ESAN_DATA.
+32. A line of the csv file is an epoch of a seed; seeds that are in the file with all epochs are not run again. Data are
+read from $ESAN_DATA.
 """
 
 import argparse
 import csv
+from collections import Counter
 from pathlib import Path
 
 import torch
@@ -104,6 +105,13 @@ def judged(model: GIN, loader: DataLoader, device: str) -> float:
     return rocauc(*(torch.cat(part) for part in zip(*found, strict=True)))
 
 
+def finished(path: Path, epochs: int) -> list[list[str]]:
+    """The lines of the seeds that have run all epochs."""
+    rows = [*csv.reader(path.read_text().splitlines())][1:] if path.exists() else []
+    ran = Counter(row[0] for row in rows)
+    return [row for row in rows if ran[row[0]] >= epochs]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="ogbg-moltox21")
@@ -115,14 +123,12 @@ def main() -> None:
     dataset, device = load(arguments.data), arguments.device
     graphs, split = as_data(dataset), dataset.given
     parts = [[graphs[i] for i in ids.tolist()] for ids in (split.train, split.valid, split.test)]
-    there = arguments.out.exists()
-    done = {row["seed"] for row in csv.DictReader(arguments.out.open())} if there else set()
-    with arguments.out.open("a", newline="") as file:
+    known = finished(arguments.out, arguments.epochs)
+    with arguments.out.open("w", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
-        if not there:
-            lines.writerow(COLUMNS)
+        lines.writerows([COLUMNS, *known])
         for seed in arguments.seeds:
-            if str(seed) in done:
+            if str(seed) in {row[0] for row in known}:
                 continue
             torch.manual_seed(seed)
             train, valid, test = (DataLoader(part, BATCH, shuffle=i == 0) for i, part in enumerate(parts))

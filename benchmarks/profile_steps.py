@@ -53,12 +53,14 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--alone", action="store_true", help="batch after batch, as torch runs it")
     arguments = parser.parse_args()
-    recipe, steps = named(arguments.recipe), arguments.steps
+    recipe, steps = named(arguments.recipe), arguments.steps  # as many as an epoch has, at most
     prepared = prepare(recipe, device=arguments.device)
     folds = recipe.split == "folds"
     jobs = [Job(recipe, fold=k if folds else 0, seed=0 if folds else k) for k in range(arguments.networks)]
     make = (lambda *given, augment=None: EagerEngine(*given, augment)) if arguments.alone else Teams()
-    epoch = epoch_of([Run(job, prepared, None, make) for job in jobs], steps)
+    runs = [Run(job, prepared, None, make) for job in jobs]
+    steps = min(steps, *(-(-run.split.train.numel() // recipe.batch_size) for run in runs))
+    epoch = epoch_of(runs, steps)
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     print(f"{recipe.name}, networks {arguments.networks}, epochs of {steps} steps")
     for _ in range(arguments.epochs):
@@ -67,7 +69,9 @@ def main() -> None:
     with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as found:
         taken = epoch()
     own = "self_device_time_total" if cuda else "self_cpu_time_total"
-    kernels = [(getattr(event, own) / 1e3 / steps, event.count / steps, event.key) for event in found.key_averages()]
+    # What takes no time of the device are calls of its runtime.
+    events = [event for event in found.key_averages() if getattr(event, own) > 0]
+    kernels = [(getattr(event, own) / 1e3 / steps, event.count / steps, event.key) for event in events]
     busy, launched = sum(kernel[0] for kernel in kernels), sum(kernel[1] for kernel in kernels)
     print(f"{taken:9.2f} ms a step profiled, {busy:.2f} ms of them kernels, {launched:.0f} launches a step")
     for spent, count, name in sorted(kernels, reverse=True)[:SHOWN]:

@@ -37,7 +37,8 @@ class Team:
 
     Batches are filled up to one shape with filler that weighs nothing, so that a captured step serves all of them;
     where a batch is larger than any before, the step is captured anew. Where a library's products would work on the
-    filler, those of wide layers, there are a few shapes, and each step has the smallest that holds its batches.
+    filler, those of wide layers, or batches are huge, there are a few shapes, and each step has the smallest that holds
+    its batches.
 
     Args:
         bag: the bag of the whole dataset, on the host; of a `Sampled` policy, it goes to the GPU, to be sampled there.
