@@ -14,8 +14,30 @@ from esan.bags.bag import Bag
 _TRIED, _DRAWN, _MARGIN = 10_000, 10_000_000, 1.02
 #: Graphs that are drawn at once.
 _AT_ONCE = 250_000
-#: Smaller rooms, each this part of the one before, and how many there are at most: few, where filler is skipped.
-FINE, COARSE = (0.8, 12), (0.5, 3)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Smaller rooms for batches that need less.
+
+    Attributes:
+        part: of the room for stored rows that the next smaller one has.
+        number: how many smaller rooms there are at most.
+        arcs: whether there is less room for arcs into these rows too; where the largest graphs have far more rows than
+            others and not far more arcs, no batch would fit.
+    """
+
+    part: float
+    number: int
+    arcs: bool = False
+
+    def of(self, most: "Shape") -> list["Shape"]:
+        """The rooms, the largest first."""
+        return [*dict.fromkeys(most.smaller(self.part**k, self.arcs) for k in range(self.number + 1))]
+
+
+#: For networks whose filler costs as much as rows; and for those who skip it.
+FINE, COARSE = Sizes(0.8, 12), Sizes(0.5, 3, arcs=True)
 
 
 @dataclass(frozen=True)
@@ -69,13 +91,13 @@ class Shape:
             rows[0] = nodes  # background rows are the nodes
         return Shape(self.graphs, nodes, more(self.arcs), more(self.subgraphs), tuple(rows), row_arcs)
 
-    def smaller(self, factor: float) -> "Shape":
-        """The same with so much of the room for stored rows and the arcs into them."""
+    def smaller(self, factor: float, arcs: bool = False) -> "Shape":
+        """The same with so much of the room for stored rows, and for the arcs into them if that is said."""
 
         def less(room: tuple[int, ...]) -> tuple[int, ...]:
             return (room[0], *(min(n, 8 * (int(factor * n) // 8 + 1)) for n in room[1:]))
 
-        return replace(self, rows=less(self.rows), row_arcs=less(self.row_arcs))
+        return replace(self, rows=less(self.rows), row_arcs=less(self.row_arcs) if arcs else self.row_arcs)
 
     @property
     def stored(self) -> tuple[int, ...]:
@@ -151,15 +173,12 @@ class Rooms:
         return self.known[size]
 
 
-def sized(
-    most: Shape, steps: np.ndarray, counts: Counts, sizes: tuple[float, int] = FINE
-) -> Iterator[tuple[Shape, slice]]:
+def sized(most: Shape, steps: np.ndarray, counts: Counts, sizes: Sizes = FINE) -> Iterator[tuple[Shape, slice]]:
     """The smallest rooms for the steps `[K, S, B]`, which fit into `most`, and which of them have each, in order.
 
-    There are few rooms, `sizes` (`FINE`, `COARSE`): what is captured for one serves many steps.
+    There are few rooms: what is captured for one serves many steps.
     """
-    part, number = sizes
-    shapes = [*dict.fromkeys(most.smaller(part**k) for k in range(number + 1))]
+    shapes = sizes.of(most)
     needed = counts.stored(steps.reshape(-1, steps.shape[-1])).reshape(*steps.shape[:2], -1).max(1)
     rooms = np.array([shape.stored for shape in shapes])
     # Rooms become smaller, so that the last that holds a step is as many as do.
