@@ -95,7 +95,9 @@ class Shape:
         """The same with so much of the room for stored rows, and for the arcs into them if that is said."""
 
         def less(room: tuple[int, ...]) -> tuple[int, ...]:
-            return (room[0], *(min(n, 8 * (int(factor * n) // 8 + 1)) for n in room[1:]))
+            # Little would be gained by less room in a slot that has little beside others, and fewer batches would fit.
+            much = max(room[1:], default=0) / 16
+            return (room[0], *(n if n < much else min(n, 8 * (int(factor * n) // 8 + 1)) for n in room[1:]))
 
         return replace(self, rows=less(self.rows), row_arcs=less(self.row_arcs) if arcs else self.row_arcs)
 
