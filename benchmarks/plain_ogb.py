@@ -4,8 +4,8 @@
 
 Nothing of esan but its reader of the files and its ROC-AUC is used. The network is that of the OGB paper (Hu et al.,
 2020): five layers of width 300, a hidden layer of 600 in each, dropout 1/2, mean over nodes, Adam at 0.001, batches of
-32. A line of the csv file is an epoch of a seed; seeds that are in the file with all epochs are not run again. Data are
-read from $ESAN_DATA.
+32. A line of the csv file is an epoch of a seed; a seed that is in the file with all epochs is not run again, one with
+fewer is run from the first, and its lines are replaced. Data are read from $ESAN_DATA.
 """
 
 import argparse
@@ -105,25 +105,25 @@ def judged(model: GIN, loader: DataLoader, device: str) -> float:
     return rocauc(*(torch.cat(part) for part in zip(*found, strict=True)))
 
 
-def finished(path: Path, epochs: int) -> list[list[str]]:
-    """The lines of the seeds that have run all epochs."""
+def kept(path: Path, seeds: list[int], epochs: int) -> list[list[str]]:
+    """The lines of the file but those of seeds that are to run anew."""
     rows = [*csv.reader(path.read_text().splitlines())][1:] if path.exists() else []
     ran = Counter(row[0] for row in rows)
-    return [row for row in rows if ran[row[0]] >= epochs]
+    return [row for row in rows if int(row[0]) not in seeds or ran[row[0]] >= epochs]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="ogbg-moltox21")
+    parser.add_argument("--data", default="ogbg-moltox21", help="or ogbg-molhiv")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", help="cpu if not given")
     parser.add_argument("--out", type=Path, default=Path("plain_ogb.csv"))
     arguments = parser.parse_args()
     dataset, device = load(arguments.data), arguments.device
     graphs, split = as_data(dataset), dataset.given
     parts = [[graphs[i] for i in ids.tolist()] for ids in (split.train, split.valid, split.test)]
-    known = finished(arguments.out, arguments.epochs)
+    known = kept(arguments.out, arguments.seeds, arguments.epochs)
     with arguments.out.open("w", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerows([COLUMNS, *known])

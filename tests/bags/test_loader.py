@@ -122,3 +122,27 @@ def test_samples_of_an_own_policy_after_loading(tmp_path: Path) -> None:
 def test_only_bags_are_loaded() -> None:
     with pytest.raises(TypeError, match=r"Expected a Bag \(got list\)"):
         esan.Loader([esan.graphs.cycle(3)])  # type: ignore[arg-type]
+
+
+def test_a_bag_too_large_to_be_built_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only samples are stored; each batch, and each new sample, selects anew, with the same numbers the same."""
+    graphs, policy = strategies.odd_graphs(), esan.Sampled(esan.EgoNets(1, marked=True), 0.5)
+    usual = esan.Bag.of(graphs, policy, 2, generator=torch.Generator().manual_seed(0))
+    monkeypatch.setattr("esan.bags.large.MOST_PAIRS", 10)
+    bag = esan.Bag.of(graphs, policy, 2, generator=torch.Generator().manual_seed(0))
+    assert usual.whole is not None
+    assert bag.whole is None
+    assert "whole" in repr(usual)
+    assert "whole" not in repr(bag)
+    ids = torch.tensor([3, 0, 2])
+    for make in (
+        lambda bag, seed: bag,
+        lambda bag, seed: bag.resample(torch.Generator().manual_seed(seed)),
+        lambda bag, seed: esan.Loader(bag, generator=torch.Generator().manual_seed(seed)).batch(ids),
+    ):
+        mine, theirs = make(bag, 1), make(usual, 1)
+        assert mine.selection.fingerprint == theirs.selection.fingerprint
+        assert mine.rows.fingerprint == theirs.rows.fingerprint
+        assert mine.policy == policy
+    first, second = (bag.resample(torch.Generator().manual_seed(seed)).selection.fingerprint for seed in (1, 2))
+    assert first != second

@@ -216,3 +216,16 @@ def test_one_batch_has_one_policy() -> None:
         ValueError, match=r"Expected one policy for the whole batch \(got graphs that differ in keeps_edges"
     ):
         esan.Bag.of(mixed, num_layers=1)
+
+
+class _Counted(esan.Policy):
+    """Says how many subgraphs there are as one number for all graphs."""
+
+    def select(self, graphs: esan.graphs.Graphs) -> esan.Selection:
+        none = torch.empty(0, dtype=torch.long)
+        return esan.Selection.deleting(graphs, 2, none, none)  # type: ignore[arg-type]
+
+
+def test_a_number_in_place_of_counts() -> None:
+    with pytest.raises(TypeError, match=r"as a tensor, one number a graph \(got 2\)"):
+        esan.Bag.of(strategies.odd_graphs(), _Counted(), 2)

@@ -59,7 +59,7 @@ def test_samples_of_what_is_too_large_are_drawn_without_the_whole(
     network = Fitted.load(job.folder(tmp_path / "usual"))
     told = network.predict(dataset)
     built.clear()
-    monkeypatch.setattr("esan.train.fresh.MOST_PAIRS", 10)
+    monkeypatch.setattr("esan.bags.large.MOST_PAIRS", 10)
     (record,) = run_jobs([job], None, dataset=dataset, cache=tmp_path / "cache")
     assert built[0] == Whole()
     assert set(built[1:]) == {Fresh(Sampled(EgoNets(2, marked=True), 0.4))}

@@ -106,7 +106,7 @@ def test_a_team_is_as_large_as_whole_bags_allow(monkeypatch: pytest.MonkeyPatch)
 def test_samples_too_large_to_hold_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where even the sample of all graphs is too large, each batch has its own, as on a CPU."""
     graphs = _bag().graphs
-    monkeypatch.setattr(fresh, "MOST_PAIRS", int((graphs.num_nodes**2).sum()) // 2)
+    monkeypatch.setattr(fresh, "MOST_SAMPLED", int((graphs.num_nodes**2).sum()) // 2)
     few, many = (Fresh(esan.Sampled(esan.EgoNets(1), fraction)) for fraction in (0.1, 0.9))
     assert sample_fits(few, graphs)
     assert not sample_fits(many, graphs)

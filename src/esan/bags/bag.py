@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 
 from esan.bags.files import load_bag, save_bag
 from esan.bags.ids import Ids, graph_ids
+from esan.bags.large import too_large
 from esan.bags.rows import Rows
 from esan.bags.shared import SharedArcs
 from esan.bags.stage import Stage
@@ -45,7 +46,7 @@ class Bag:
         num_layers: how many layers a compact bag is exact for; None for a literal bag, which is exact for any.
         policy: where the selection is from, None if unknown.
         strict: True if the compact bag was asked for by name, so that a model may not fall back to the literal one.
-        whole: the bag this one is a sample of, None if it is not a sample.
+        whole: the bag this one is a sample of; None if it is none, or of one that is too large to be built whole.
     """
 
     graphs: Graphs
@@ -84,7 +85,7 @@ class Bag:
                 f"Expected a policy (got {policy!r}). Pass esan.EgoNets(hops=2), or esan.policy_named('ED')."
             )
         graphs = read(source)
-        if isinstance(policy, Sampled):
+        if isinstance(policy, Sampled) and not too_large(graphs):
             whole = Bag.of(graphs, policy.policy, num_layers, literal=literal, generator=generator)
             return replace(whole, policy=policy, whole=whole).resample(generator)
         return Bag._stored(graphs, policy.checked(graphs, generator), num_layers, literal=literal, policy=policy)
@@ -165,7 +166,8 @@ class Bag:
         kind = "literal" if self.num_layers is None else f"compact for {counted(self.num_layers, 'layer')}"
         held = f"{counted(self.num_graphs, 'graph')}, {counted(self.num_subgraphs, 'subgraph')}"
         stored = f"{counted(self.num_pairs, 'pair')} in {counted(self.num_rows, 'row')}"
-        return f"Bag({kind}, policy={self.policy!r}: {held}, {stored}, {counted(self.nbytes, 'byte')})"
+        whole = "" if self.whole is None else f", and {counted(self.whole.nbytes, 'byte')} of the whole bag"
+        return f"Bag({kind}, policy={self.policy!r}: {held}, {stored}, {counted(self.nbytes, 'byte')}{whole})"
 
     # -- parts of it ---------------------------------------------------------------------------------------------
 
@@ -190,8 +192,11 @@ class Bag:
 
     def resample(self, generator: torch.Generator | None = None) -> "Bag":
         """A fresh sample of the subgraphs, for a bag of a `Sampled` policy."""
-        if not isinstance(self.policy, Sampled) or self.whole is None:
+        if not isinstance(self.policy, Sampled):
             raise ValueError(f"Expected the bag of a Sampled policy (got {self.policy!r}). Wrap the policy in Sampled.")
+        if self.whole is None:
+            drawn = self.policy.checked(self.graphs, generator)
+            return Bag._stored(self.graphs, drawn, self.num_layers, literal=self.asked, policy=self.policy)
         kept = self.policy.sample(self.whole.selection.num_subgraphs, generator)
         return replace(self.whole.only(kept), policy=self.policy, whole=self.whole)
 

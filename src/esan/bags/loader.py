@@ -62,6 +62,8 @@ class Loader:
             batch = whole[ids]
             kept = policy.sample(batch.selection.num_subgraphs, self.generator)
             return replace(batch.only(kept), policy=policy)
+        if isinstance(policy, Sampled):
+            return self.bag[ids].resample(self.generator)
         if isinstance(policy, Policy) and policy.random:
             graphs, num_layers = self.bag.graphs.take(ids), self.bag.num_layers
             return Bag.of(graphs, policy, num_layers, literal=self.bag.asked, generator=self.generator)

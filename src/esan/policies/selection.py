@@ -158,6 +158,11 @@ def _checked(
     entries: tuple[Tensor, Tensor],
     marks: tuple[Tensor, Tensor] | None,
 ) -> Selection:
+    if not isinstance(num_subgraphs, Tensor):
+        raise TypeError(
+            f"Expected num_subgraphs as a tensor, one number a graph (got {num_subgraphs!r}). "
+            "Pass e.g. graphs.num_nodes, or torch.full_like(graphs.num_nodes, 3)."
+        )
     if num_subgraphs.shape != graphs.num_nodes.shape or bool((num_subgraphs < 1).any()):
         got = sorted(set(num_subgraphs.tolist()))[:5]
         raise ValueError(

@@ -13,11 +13,13 @@ from esan.report.timing import times_markdown, times_of
 _HEAD = """# Results
 
 The paper's numbers and ours. This page is written by `esan reproduce` from the records in
-[{results}]({link}), which hold recipe, seed, curve, versions, hardware and seconds of every run; no number on it was
-typed. Numbers are mean ± standard deviation; **difference** is ours less the paper's, with how many of the paper's
-standard deviations (sd) that is better or worse; **at best validation** is the value at each run's own epoch of
+[{results}]({link}), which hold recipe, seed, curve, versions, hardware and seconds of every run; no number of
+its tables was typed. The words below tables are those of `notes.md` beside the records. Numbers are mean ± standard
+deviation (over n, not n − 1); **difference** is ours less the paper's, with how many of the paper's standard
+deviations (sd) that is better or worse; **at best validation** is the value at each run's own epoch of
 best validation, whatever the protocol reports. ED^ is ED with the graph itself in every bag; 5% is a sample of the bag.
-`esan report {results}` draws the curves.
+Where runs trained together, **time a run** is the time of all of them divided by their number, and **memory** what the
+device held for all of them. `esan report {results}` draws the curves.
 """
 #: Stands for a number that is not there yet.
 DASH = "–"
@@ -70,7 +72,8 @@ def overview(rows: Sequence[Row]) -> str:
     cells: dict[str, dict[str, str]] = {}
     for row in rows:
         if "~" not in row.recipe:
-            ours = DASH if row.ours is None else f"**{row.ours}**"
+            some = f" ({len(row.records)} of {row.jobs} runs)" if len(row.records) < row.jobs else ""
+            ours = DASH if row.ours is None else f"**{row.ours}**{some}"
             cells.setdefault(row.name, {})[row.data] = ours if row.paper is None else f"{ours}, {row.paper}"
     lines = [["method", *sets], ["---"] * (len(sets) + 1)]
     lines += [[name, *(found.get(data, "") for data in sets)] for name, found in cells.items()]

@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from esan.bags import Bag
+from esan.bags.large import too_large
 from esan.data import Dataset, cache_folder
 from esan.policies import Policy, Sampled
-from esan.train.fresh import fresh_bag, too_large
+from esan.train.fresh import fresh_bag
 
 
 def cached_bag(dataset: Dataset, policy: Policy, num_layers: int, *, cache: str | Path | None = None) -> Bag:

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from esan.bags import Bag
 from esan.bags.building import bag_built_on
+from esan.bags.large import pairs_of, too_large
 from esan.graphs import Graphs
 from esan.policies import Policy, Sampled, Selection, Whole
 
-#: Above this many (node, subgraph) pairs of all graphs together, the whole bag is not built (RDT-B has 10⁹).
-MOST_PAIRS = 200_000_000
+#: Most (node, subgraph) pairs of a sample of all graphs that a pass on a GPU stores at once.
+MOST_SAMPLED = 200_000_000
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,9 @@ class Fresh(Policy):
         return self.policy.drawn(graphs, generator)
 
 
-def too_large(graphs: Graphs) -> bool:
-    """Whether the bags may have too many pairs: as many subgraphs as nodes or edges are assumed."""
-    return _pairs(graphs) > MOST_PAIRS
-
-
-def _pairs(graphs: Graphs) -> int:
-    return int((graphs.num_nodes * torch.maximum(graphs.num_nodes, graphs.num_edges)).sum())
-
-
 def sample_fits(policy: Fresh, graphs: Graphs) -> bool:
     """Whether the sample of all graphs is small enough to hold, if their bag is not."""
-    return policy.policy.fraction * _pairs(graphs) <= MOST_PAIRS
+    return policy.policy.fraction * pairs_of(graphs) <= MOST_SAMPLED
 
 
 def fresh_bag(graphs: Graphs, policy: Sampled, num_layers: int) -> Bag:

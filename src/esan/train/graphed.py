@@ -7,7 +7,7 @@ from esan.bags import Bag
 from esan.nn import SubgraphGNN
 from esan.nn.linear import Linear, is_wide
 from esan.nn.stack import kind_of, stackable
-from esan.policies import Policy
+from esan.policies import Policy, Sampled
 from esan.train.engine import Augment, EagerEngine, Engine, device_of
 from esan.train.fresh import Fresh, sample_fits
 from esan.train.objective import Objective
@@ -28,8 +28,12 @@ def fits(model: SubgraphGNN, bag: Bag) -> bool:
         return False
     if any(parameter.dtype != torch.float for parameter in model.parameters()):
         return False
-    random = isinstance(bag.policy, Policy) and bag.policy.random and not is_sampled(bag)
-    random = random or (isinstance(bag.policy, Fresh) and not sample_fits(bag.policy, bag.graphs))
+    random = isinstance(bag.policy, Policy) and bag.policy.random
+    # Samples of bags that are not there whole are taken of all graphs at once, if these are not too large.
+    if isinstance(bag.policy, Fresh):
+        random = not sample_fits(bag.policy, bag.graphs)
+    elif isinstance(bag.policy, Sampled):
+        random = bag.whole is None
     others = any(getattr(layer, "bag_pool", None) == "others" for layer in model.encoder.layers)
     return not random and not others and not isinstance(bag.policy, str) and bag.graphs.y_level == "graph"
 
