@@ -6,8 +6,8 @@ import torch
 import esan
 import strategies
 from esan.train import fresh, samples
-from esan.train.fresh import Fresh, bag_of, fresh_bag, sample_fits
-from esan.train.samples import Draws, Samples, is_sampled, most_together, samples_of
+from esan.train.fresh import bag_of, fresh_bag, sample_fits
+from esan.train.samples import Draws, FreshSamples, Samples, most_together, samples_of
 
 
 def _bag(fraction: float = 0.4) -> esan.Bag:
@@ -59,7 +59,7 @@ def test_samples_of_what_is_never_whole() -> None:
     policy = esan.Sampled(esan.EgoNets(1, marked=True), 0.4)
     bag = fresh_bag(_bag().graphs, policy, 2)
     taken, order = samples_of(bag), torch.tensor([3, 0, 6, 3])
-    assert is_sampled(bag)
+    assert isinstance(taken, FreshSamples)
     assert most_together(bag, literal=False) == 1
     found = []
     for seed in (0, 0, 1):
@@ -107,7 +107,7 @@ def test_samples_too_large_to_hold_are_not_made(monkeypatch: pytest.MonkeyPatch)
     """Where even the sample of all graphs is too large, each batch has its own, as on a CPU."""
     graphs = _bag().graphs
     monkeypatch.setattr(fresh, "MOST_SAMPLED", int((graphs.num_nodes**2).sum()) // 2)
-    few, many = (Fresh(esan.Sampled(esan.EgoNets(1), fraction)) for fraction in (0.1, 0.9))
+    few, many = (esan.Sampled(esan.EgoNets(1), fraction) for fraction in (0.1, 0.9))
     assert sample_fits(few, graphs)
     assert not sample_fits(many, graphs)
 

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from esan.bags.files import load_bag, save_bag
 from esan.bags.ids import Ids, graph_ids
-from esan.bags.large import too_large
+from esan.bags.large import never_whole
 from esan.bags.rows import Rows
 from esan.bags.shared import SharedArcs
 from esan.bags.stage import Stage
@@ -46,7 +46,7 @@ class Bag:
         num_layers: how many layers a compact bag is exact for; None for a literal bag, which is exact for any.
         policy: where the selection is from, None if unknown.
         strict: True if the compact bag was asked for by name, so that a model may not fall back to the literal one.
-        whole: the bag this one is a sample of; None if it is none, or of one that is too large to be built whole.
+        whole: the bag this one is a sample of; None if it is none, or of one that is not built (`bags.large`).
     """
 
     graphs: Graphs
@@ -85,7 +85,7 @@ class Bag:
                 f"Expected a policy (got {policy!r}). Pass esan.EgoNets(hops=2), or esan.policy_named('ED')."
             )
         graphs = read(source)
-        if isinstance(policy, Sampled) and not too_large(graphs):
+        if isinstance(policy, Sampled) and not never_whole(policy, graphs):
             whole = Bag.of(graphs, policy.policy, num_layers, literal=literal, generator=generator)
             return replace(whole, policy=policy, whole=whole).resample(generator)
         return Bag._stored(graphs, policy.checked(graphs, generator), num_layers, literal=literal, policy=policy)
@@ -238,8 +238,7 @@ class Bag:
         """The same bag, compact, for that many layers."""
         if self.num_layers is not None and self.num_layers == num_layers:
             return self
-        literal = False if self.strict else None
-        bag = Bag._stored(self.graphs, self.selection, num_layers, literal=literal, policy=self.policy)
+        bag = Bag._stored(self.graphs, self.selection, num_layers, False if self.strict else None, self.policy)
         return bag if self.whole is None else replace(bag, whole=self.whole.to_compact(num_layers))
 
     def save(self, path: str | Path) -> None:

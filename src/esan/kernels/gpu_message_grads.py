@@ -10,7 +10,7 @@ from torch import Tensor
 
 from esan.kernels.ahead import Normed
 from esan.kernels.gpu import TABLE
-from esan.kernels.gpu_sums import Tuning, ends_of, one_of, rest_of, together
+from esan.kernels.gpu_sums import Tuning, ends_of, together, with_rest
 from esan.kernels.gpu_tiles import columns, left_over, range_of, tiles, totals
 from esan.kernels.real import Real
 
@@ -111,13 +111,10 @@ def _messages_backward_kernel(
                     kind = tl.load(line + start + k + 1, mask=k + 1 < number, other=0)
                 acc += g
             if TOGETHER > 0:
-                for place in range(tl.where(longest > BESIDE, GROUPS, 0)):
-                    mine, begins, ends = one_of(start, number, place, GROUPS)
-                    rest = rest_of(
-                        grad, target, weight, weight, grad, begins + BESIDE, ends, column, there, width,
-                        WEIGHTED, False, False, TOGETHER, WIDTH,
-                    )  # fmt: skip
-                    acc += tl.where(mine[:, None], rest[None, :], 0.0)
+                acc = with_rest(
+                    acc, grad, target, weight, weight, grad, start, number, column, there, width,
+                    WEIGHTED, False, False, BESIDE, TOGETHER, GROUPS, WIDTH,
+                )  # fmt: skip
             if NORMED:
                 acc = tl.where(x_here > 0, acc, 0.0)
                 sum_g += acc

@@ -58,14 +58,6 @@ def ends_of(first, count, group, inside, groups, total, COUNTED: tl.constexpr):
 
 
 @triton.jit
-def one_of(start, number, place, GROUPS: tl.constexpr):
-    """Which group is at a place, as a mask, and where its lines begin and end."""
-    mine = tl.arange(0, GROUPS) == place
-    begins = tl.sum(tl.where(mine, start, 0), 0)
-    return mine, begins, begins + tl.sum(tl.where(mine, number, 0), 0)
-
-
-@triton.jit
 def _terms(
     x, e, which, line, weight, line_weight, gate, at, more, column, there, width, table,
     MESSAGES: tl.constexpr, WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr,
@@ -88,20 +80,25 @@ def _terms(
 
 
 @triton.jit
-def rest_of(
-    x, which, weight, line_weight, gate, begins, ends, column, there, width,
+def with_rest(
+    acc, x, which, weight, line_weight, gate, start, number, column, there, width,
     WEIGHTED: tl.constexpr, LINE_WEIGHTED: tl.constexpr, GATED: tl.constexpr,
-    TOGETHER: tl.constexpr, WIDTH: tl.constexpr,
+    BESIDE: tl.constexpr, TOGETHER: tl.constexpr, GROUPS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """The sum of the terms from one place to another, none of them a message, many at a time."""
-    rest = tl.zeros((TOGETHER, WIDTH), tl.float32)
-    for done in range(begins, ends, TOGETHER):
-        at = done + tl.arange(0, TOGETHER)
-        rest += _terms(
-            x, x, which, which, weight, line_weight, gate, at, at < ends, column, there, width, 0,
-            False, WEIGHTED, LINE_WEIGHTED, GATED,
-        )  # fmt: skip
-    return tl.sum(rest, 0)
+    """Sums of the first `BESIDE` terms of each group, none a message, with the others, of hubs, many at a time."""
+    for place in range(tl.where(tl.max(number, 0) > BESIDE, GROUPS, 0)):
+        mine = tl.arange(0, GROUPS) == place
+        begins = tl.sum(tl.where(mine, start, 0), 0)
+        ends = begins + tl.sum(tl.where(mine, number, 0), 0)
+        rest = tl.zeros((TOGETHER, WIDTH), tl.float32)
+        for done in range(begins + BESIDE, ends, TOGETHER):
+            at = done + tl.arange(0, TOGETHER)
+            rest += _terms(
+                x, x, which, which, weight, line_weight, gate, at, at < ends, column, there, width, 0,
+                False, WEIGHTED, LINE_WEIGHTED, GATED,
+            )  # fmt: skip
+        acc += tl.where(mine[:, None], tl.sum(rest, 0)[None, :], 0.0)
+    return acc
 
 
 @triton.jit(do_not_specialize=["total", "per_network", "table"])
@@ -133,13 +130,10 @@ def _sum_kernel(
                 network * table, MESSAGES, WEIGHTED, LINE_WEIGHTED, GATED,
             )  # fmt: skip
     if TOGETHER > 0:
-        for place in range(tl.where(longest > BESIDE, GROUPS, 0)):
-            mine, begins, ends = one_of(start, number, place, GROUPS)
-            rest = rest_of(
-                x, which, weight, line_weight, gate, begins + BESIDE, ends, column, there, width,
-                WEIGHTED, LINE_WEIGHTED, GATED, TOGETHER, WIDTH,
-            )  # fmt: skip
-            acc += tl.where(mine[:, None], rest[None, :], 0.0)
+        acc = with_rest(
+            acc, x, which, weight, line_weight, gate, start, number, column, there, width,
+            WEIGHTED, LINE_WEIGHTED, GATED, BESIDE, TOGETHER, GROUPS, WIDTH,
+        )  # fmt: skip
     out = group[:, None] * width + column[None, :]
     keep = inside[:, None] & there
     if OWN:

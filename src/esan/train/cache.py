@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from esan.bags import Bag
-from esan.bags.large import too_large
+from esan.bags.large import never_whole
 from esan.data import Dataset, cache_folder
 from esan.policies import Policy, Sampled
 from esan.train.fresh import fresh_bag
@@ -23,7 +23,7 @@ def cached_bag(dataset: Dataset, policy: Policy, num_layers: int, *, cache: str 
         cache: the folder of the cache, else $ESAN_CACHE, else .cache/esan in the user's home.
     """
     if isinstance(policy, Sampled):
-        if too_large(dataset.graphs) or policy.policy.random:
+        if never_whole(policy, dataset.graphs):
             return fresh_bag(dataset.graphs, policy, num_layers)
         whole = cached_bag(dataset, policy.policy, num_layers, cache=cache)
         return replace(whole, policy=policy, whole=whole)

@@ -9,9 +9,9 @@ from esan.nn.linear import Linear, is_wide
 from esan.nn.stack import kind_of, stackable
 from esan.policies import Policy, Sampled
 from esan.train.engine import Augment, EagerEngine, Engine, device_of
-from esan.train.fresh import Fresh, sample_fits
+from esan.train.fresh import sample_fits
 from esan.train.objective import Objective
-from esan.train.samples import is_sampled, most_together
+from esan.train.samples import most_together
 from esan.train.seat import Seat
 from esan.train.team import Team
 
@@ -29,11 +29,9 @@ def fits(model: SubgraphGNN, bag: Bag) -> bool:
     if any(parameter.dtype != torch.float for parameter in model.parameters()):
         return False
     random = isinstance(bag.policy, Policy) and bag.policy.random
-    # Samples of bags that are not there whole are taken of all graphs at once, if these are not too large.
-    if isinstance(bag.policy, Fresh):
-        random = not sample_fits(bag.policy, bag.graphs)
-    elif isinstance(bag.policy, Sampled):
-        random = bag.whole is None
+    if isinstance(bag.policy, Sampled):
+        # Of a bag that is not there whole, a sample of all graphs is taken at once.
+        random = bag.whole is None and not sample_fits(bag.policy, bag.graphs)
     others = any(getattr(layer, "bag_pool", None) == "others" for layer in model.encoder.layers)
     return not random and not others and not isinstance(bag.policy, str) and bag.graphs.y_level == "graph"
 
@@ -74,7 +72,7 @@ class Teams:
 def _most(model: SubgraphGNN, bag: Bag, batch_size: int) -> int:
     """How many networks like this one should train together at most."""
     literal = model.why_literal is not None or bool(model.encoder.dropout)
-    most = min(_MOST, most_together(bag, literal)) if is_sampled(bag) else _MOST
+    most = min(_MOST, most_together(bag, literal)) if isinstance(bag.policy, Sampled) else _MOST
     if not is_wide(model.encoder):
         return most
     rows = batch_size * (bag.num_pairs if literal else bag.num_rows) / len(bag)

@@ -9,28 +9,22 @@ from torch import Tensor
 from esan import ragged
 from esan.bags import Bag
 from esan.policies import Sampled
-from esan.train.fresh import Fresh, FreshSamples
+from esan.train.fresh import FreshSamples
 
 #: Most bytes of the copies of a bag that the samples of a team are taken from.
 _MOST_BYTES = 2**31
 
 
-def is_sampled(bag: Bag) -> bool:
-    """Whether what is trained on are samples of the bag."""
-    return isinstance(bag.policy, Sampled | Fresh)
-
-
 def samples_of(bag: Bag) -> "Samples | FreshSamples":
-    """Takes samples of such a bag, where it is."""
-    return Samples(bag) if isinstance(bag.policy, Sampled) else FreshSamples(bag)
+    """Takes samples of the bag of a `Sampled` policy, where it is."""
+    return FreshSamples(bag) if bag.whole is None else Samples(bag)
 
 
 def most_together(bag: Bag, literal: bool) -> int:
     """How many networks may have samples of this bag at once, or of the literal bag that it stands for."""
-    if isinstance(bag.policy, Fresh):
-        return 1  # the sample of a bag too large to hold is enough for a device
-    assert bag.whole is not None
     whole = bag.whole
+    if whole is None:
+        return 1  # the sample of a bag too large to hold is enough for a device
     size = whole.nbytes * max(1, whole.num_pairs // max(whole.num_rows, 1)) if literal else whole.nbytes
     return max(1, _MOST_BYTES // size)
 

@@ -14,6 +14,7 @@ from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
 from esan.bags.shapes import Rooms
 from esan.nn.stack import stack, unstacked
+from esan.policies import Sampled
 from esan.train.captured import Captured, Captures, streams_of
 from esan.train.copies import bag_at, literal_of
 from esan.train.fresh import FreshSamples
@@ -21,7 +22,7 @@ from esan.train.laying import Steps, laid_out
 from esan.train.losses import loss_backward
 from esan.train.objective import Objective
 from esan.train.renewal import Renewal
-from esan.train.samples import Samples, is_sampled, samples_of
+from esan.train.samples import Samples, samples_of
 from esan.train.steps import steps_of
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ class Team:
 
     Batches are filled up to one shape with filler that weighs nothing, so that a captured step serves all of them;
     where a batch is larger than any before, the step is captured anew. Where a library's products would work on the
-    filler, those of wide layers, or batches are huge, there are a few shapes, and each step has the smallest that holds
-    its batches.
+    filler, those of wide layers, or batches are huge, there are a few shapes, and each step has the smallest it fits.
 
     Args:
         bag: the bag of the whole dataset, on the host; of a `Sampled` policy, it goes to the GPU, to be sampled there.
@@ -48,7 +48,7 @@ class Team:
     """
 
     def __init__(self, bag: Bag, objective: Objective, batch_size: int, device: torch.device) -> None:
-        self.bag = bag_at(bag, device) if is_sampled(bag) else bag
+        self.bag = bag_at(bag, device) if isinstance(bag.policy, Sampled) else bag
         self.device, self.objective, self.batch_size = device, objective.to(device), batch_size
         self.seats: list[Seat] = []
         self.closed = False
@@ -255,14 +255,14 @@ class Team:
         if self.model.why_literal is not None or self.model.encoder.dropout:
             self.bag = literal_of(self.bag)
         bag = self.bag
-        if is_sampled(bag):
+        if isinstance(bag.policy, Sampled):
             if self._samples is None:
                 self._samples = samples_of(bag)
             # What was sampled before is let go first: there is no room for two.
             self._padder = None
             bag, orders = self._samples.of(orders, [seat.draws.look(call, self._samples.count) for seat in self.seats])
         if self._padder is None or self._padder.bag is not bag:
-            self._padder = Padder(bag, self._layers, self.device, at_once=is_sampled(bag))
+            self._padder = Padder(bag, self._layers, self.device, at_once=self._samples is not None)
         return self._padder, orders
 
     def _goes_on(self, seat: "Seat", call: int) -> None:
