@@ -106,6 +106,8 @@ def _ends(room: tuple[int, ...]) -> list[int]:
 class PaddedStage(Stage):
     """A stage whose orders were all found when the batch was laid out."""
 
+    plain = False
+
     def __init__(self, bag: PaddedBag, slot: int) -> None:
         super().__init__(bag.graphs, bag.selection, bag.rows, slot)
         self._fields, self._name, self.networks = cast(Fields, bag.fields), f"stage{slot}", bag.networks
