@@ -7,12 +7,13 @@ from torch import Tensor
 
 import esan
 import teams
+import trials
 from esan.testing.compare import check_close
 from esan.train.engine import EagerEngine, Engine
 from esan.train.fresh import fresh_bag
 
 
-def check_fresh(t: teams.Trial) -> None:
+def check_fresh(t: trials.Trial) -> None:
     """A new sample for every epoch and every prediction, and the same ones for the same seed."""
     found = []
     for _ in range(2):
@@ -28,18 +29,18 @@ def check_fresh(t: teams.Trial) -> None:
         assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
-def never_whole(device: torch.device | str, count: int, largest: int, width: int) -> teams.Trial:
+def never_whole(device: torch.device | str, count: int, largest: int, width: int) -> trials.Trial:
     """Ego-networks of a bag that is taken to be too large to hold, and a DSS network on GIN."""
     policy = esan.Sampled(esan.EgoNets(1, marked=True), 0.5)
 
     def build() -> esan.nn.SubgraphGNN:
-        return teams._network(esan.dss_gnn, width, 2, marked=True)
+        return trials._network(esan.dss_gnn, width, 2, marked=True)
 
-    t = teams._trial(device, policy, teams._graphs(count, largest), 2, build, count // 2)
+    t = trials._trial(device, policy, trials._graphs(count, largest), 2, build, count // 2)
     return replace(t, bag=fresh_bag(t.bag.graphs, policy, 2))
 
 
-def check_whole(t: teams.Trial, tolerance: float) -> None:
+def check_whole(t: trials.Trial, tolerance: float) -> None:
     """Samples that hold everything give what the bag gives, batch after batch."""
     graphs, policy = t.bag.graphs, esan.EgoNets(1, marked=True)
     ours = replace(t, bag=fresh_bag(graphs, esan.Sampled(policy, 1.0), 2)).engines([0])
@@ -50,7 +51,7 @@ def check_whole(t: teams.Trial, tolerance: float) -> None:
     check_close(answer, expected, "predictions", tolerance=20 * tolerance)
 
 
-def check_together(t: teams.Trial, parts: list[Tensor]) -> None:
+def check_together(t: trials.Trial, parts: list[Tensor]) -> None:
     """Each network on a part of its own, to the bit as alone; one stays away for an epoch, and loses no sample."""
     seeds = list(range(len(parts)))
     team, alone = t.engines(seeds), [t.engines([seed])[0] for seed in seeds]

@@ -7,6 +7,7 @@ import torch
 
 import esan
 import teams
+import trials
 from esan.nn.linear import Linear
 from esan.testing.compare import check_close
 from esan.train.engine import EagerEngine
@@ -22,26 +23,26 @@ def trial(
     sampled: float | None = None,
     tf32: bool = False,
     **options: Any,
-) -> teams.Trial:
+) -> trials.Trial:
     """Paths and cycles of very different sizes, one a step, and a DSS network of one layer."""
     policy: esan.Policy = esan.NodeDeletion()
     policy = policy if sampled is None else esan.Sampled(policy, sampled)
 
     def build() -> esan.nn.SubgraphGNN:
-        network = teams._network(esan.dss_gnn, width, 1, **options)
+        network = trials._network(esan.dss_gnn, width, 1, **options)
         for layer in network.modules():
             if isinstance(layer, Linear):
                 layer.tf32 = tf32
         return network
 
-    return teams._trial(device, policy, teams._graphs(count, largest), 1, build, count // 2)
+    return trials._trial(device, policy, trials._graphs(count, largest), 1, build, count // 2)
 
 
 def _rooms(team: Team) -> set[tuple[int, ...]]:
     return {shape.rows for work, shape in team._captures._known if work == "_train_step"}
 
 
-def check_sized(t: teams.Trial, tolerance: float) -> None:
+def check_sized(t: trials.Trial, tolerance: float) -> None:
     """Two networks give what batch after batch gives; what they have captured has rooms of several sizes."""
     ours, theirs = t.engines([0, 1]), t.engines([0, 1], EagerEngine)
     orders = [t.order(s, 0) for s in (0, 1)]
@@ -60,7 +61,7 @@ def check_sized(t: teams.Trial, tolerance: float) -> None:
     assert not _rooms(team)
 
 
-def check_near_alone(t: teams.Trial, tolerance: float) -> None:
+def check_near_alone(t: trials.Trial, tolerance: float) -> None:
     """Two networks give what each gives alone, but for rounding: a library may add up in another order.
 
     They learn so slowly that rounding does not grow from step to step.

@@ -1,108 +1,17 @@
 """What an engine of a team must give, on whatever device: what its network gives alone."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 import esan
-import strategies
 from esan.testing.compare import check_close
 from esan.train.engine import EagerEngine, Engine
 from esan.train.graphed import Teams
 from esan.train.objective import Objective
 from esan.train.seat import Seat
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """Networks of one kind, for a bag, and what they are trained on.
-
-    Attributes:
-        bag: of all graphs, with targets, on the host.
-        build: makes a network; torch's generator draws its weights.
-        batch_size: graphs a step.
-        train: the graphs that networks are trained on.
-        valid: the graphs that they predict.
-        device: where they are trained.
-        objective: the loss.
-        rate: the learning rate of the first network; the next has twice that, and so on.
-    """
-
-    bag: esan.Bag
-    build: Callable[[], esan.nn.SubgraphGNN]
-    batch_size: int
-    train: Tensor
-    valid: Tensor
-    device: torch.device
-    objective: Objective = field(default_factory=lambda: Objective("regression"))
-    rate: float = 1e-3
-
-    def engines(self, seeds: list[int], make: Callable[..., Engine] | None = None) -> list[Engine]:
-        """An engine a seed; all of them in one team, unless `make` makes others."""
-        make = Teams() if make is None else make
-        found = []
-        for seed in seeds:
-            torch.manual_seed(seed)
-            network, generator = self.build().to(self.device), torch.Generator().manual_seed(seed)
-            found.append(make(network, self.bag, self.objective, self.lr(seed), self.batch_size, generator))
-        return found
-
-    def lr(self, seed: int) -> float:
-        return self.rate * (1 + seed)
-
-    def order(self, seed: int, epoch: int, ids: Tensor | None = None) -> Tensor:
-        """The graphs of an epoch, in an order of its own."""
-        ids = self.train if ids is None else ids
-        return ids[torch.randperm(len(ids), generator=torch.Generator().manual_seed(100 * seed + epoch))]
-
-
-def trial(device: torch.device | str, *, sampled: float | None = None, dropout: float = 0.0) -> Trial:
-    """Fifty paths and cycles, and a DSS network of three layers on GINE."""
-    policy: esan.Policy = esan.EdgeDeletion()
-    policy = policy if sampled is None else esan.Sampled(policy, sampled)
-    options = {"conv": "gine", "edge_channels": esan.Categories(strategies.BONDS), "dropout": dropout}
-    return _trial(device, policy, _graphs(50, 12), 8, lambda: _network(esan.dss_gnn, 32, 3, **options))
-
-
-def small_trial(device: torch.device | str, *, sampled: float | None = None, dropout: float = 0.0) -> Trial:
-    """Five small graphs, two to train on, and a DS network of one layer on GIN, for where kernels are interpreted."""
-    policy: esan.Policy = esan.NodeDeletion()
-    policy = policy if sampled is None else esan.Sampled(policy, sampled)
-    options = {"set_encoder": "mean", "dropout": dropout}
-    return _trial(device, policy, _graphs(5, 4), 2, lambda: _network(esan.ds_gnn, 3, 1, **options), 3)
-
-
-def _network(build: Callable[..., esan.nn.SubgraphGNN], width: int, layers: int, **options: Any) -> esan.nn.SubgraphGNN:
-    return build(esan.Categories(strategies.ATOMS), width, layers, 1, **options)
-
-
-def _graphs(count: int, largest: int) -> list[Data]:
-    """Paths, and cycles in between, of 2 to `largest` nodes, with targets."""
-    made = []
-    for i in range(count):
-        n = 2 + i % (largest - 1)
-        graph = strategies.from_edges(n, [(v, v + 1) for v in range(n - 1)] + ([(0, n - 1)] if n % 3 == 0 else []), i)
-        graph.y = torch.tensor([[n / 10 + i % 3]])
-        made.append(graph)
-    return made
-
-
-def _trial(
-    device: torch.device | str,
-    policy: esan.Policy,
-    graphs: list[Data],
-    batch_size: int,
-    build: Callable[[], esan.nn.SubgraphGNN],
-    held: int = 13,
-) -> Trial:
-    layers = build().num_layers
-    bag = esan.Bag.of(graphs, policy, layers, generator=torch.Generator().manual_seed(0))
-    ids = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(0))
-    return Trial(bag, build, batch_size, ids[held:], ids[:held], torch.device(device))
+from trials import Trial
 
 
 def epoch(engines: list[Engine], orders: list[Tensor], valid: Tensor) -> list[tuple[Tensor, Tensor]]:

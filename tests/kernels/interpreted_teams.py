@@ -14,6 +14,7 @@ from torch import Tensor
 import sampled_teams
 import sized_teams
 import teams
+import trials
 from esan import kernels
 from esan.bags import shapes
 from esan.bags.lines import Lines
@@ -69,8 +70,8 @@ def _laid_out_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
 PLAINLY = pytest.mark.usefixtures("_laid_out_plainly")
 
 
-def trial(**choices: Any) -> teams.Trial:
-    return teams.small_trial("cpu", **choices)
+def trial(**choices: Any) -> trials.Trial:
+    return trials.small_trial("cpu", **choices)
 
 
 def test_each_as_if_it_were_alone() -> None:
