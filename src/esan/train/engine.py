@@ -67,8 +67,8 @@ class MakeEngine(Protocol):
     ) -> Engine: ...
 
 
-class EagerEngine:
-    """Batch after batch, as torch runs it, on any device.
+class BatchEngine:
+    """What engines share that go batch after batch: a network with its Adam, loader and generator.
 
     Args:
         model: the network, on the device of the training.
@@ -90,38 +90,13 @@ class EagerEngine:
         generator: torch.Generator,
         augment: Augment | None = None,
     ) -> None:
-        device = device_of(model)
-        self.model, self.objective, self.generator, self.augment = model, objective.to(device), generator, augment
+        self.device = device_of(model)
+        self.model, self.objective, self.generator, self.augment = model, objective.to(self.device), generator, augment
         self.optimiser = torch.optim.Adam(model.parameters(), lr=lr)
-        self.loader = Loader(bag_at(bag, device), batch_size, generator=generator)
-
-    def train_epoch(self, ids: Tensor, renew_over: int = 0) -> Tensor:
-        self.model.train()
-        total = torch.zeros((), device=self.loader.bag.device)
-        count = torch.zeros((), device=self.loader.bag.device)
-        with self._own_randomness():
-            for batch in self._batches(ids):
-                if self.augment is not None:
-                    batch = self.augment(batch, self.generator)
-                assert batch.y is not None
-                terms = self.objective.terms(self._given(batch), batch.y)
-                self.optimiser.zero_grad()
-                terms.mean().backward()
-                self.optimiser.step()
-                with torch.no_grad():
-                    total += (terms.value * terms.there).sum()
-                    count += terms.there.sum()
-        if renew_over:
-            self._renew(ids, renew_over)
-        return total / count.clamp(min=1)
+        self.loader = Loader(bag_at(bag, self.device), batch_size, generator=generator)
 
     def issue(self) -> None:
         """Nothing waits here."""
-
-    def predict(self, ids: Tensor) -> Tensor:
-        self.model.eval()
-        with torch.no_grad(), self._own_randomness():
-            return self.objective.answer(torch.cat([self._given(batch) for batch in self._batches(ids)]))
 
     def set_lr(self, lr: float) -> None:
         for group in self.optimiser.param_groups:
@@ -152,22 +127,54 @@ class EagerEngine:
         # What samples it has drawn is no matter of what comes next.
         self.generator.set_state(state)
 
-    def _batches(self, ids: Tensor, size: int | None = None) -> Iterator[Bag]:
-        parts = ids.to(self.loader.bag.device).split(size or self.loader.batch_size)
-        return (self.loader.batch(some) for some in parts)
+    def _batches(self, ids: Tensor, size: int) -> Iterator[Bag]:
+        return (self.loader.batch(some) for some in ids.to(self.device).split(size))
 
     def _given(self, batch: Bag) -> Tensor:
+        return self.model(self._fit(batch))
+
+    def _fit(self, batch: Bag) -> Bag:
+        """The batch as the network takes it."""
         # Dropout, say, needs every pair: the recipe asked for it, so there is nothing to warn of.
-        return self.model(batch if self.model.why_literal is None else batch.to_literal())
+        return batch if self.model.why_literal is None or batch.strict else batch.to_literal()
 
     @contextmanager
-    def _own_randomness(self) -> Iterator[None]:
+    def _own_randomness(self, process: int = 0) -> Iterator[None]:
         """Dropout draws from torch's own generator, which all jobs share: each pass seeds it from this job's."""
-        seed = int(torch.randint(2**62, (), generator=self.generator))
-        device = self.loader.bag.device
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        seed = int(torch.randint(2**62, (), generator=self.generator)) + process
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(seed)
             yield
+
+
+class EagerEngine(BatchEngine):
+    """Batch after batch, as torch runs it, on any device."""
+
+    def train_epoch(self, ids: Tensor, renew_over: int = 0) -> Tensor:
+        self.model.train()
+        total = torch.zeros((), device=self.device)
+        count = torch.zeros((), device=self.device)
+        with self._own_randomness():
+            for batch in self._batches(ids, self.loader.batch_size):
+                if self.augment is not None:
+                    batch = self.augment(batch, self.generator)
+                assert batch.y is not None
+                terms = self.objective.terms(self._given(batch), batch.y)
+                self.optimiser.zero_grad()
+                terms.mean().backward()
+                self.optimiser.step()
+                with torch.no_grad():
+                    total += (terms.value * terms.there).sum()
+                    count += terms.there.sum()
+        if renew_over:
+            self._renew(ids, renew_over)
+        return total / count.clamp(min=1)
+
+    def predict(self, ids: Tensor) -> Tensor:
+        self.model.eval()
+        with torch.no_grad(), self._own_randomness():
+            batches = self._batches(ids, self.loader.batch_size)
+            return self.objective.answer(torch.cat([self._given(batch) for batch in batches]))
 
 
 def engine_for(

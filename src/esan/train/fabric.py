@@ -1,28 +1,23 @@
 """`FabricEngine`: one training over several processes or devices, through Lightning Fabric; the extra `fabric`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from esan.bags import Bag, Loader
+from esan.bags import Bag
 from esan.nn import SubgraphGNN
 from esan.policies import Policy
-from esan.train.copies import bag_at
-from esan.train.engine import Augment, device_of
+from esan.train.engine import Augment, BatchEngine
 from esan.train.objective import Objective
-from esan.train.renewal import Renewal
 from esan.train.synced_norm import synced
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 
-class FabricEngine:
+class FabricEngine(BatchEngine):
     r"""An engine whose batches are split among processes; what it gives is the same in all of them.
 
     Every process holds the whole bag and is asked for the same graphs. Of each batch it takes a contiguous part, and
@@ -58,27 +53,21 @@ class FabricEngine:
         augment: Augment | None = None,
         sync_norms: bool = True,
     ) -> None:
-        self.fabric, self.model, self.generator, self.augment = fabric, model, generator, augment
-        device = device_of(model)
-        self.objective = objective.to(device)
-        self.many = fabric.world_size > 1
+        self.fabric, self.many = fabric, fabric.world_size > 1
         # A group of their own: sums of norms must not stand in line between DDP's.
         self.norms = synced(model, dist.new_group()) if sync_norms and self.many else []
-        self.optimiser = torch.optim.Adam(model.parameters(), lr=lr)
-        self.loader = Loader(bag_at(bag, device), batch_size, generator=generator)
+        super().__init__(model, bag, objective, lr, batch_size, generator, augment)
         self.wrapped, self.stepping = fabric.setup(model, self.optimiser, move_to_device=False)
 
     def train_epoch(self, ids: Tensor, renew_over: int = 0) -> Tensor:
         self.wrapped.train()
-        sums = torch.zeros(2, device=self.loader.bag.device, dtype=torch.float64)
-        with self._own_randomness():
+        sums = torch.zeros(2, device=self.device, dtype=torch.float64)
+        with self._own_randomness(self.fabric.global_rank):
             for some in self._split(ids):
                 shared = self._shared(some)
                 for norm in self.norms:
                     norm.together = shared
-                batch = self._part(some, shared, self.augment)
-                if self.model.why_literal is not None and not batch.strict:
-                    batch = batch.to_literal()
+                batch = self._fit(self._part(some, shared, self.augment))
                 assert batch.y is not None
                 terms = self.objective.terms(self.wrapped(batch), batch.y)
                 value, count = (terms.value * terms.there).sum(), terms.there.sum()
@@ -97,7 +86,7 @@ class FabricEngine:
     def predict(self, ids: Tensor) -> Tensor:
         self.wrapped.eval()
         given, places = [], []
-        with torch.no_grad(), self._own_randomness():
+        with torch.no_grad(), self._own_randomness(self.fabric.global_rank):
             for some, place in zip(self._split(ids), self._split(torch.arange(len(ids))), strict=True):
                 shared = self._shared(some)
                 # The network itself: DDP's wrapper would bring the buffers in line before every pass.
@@ -105,42 +94,11 @@ class FabricEngine:
                 places.append(self._mine(place, shared))
         return self.objective.answer(self._gathered(torch.cat(given), torch.cat(places), len(ids)))
 
-    def set_lr(self, lr: float) -> None:
-        for group in self.optimiser.param_groups:
-            group["lr"] = lr
-
-    def issue(self) -> None:
-        """Nothing waits here."""
-
-    def weights(self) -> dict[str, Tensor]:
-        return {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
-
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "model": self.model.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "generator": self.generator.get_state(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.model.load_state_dict(state["model"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.generator.set_state(state["generator"])
-
     def _renew(self, ids: Tensor, size: int) -> None:
         """Every process does all batches whole, so that the statistics are the same in all, and those of one."""
-        renewal, state = Renewal(self.model), self.generator.get_state()
-        if not renewal.needed:
-            return
         for norm in self.norms:
             norm.together = False
-        with renewal.over_batches(), self._own_randomness(apart=False):
-            for some in ids.split(size):
-                renewal.add(partial(self._given, self._part(some, shared=False)), len(some))
-        self.generator.set_state(state)
-
-    def _given(self, batch: Bag) -> Tensor:
-        return self.model(batch if self.model.why_literal is None or batch.strict else batch.to_literal())
+        super()._renew(ids, size)
 
     # -- which graphs are whose ----------------------------------------------------------------------------------
 
@@ -156,7 +114,7 @@ class FabricEngine:
 
     def _part(self, some: Tensor, shared: bool, augment: Augment | None = None) -> Bag:
         """This process's part of a batch; what is random is drawn for the whole batch, alike in every process."""
-        policy, device = self.loader.bag.policy, self.loader.bag.device
+        policy, device = self.loader.bag.policy, self.device
         if augment is None and not (isinstance(policy, Policy) and policy.random):
             return self.loader.batch(self._mine(some, shared).to(device))
         batch = self.loader.batch(some.to(device))
@@ -174,12 +132,3 @@ class FabricEngine:
         dist.all_reduce(lines)
         dist.all_reduce(often)
         return lines / often[:, None]
-
-    @contextmanager
-    def _own_randomness(self, apart: bool = True) -> Iterator[None]:
-        """Dropout draws from torch's own generator: each pass seeds it from the job's, `apart` in each process."""
-        seed = int(torch.randint(2**62, (), generator=self.generator)) + (self.fabric.global_rank if apart else 0)
-        device = self.loader.bag.device
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(seed)
-            yield
