@@ -53,11 +53,13 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--alone", action="store_true", help="batch after batch, as torch runs it")
     arguments = parser.parse_args()
+    if min(arguments.networks, arguments.steps) < 1:
+        parser.error(f"Expected --networks and --steps from 1 on (got {arguments.networks} and {arguments.steps}).")
     recipe, steps = named(arguments.recipe), arguments.steps  # as many as an epoch has, at most
     prepared = prepare(recipe, device=arguments.device)
     folds = recipe.split == "folds"
     jobs = [Job(recipe, fold=k if folds else 0, seed=0 if folds else k) for k in range(arguments.networks)]
-    make = (lambda *given, augment=None: EagerEngine(*given, augment)) if arguments.alone else Teams()
+    make = EagerEngine if arguments.alone else Teams()
     runs = [Run(job, prepared, None, make) for job in jobs]
     steps = min(steps, *(-(-run.split.train.numel() // recipe.batch_size) for run in runs))
     epoch = epoch_of(runs, steps)

@@ -34,9 +34,9 @@ def never_whole(device: torch.device | str, count: int, largest: int, width: int
     policy = esan.Sampled(esan.EgoNets(1, marked=True), 0.5)
 
     def build() -> esan.nn.SubgraphGNN:
-        return trials._network(esan.dss_gnn, width, 2, marked=True)
+        return trials.network(esan.dss_gnn, width, 2, marked=True)
 
-    t = trials._trial(device, policy, trials._graphs(count, largest), 2, build, count // 2)
+    t = trials.trial_of(device, policy, trials.paths_and_cycles(count, largest), 2, build, count // 2)
     return replace(t, bag=fresh_bag(t.bag.graphs, policy, 2))
 
 

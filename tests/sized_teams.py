@@ -25,17 +25,16 @@ def trial(
     **options: Any,
 ) -> trials.Trial:
     """Paths and cycles of very different sizes, one a step, and a DSS network of one layer."""
-    policy: esan.Policy = esan.NodeDeletion()
-    policy = policy if sampled is None else esan.Sampled(policy, sampled)
+    policy = trials.sampled_or_whole(esan.NodeDeletion(), sampled)
 
     def build() -> esan.nn.SubgraphGNN:
-        network = trials._network(esan.dss_gnn, width, 1, **options)
+        network = trials.network(esan.dss_gnn, width, 1, **options)
         for layer in network.modules():
             if isinstance(layer, Linear):
                 layer.tf32 = tf32
         return network
 
-    return trials._trial(device, policy, trials._graphs(count, largest), 1, build, count // 2)
+    return trials.trial_of(device, policy, trials.paths_and_cycles(count, largest), 1, build, count // 2)
 
 
 def _rooms(team: Team) -> set[tuple[int, ...]]:

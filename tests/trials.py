@@ -45,8 +45,8 @@ class Trial:
         found = []
         for seed in seeds:
             torch.manual_seed(seed)
-            network, generator = self.build().to(self.device), torch.Generator().manual_seed(seed)
-            found.append(make(network, self.bag, self.objective, self.lr(seed), self.batch_size, generator))
+            built, generator = self.build().to(self.device), torch.Generator().manual_seed(seed)
+            found.append(make(built, self.bag, self.objective, self.lr(seed), self.batch_size, generator))
         return found
 
     def lr(self, seed: int) -> float:
@@ -60,25 +60,28 @@ class Trial:
 
 def trial(device: torch.device | str, *, sampled: float | None = None, dropout: float = 0.0) -> Trial:
     """Fifty paths and cycles, and a DSS network of three layers on GINE."""
-    policy: esan.Policy = esan.EdgeDeletion()
-    policy = policy if sampled is None else esan.Sampled(policy, sampled)
+    policy = sampled_or_whole(esan.EdgeDeletion(), sampled)
     options = {"conv": "gine", "edge_channels": esan.Categories(strategies.BONDS), "dropout": dropout}
-    return _trial(device, policy, _graphs(50, 12), 8, lambda: _network(esan.dss_gnn, 32, 3, **options))
+    return trial_of(device, policy, paths_and_cycles(50, 12), 8, lambda: network(esan.dss_gnn, 32, 3, **options))
 
 
 def small_trial(device: torch.device | str, *, sampled: float | None = None, dropout: float = 0.0) -> Trial:
     """Five small graphs, two to train on, and a DS network of one layer on GIN, for where kernels are interpreted."""
-    policy: esan.Policy = esan.NodeDeletion()
-    policy = policy if sampled is None else esan.Sampled(policy, sampled)
+    policy = sampled_or_whole(esan.NodeDeletion(), sampled)
     options = {"set_encoder": "mean", "dropout": dropout}
-    return _trial(device, policy, _graphs(5, 4), 2, lambda: _network(esan.ds_gnn, 3, 1, **options), 3)
+    return trial_of(device, policy, paths_and_cycles(5, 4), 2, lambda: network(esan.ds_gnn, 3, 1, **options), 3)
 
 
-def _network(build: Callable[..., esan.nn.SubgraphGNN], width: int, layers: int, **options: Any) -> esan.nn.SubgraphGNN:
+def sampled_or_whole(policy: esan.Policy, fraction: float | None) -> esan.Policy:
+    """A sample of the policy, or for None the policy itself."""
+    return policy if fraction is None else esan.Sampled(policy, fraction)
+
+
+def network(build: Callable[..., esan.nn.SubgraphGNN], width: int, layers: int, **options: Any) -> esan.nn.SubgraphGNN:
     return build(esan.Categories(strategies.ATOMS), width, layers, 1, **options)
 
 
-def _graphs(count: int, largest: int) -> list[Data]:
+def paths_and_cycles(count: int, largest: int) -> list[Data]:
     """Paths, and cycles in between, of 2 to `largest` nodes, with targets."""
     made = []
     for i in range(count):
@@ -89,7 +92,7 @@ def _graphs(count: int, largest: int) -> list[Data]:
     return made
 
 
-def _trial(
+def trial_of(
     device: torch.device | str,
     policy: esan.Policy,
     graphs: list[Data],

@@ -1,6 +1,7 @@
 """Networks trained in teams on a GPU: each gives what it gives alone, and what batch after batch gives."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -147,6 +148,15 @@ def test_a_batch_larger_than_any_before(kind: str, gpu: torch.device) -> None:
         shapes.append(seat.team._rooms.known[4])
     assert shapes[0] != shapes[1]
     check_close(ours.predict(many).cpu(), theirs.predict(many).cpu(), "predictions", tolerance=2e-2)
+
+
+def test_a_compact_bag_asked_for_by_name_is_refused(gpu: torch.device) -> None:
+    t = trials.trial(gpu, dropout=0.5)
+    strict = replace(t.bag, strict=True)
+    network, generator = t.build().to(gpu), torch.Generator().manual_seed(0)
+    engine = Teams()(network, strict, t.objective, t.rate, t.batch_size, generator)
+    with pytest.raises(ValueError, match="Expected a network that is exact on a compact bag"):
+        engine.train_epoch(t.train)
 
 
 def _dataset() -> Dataset:

@@ -79,8 +79,11 @@ def test_dropout_needs_the_literal_bag_while_training_only() -> None:
     network.eval()(esan.Bag.of(GRAPHS, ND, 3, literal=False))
 
 
-def test_a_bag_without_room_to_look_ahead_is_extended_once_said() -> None:
+def test_a_bag_without_room_to_look_ahead_is_extended_and_that_is_said_once() -> None:
     network = strategies.model("dss", "gcn", ND).eval()
     with pytest.warns(UserWarning, match=r"The bag is extended to 4 layers .*Build it with num_layers=4"):
         got = network(esan.Bag.of(GRAPHS, ND, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        network(esan.Bag.of(GRAPHS, ND, 3))
     check_close(got, network(esan.Bag.of(GRAPHS, ND, literal=True)), "predictions on the literal bag")

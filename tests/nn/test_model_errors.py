@@ -32,7 +32,7 @@ ND = esan.NodeDeletion()
         ({"jk": "lstm"}, r"Expected jk to be one of cat, last \(got 'lstm'\)"),
         ({"norm": "group_norm"}, r"Expected norm to be one of batch_norm, layer_norm, None \(got 'group_norm'\)"),
         ({"output": "subgraph"}, r"Expected output to be one of graph, node, edge \(got 'subgraph'\)"),
-        ({"dropout": 1.0}, r"Expected a dropout in \[0, 1\) \(got 1.0\)"),
+        ({"dropout": 1.0}, r"Expected a dropout in \[0, 1\) \(got 1\.0\)"),
         ({"conv": "gine"}, r"Expected edge_channels for a convolution with edge features \(got None\)\. Pass e\.g\."),
         (
             {"conv": "gin", "edge_channels": 3},

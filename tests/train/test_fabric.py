@@ -1,6 +1,8 @@
 """One training over two processes is the training of one process."""
 
+import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,13 @@ pytest.importorskip("lightning", reason="needs the extra fabric: pip install 'es
 CASES: dict[str, tuple[Policy, Callable[..., SubgraphGNN]]] = {
     "dss": (esan.EgoNets(2, marked=True), esan.dss_gnn),
     "ds, sampled": (esan.Sampled(esan.EdgeDeletion(), 0.5), esan.ds_gnn),
+    "ds, every pair": (esan.NodeDeletion(), partial(esan.ds_gnn, readout="max")),
 }
 #: Batches of 4, 4 and 1: the last has fewer graphs than there are processes.
 ORDER, BATCH = [3, 1, 4, 0, 5, 8, 2, 6, 7], 4
 
 
-def parts(case: str) -> dict[str, Any]:
+def parts(case: str, **options: Any) -> dict[str, Any]:
     """What an engine is made of, the same in every process."""
     policy, make = CASES[case]
     torch.manual_seed(7)
@@ -34,7 +37,7 @@ def parts(case: str) -> dict[str, Any]:
         graph.x, graph.y = torch.randn(graph.num_nodes, 3), torch.tensor([i % 3])
     generator = torch.Generator().manual_seed(5)
     bag = esan.Bag.of(graphs, policy, num_layers=3, generator=generator)
-    model = make(3, 8, 3, 3, marked=policy.marked).double()
+    model = make(3, 8, 3, 3, marked=policy.marked, **options).double()
     objective = Objective("classification")
     return {"model": model, "bag": bag, "objective": objective, "lr": 0.01, "batch_size": BATCH, "generator": generator}
 
@@ -51,10 +54,24 @@ def trained(engine: Engine) -> dict[str, Any]:
     return {"losses": torch.stack(losses), "predictions": predictions, "state": dict(engine.state_dict()["model"])}
 
 
+def dropped(engine: Engine, model: SubgraphGNN) -> Tensor:
+    """What a network gives while it is trained, on a batch of the same graph for each of two processes."""
+    given: list[Tensor] = []
+    model.register_forward_hook(lambda model, batch, out: given.append(out.detach()))
+    engine.train_epoch(torch.tensor([2, 2]))
+    return given[0]
+
+
 def in_each_process(fabric: Any, folder: str) -> None:
     from esan.train.fabric import FabricEngine
 
     torch.set_num_threads(1)
+    # Who needs every pair was asked for: nothing is to be said.
+    warnings.filterwarnings("error", message="The literal bag")
+    for dropout in (0.0, 0.5):
+        made = parts("dss", dropout=dropout)
+        given = dropped(FabricEngine(fabric, **made), made["model"])
+        torch.save({"given": given}, Path(folder) / f"dropout {dropout}-True-{fabric.global_rank}.pt")
     for case in CASES:
         for sync in (True, False):
             found = trained(FabricEngine(fabric, **parts(case), sync_norms=sync))
@@ -84,6 +101,13 @@ def test_two_processes_train_as_one_does(case: str, two: Callable[[str, bool, in
     one = trained(EagerEngine(**parts(case)))
     for rank in (0, 1):
         assert_close(two(case, True, rank), one)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_each_process_drops_others(dropout: float, two: Callable[[str, bool, int], dict[str, Any]]) -> None:
+    mine, other = (two(f"dropout {dropout}", True, rank)["given"] for rank in (0, 1))
+    assert mine.shape == other.shape
+    assert torch.allclose(mine, other) == (dropout == 0)
 
 
 def test_without_synced_norms_each_process_normalises_its_part(two: Callable[[str, bool, int], dict[str, Any]]) -> None:

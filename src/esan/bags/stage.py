@@ -20,7 +20,10 @@ REDUCTIONS = ("sum", "mean", "max")
 
 
 class Stage(StageRows):
-    """The rows that layer t of a network computes, with what it does to them and the pools over them."""
+    """The rows that layer t of a network computes, with what it does to them and the pools over them.
+
+    Arguments are those of `StageRows`.
+    """
 
     def lift(self, h: Tensor) -> Tensor:
         """Rows of an earlier stage → rows of this one: a pair that was not stored takes its background's value."""
@@ -78,6 +81,12 @@ class Stage(StageRows):
     def _bag_weight(self, reduce: str) -> Tensor | None:
         """The factor of each row in the sum or mean over the bag of its node."""
         return self._mean_weight if reduce == "mean" else self.norm_weight
+
+    @cached_property
+    def _mean_weight(self) -> Tensor:
+        """The part that each row has in the mean over the bag of its node."""
+        share = self._selection.num_subgraphs[self._graphs.node_graph].float().reciprocal().index_select(0, self.node)
+        return share if self.norm_weight is None else share * self.norm_weight
 
     def pool_nodes(self, h: Tensor, reduce: str) -> Tensor:
         r"""Rows → a line a subgraph: :math:`\sum_v h_{v,s}`, its mean over the nodes, or the maximum (literal bags)."""

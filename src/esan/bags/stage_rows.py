@@ -25,7 +25,8 @@ class StageRows:
     """The rows that layer t of a network computes, an ordinary graph to any convolution.
 
     In a literal bag this is every pair, in every layer. In a compact bag it is the background and the pairs of level
-    t at most; a message from a pair that is not among them comes from that node's background row.
+    t at most; a message from a pair that is not among them comes from that node's background row. It is made as a
+    `Stage`, which has the work that layers do on it.
 
     Args:
         graphs: the graphs of the bag.
@@ -99,12 +100,6 @@ class StageRows:
 
             return weights(self._shares.subgraphs, self._rows.node[: self._stored])
         return None if self.weight is None else self.weight.float()
-
-    @cached_property
-    def _mean_weight(self) -> Tensor:
-        """The part that each row has in the mean over the bag of its node."""
-        share = self._selection.num_subgraphs[self._graphs.node_graph].float().reciprocal().index_select(0, self.node)
-        return share if self.norm_weight is None else share * self.norm_weight
 
     @cached_property
     def arcs(self) -> Arcs:
@@ -189,6 +184,7 @@ class StageRows:
 
     @property
     def subgraph_graph(self) -> Tensor:
+        """The graph of each subgraph."""
         return self._selection.subgraph_graph
 
     @cached_property

@@ -6,7 +6,6 @@ from esan.train.campaign import run_campaign as run_campaign
 from esan.train.distributed import run_over as run_over
 from esan.train.engine import EagerEngine as EagerEngine
 from esan.train.engine import Engine as Engine
-from esan.train.engine import engine_for as engine_for
 from esan.train.executors import Executor as Executor
 from esan.train.executors import Processes as Processes
 from esan.train.executors import Serial as Serial

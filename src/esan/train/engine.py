@@ -1,5 +1,6 @@
-"""`Engine`: the part of training that touches the device, one a job; the eager one runs anywhere."""
+"""`Engine`: the part of training that touches the device, one a job; `EagerEngine` runs anywhere."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,6 +22,11 @@ Augment = Callable[[Bag, torch.Generator], Bag]
 def device_of(model: SubgraphGNN) -> torch.device:
     """Where a network is, and so where it is trained."""
     return next(model.parameters()).device
+
+
+def trains_literally(model: SubgraphGNN) -> bool:
+    """Whether a network is trained on literal bags: dropout, say, is drawn for every pair."""
+    return model.why_literal is not None or bool(model.encoder.dropout)
 
 
 class Engine(Protocol):
@@ -53,7 +59,7 @@ class Engine(Protocol):
 
 
 class MakeEngine(Protocol):
-    """Makes the engine of a job, as `engine_for` does; the bag may be on the host and the network on another device."""
+    """Makes the engine of a job, as `EagerEngine` does; the bag may be on the host, and the network elsewhere."""
 
     def __call__(
         self,
@@ -67,7 +73,7 @@ class MakeEngine(Protocol):
     ) -> Engine: ...
 
 
-class BatchEngine:
+class BatchEngine(ABC):
     """What engines share that go batch after batch: a network with its Adam, loader and generator.
 
     Args:
@@ -95,8 +101,14 @@ class BatchEngine:
         self.optimiser = torch.optim.Adam(model.parameters(), lr=lr)
         self.loader = Loader(bag_at(bag, self.device), batch_size, generator=generator)
 
+    @abstractmethod
+    def train_epoch(self, ids: Tensor, renew_over: int = 0) -> Tensor: ...
+
+    @abstractmethod
+    def predict(self, ids: Tensor) -> Tensor: ...
+
     def issue(self) -> None:
-        """Nothing waits here."""
+        return  # Nothing waits here.
 
     def set_lr(self, lr: float) -> None:
         for group in self.optimiser.param_groups:
@@ -117,7 +129,8 @@ class BatchEngine:
         self.optimiser.load_state_dict(state["optimiser"])
         self.generator.set_state(state["generator"])
 
-    def _renew(self, ids: Tensor, size: int) -> None:
+    def renew(self, ids: Tensor, size: int) -> None:
+        """Make statistics of these graphs, in batches of `size`, the running ones of batch norms."""
         renewal, state = Renewal(self.model), self.generator.get_state()
         if not renewal.needed:
             return
@@ -135,12 +148,17 @@ class BatchEngine:
 
     def _fit(self, batch: Bag) -> Bag:
         """The batch as the network takes it."""
-        # Dropout, say, needs every pair: the recipe asked for it, so there is nothing to warn of.
+        # Who asked for dropout, say, asked for every pair: there is nothing to warn of. A compact bag that was asked
+        # for by name stays one, and the network refuses it.
         return batch if self.model.why_literal is None or batch.strict else batch.to_literal()
 
     @contextmanager
     def _own_randomness(self, process: int = 0) -> Iterator[None]:
-        """Dropout draws from torch's own generator, which all jobs share: each pass seeds it from this job's."""
+        """Dropout draws from torch's own generator, which all jobs share: each pass seeds it from this job's.
+
+        Args:
+            process: which of a training's processes this is; each drops others.
+        """
         seed = int(torch.randint(2**62, (), generator=self.generator)) + process
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(seed)
@@ -148,7 +166,7 @@ class BatchEngine:
 
 
 class EagerEngine(BatchEngine):
-    """Batch after batch, as torch runs it, on any device."""
+    """Batch after batch, as torch runs it, on any device; arguments are those of `BatchEngine`."""
 
     def train_epoch(self, ids: Tensor, renew_over: int = 0) -> Tensor:
         self.model.train()
@@ -167,7 +185,7 @@ class EagerEngine(BatchEngine):
                     total += (terms.value * terms.there).sum()
                     count += terms.there.sum()
         if renew_over:
-            self._renew(ids, renew_over)
+            self.renew(ids, renew_over)
         return total / count.clamp(min=1)
 
     def predict(self, ids: Tensor) -> Tensor:
@@ -175,16 +193,3 @@ class EagerEngine(BatchEngine):
         with torch.no_grad(), self._own_randomness():
             batches = self._batches(ids, self.loader.batch_size)
             return self.objective.answer(torch.cat([self._given(batch) for batch in batches]))
-
-
-def engine_for(
-    model: SubgraphGNN,
-    bag: Bag,
-    objective: Objective,
-    lr: float,
-    batch_size: int,
-    generator: torch.Generator,
-    augment: Augment | None = None,
-) -> Engine:
-    """The fastest engine that gives this training; arguments as those of `EagerEngine`."""
-    return EagerEngine(model, bag, objective, lr, batch_size, generator, augment)

@@ -80,7 +80,10 @@ class FabricEngine(BatchEngine):
                 self.stepping.step()
                 sums += both
         if renew_over:
-            self._renew(ids, renew_over)
+            # Every process does all batches whole, so that the statistics are the same in all, and those of one.
+            for norm in self.norms:
+                norm.together = False
+            self.renew(ids, renew_over)
         return sums[0] / sums[1].clamp(min=1)
 
     def predict(self, ids: Tensor) -> Tensor:
@@ -90,15 +93,9 @@ class FabricEngine(BatchEngine):
             for some, place in zip(self._split(ids), self._split(torch.arange(len(ids))), strict=True):
                 shared = self._shared(some)
                 # The network itself: DDP's wrapper would bring the buffers in line before every pass.
-                given.append(self.model(self._part(some, shared)))
+                given.append(self._given(self._part(some, shared)))
                 places.append(self._mine(place, shared))
         return self.objective.answer(self._gathered(torch.cat(given), torch.cat(places), len(ids)))
-
-    def _renew(self, ids: Tensor, size: int) -> None:
-        """Every process does all batches whole, so that the statistics are the same in all, and those of one."""
-        for norm in self.norms:
-            norm.together = False
-        super()._renew(ids, size)
 
     # -- which graphs are whose ----------------------------------------------------------------------------------
 

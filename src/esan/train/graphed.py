@@ -8,7 +8,7 @@ from esan.nn import SubgraphGNN
 from esan.nn.linear import Linear, is_wide
 from esan.nn.stack import kind_of, stackable
 from esan.policies import Policy, Sampled
-from esan.train.engine import Augment, EagerEngine, Engine, device_of
+from esan.train.engine import Augment, EagerEngine, Engine, device_of, trains_literally
 from esan.train.fresh import sample_fits
 from esan.train.objective import Objective
 from esan.train.samples import most_together
@@ -28,6 +28,8 @@ def fits(model: SubgraphGNN, bag: Bag) -> bool:
         return False
     if any(parameter.dtype != torch.float for parameter in model.parameters()):
         return False
+    if bag.strict and trains_literally(model):
+        return False
     random = isinstance(bag.policy, Policy) and bag.policy.random
     if isinstance(bag.policy, Sampled):
         # Of a bag that is not there whole, a sample of all graphs is taken at once.
@@ -37,7 +39,7 @@ def fits(model: SubgraphGNN, bag: Bag) -> bool:
 
 
 class Teams:
-    """Makes the engines of jobs, as `engine_for` does; on a GPU, jobs that differ in seed or fold become a team.
+    """Makes the engines of jobs, as `EagerEngine` does; on a GPU, jobs that differ in seed or fold become a team.
 
     The engines of a team must be asked in lock-step: all of them for an epoch of training, then all of them for
     predictions. What each gives is what it would give alone.
@@ -71,7 +73,7 @@ class Teams:
 
 def _most(model: SubgraphGNN, bag: Bag, batch_size: int) -> int:
     """How many networks like this one should train together at most."""
-    literal = model.why_literal is not None or bool(model.encoder.dropout)
+    literal = trains_literally(model)
     most = min(_MOST, most_together(bag, literal)) if isinstance(bag.policy, Sampled) else _MOST
     if not is_wide(model.encoder):
         return most

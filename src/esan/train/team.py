@@ -17,6 +17,7 @@ from esan.nn.stack import stack, unstacked
 from esan.policies import Sampled
 from esan.train.captured import Captured, Captures, streams_of
 from esan.train.copies import bag_at, literal_of
+from esan.train.engine import trains_literally
 from esan.train.fresh import FreshSamples
 from esan.train.laying import Steps, laid_out
 from esan.train.losses import loss_backward
@@ -251,8 +252,7 @@ class Team:
             orders: the graphs.
             call: of samples, which of each network's since `Seat.begin`.
         """
-        # Dropout is drawn for every pair while training; predictions use the same bag.
-        if self.model.why_literal is not None or self.model.encoder.dropout:
+        if trains_literally(self.model):  # predictions use the same bag
             self.bag = literal_of(self.bag)
         bag = self.bag
         if isinstance(bag.policy, Sampled):
