@@ -156,7 +156,8 @@ def main(epochs: int, seed: int, folder: Path) -> list[Run]:
         Run("DS-GNN", esan.ds_gnn, "EGO+(4)", bag),
         Run("DSS-GNN", esan.dss_gnn, "EGO+(4)", bag),
     ]
-    warm_up(runs)
+    with console.status("The first time, loops are compiled for this machine ..."):
+        warm_up(runs)
     columns = "{task.description:>13}", "fold {task.fields[fold]}", "loss {task.fields[loss]:.3f}"
     texts = map(TextColumn, (*columns, "held out {task.fields[accuracy]:5.1f} %"))
     with Progress(*texts, BarColumn(), TimeRemainingColumn(), console=console) as progress:

@@ -32,3 +32,13 @@ print([str(one.message) for one in told if "numba" in str(one.message)])
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Expected a numba that can be imported (got: needs another numpy)") == 1
+
+
+def test_a_loop_is_compiled_in_the_precision_that_is_asked_for(tmp_path: Path) -> None:
+    code = "from esan.kernels.norm_loops import moments; moments[0].address"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, check=False
+    )
+    assert done.returncode == 0
+    (kept,) = tmp_path.rglob("*.nbi")
+    assert kept.name.startswith("norm_loops._moments_single")

@@ -4,9 +4,9 @@ Where an order is that of more lines than there are, a group ends at the first o
 """
 
 import numpy as np
-from numba import carray, cfunc, njit
+from numba import carray, njit
 
-from esan.kernels.loops import MATHS, next_piece, table, vector
+from esan.kernels.loops import MATHS, Entry, next_piece, table, vector
 
 
 @njit(cache=True, nogil=True)
@@ -212,52 +212,52 @@ def _pool_back(block, real):
         piece = next_piece(block)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _pool_single(data):
     _pool(carray(data, (17,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _pool_double(data):
     _pool(carray(data, (17,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _pool_back_single(data):
     _pool_back(carray(data, (17,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _pool_back_double(data):
     _pool_back(carray(data, (17,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _sums_single(data):
     _sums(carray(data, (12,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _sums_double(data):
     _sums(carray(data, (12,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _lift_single(data):
     _lift(carray(data, (15,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _lift_double(data):
     _lift(carray(data, (15,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _lift_back_single(data):
     _lift_back(carray(data, (15,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _lift_back_double(data):
     _lift_back(carray(data, (15,), np.int64), np.float64)
 

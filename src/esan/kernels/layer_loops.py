@@ -1,9 +1,9 @@
 """The loops of `cpu_layer`: a piece of rows goes through sum, matrix product and norm while it is in the cache."""
 
 import numpy as np
-from numba import carray, cfunc, njit
+from numba import carray, njit
 
-from esan.kernels.loops import MATHS, before_relu, next_piece, table, vector
+from esan.kernels.loops import MATHS, Entry, before_relu, next_piece, table, vector
 from esan.kernels.messages_loops import sum_some
 from esan.kernels.norm_loops import moments_of_some
 from esan.kernels.product_loops import add_product_of_rows, rows_times, rows_times_turned, turned
@@ -138,42 +138,42 @@ def _back_first(block, real):
         part = next_piece(block)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _first_single(data):
     _first(carray(data, (27,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _first_double(data):
     _first(carray(data, (27,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _second_single(data):
     _second(carray(data, (17,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _second_double(data):
     _second(carray(data, (17,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _back_second_single(data):
     _back_second(carray(data, (25,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _back_second_double(data):
     _back_second(carray(data, (25,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _back_first_single(data):
     _back_first(carray(data, (18,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _back_first_double(data):
     _back_first(carray(data, (18,), np.int64), np.float64)
 

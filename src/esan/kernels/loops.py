@@ -1,9 +1,11 @@
-"""What compiled loops are written with: tables at an address, and the next piece of work to do."""
+"""What compiled loops are written with: their entry, tables at an address, and the next piece of work to do."""
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import carray, cfunc, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -13,6 +15,29 @@ forget_older()
 
 #: Sums may be regrouped within a piece, but a number that is not finite stays what it is.
 MATHS = {"contract", "reassoc", "nsz", "arcp"}
+
+
+class Entry:
+    """Where a loop is entered from outside: compiled, or read from what numba has kept, when it is first entered.
+
+    Compiling all of them takes a minute, and few have use for both precisions.
+    """
+
+    def __init__(self, function: Callable[[Any], None]) -> None:
+        self._function = function
+
+    @cached_property
+    def _code(self) -> Any:
+        return cfunc("void(voidptr)", cache=True)(self._function)
+
+    @cached_property
+    def ctypes(self) -> Callable[[int], None]:
+        """What takes the address of its arguments."""
+        return self._code.ctypes
+
+    @cached_property
+    def address(self) -> int:
+        return self._code.address
 
 
 @intrinsic

@@ -1,9 +1,9 @@
 """The loops of `cpu_norm` that end a pass: what pieces of rows have found, merged into the norm and its gradients."""
 
 import numpy as np
-from numba import carray, cfunc, njit
+from numba import carray, njit
 
-from esan.kernels.loops import MATHS, table, vector
+from esan.kernels.loops import MATHS, Entry, table, vector
 
 
 @njit(fastmath=MATHS)
@@ -64,22 +64,22 @@ def _through(block, real):
         out[3, j] = of_beta[j]
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _merge_single(data):
     _merge(carray(data, (14,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _merge_double(data):
     _merge(carray(data, (14,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _through_single(data):
     _through(carray(data, (10,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _through_double(data):
     _through(carray(data, (10,), np.int64), np.float64)
 

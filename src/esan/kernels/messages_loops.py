@@ -1,9 +1,9 @@
 """The loops of `cpu_messages`: gather, add the edge's line, ReLU and sum in one pass, and back in another."""
 
 import numpy as np
-from numba import carray, cfunc, njit
+from numba import carray, njit
 
-from esan.kernels.loops import MATHS, before_relu, next_piece, table, vector
+from esan.kernels.loops import MATHS, Entry, before_relu, next_piece, table, vector
 
 
 @njit(fastmath=MATHS)
@@ -144,32 +144,32 @@ def _to_edges(block, real):
         piece = next_piece(block)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _forward_single(data):
     _forward(carray(data, (17,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _forward_double(data):
     _forward(carray(data, (17,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _to_rows_single(data):
     _to_rows(carray(data, (26,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _to_rows_double(data):
     _to_rows(carray(data, (26,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _to_edges_single(data):
     _to_edges(carray(data, (16,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _to_edges_double(data):
     _to_edges(carray(data, (16,), np.int64), np.float64)
 

@@ -1,9 +1,9 @@
 """The loops of `cpu_norm`: weighted mean and variance, the normalised lines, and the way back."""
 
 import numpy as np
-from numba import carray, cfunc, njit
+from numba import carray, njit
 
-from esan.kernels.loops import MATHS, before_relu, next_piece, table, vector
+from esan.kernels.loops import MATHS, Entry, before_relu, next_piece, table, vector
 
 
 @njit(fastmath=MATHS)
@@ -164,52 +164,52 @@ def _back(block, real):
         piece = next_piece(block)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _moments_single(data):
     _moments(carray(data, (10,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _moments_double(data):
     _moments(carray(data, (10,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _apply_single(data):
     _apply(carray(data, (14,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _apply_double(data):
     _apply(carray(data, (14,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _sums_single(data):
     _sums(carray(data, (12,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _sums_double(data):
     _sums(carray(data, (12,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _group_sums_single(data):
     _group_sums(carray(data, (17,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _group_sums_double(data):
     _group_sums(carray(data, (17,), np.int64), np.float64)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _back_single(data):
     _back(carray(data, (15,), np.int64), np.float32)
 
 
-@cfunc("void(voidptr)", cache=True)
+@Entry
 def _back_double(data):
     _back(carray(data, (15,), np.int64), np.float64)
 
