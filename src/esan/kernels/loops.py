@@ -20,7 +20,7 @@ MATHS = {"contract", "reassoc", "nsz", "arcp"}
 class Entry:
     """Where a loop is entered from outside: compiled, or read from what numba has kept, when it is first entered.
 
-    Compiling all of them takes a minute, and few have use for both precisions.
+    Compiling takes far longer than a step of training, and few have use for both precisions.
     """
 
     def __init__(self, function: Callable[[Any], None]) -> None:
