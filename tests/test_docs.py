@@ -73,3 +73,12 @@ def test_the_errors_that_the_readme_quotes_are_real() -> None:
         with pytest.raises(ValueError, match=re.escape(message)):
             case()
     assert len(quoted) == len(cases) + 1
+
+
+def test_the_numbers_of_the_paper_that_the_readme_has_are_those_of_the_results() -> None:
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## The paper's numbers")[1].split("\n## ")[0]
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    numbers = re.findall(r"\d+\.\d+ ± \d+\.\d+", section)
+    counts = [f"{run} of the paper's {rows} rows run" for run, rows in re.findall(r"\| (\d+) of (\d+) \|", section)]
+    assert numbers and counts
+    assert [found for found in (*numbers, *counts) if found not in page] == []

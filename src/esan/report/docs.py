@@ -23,6 +23,7 @@ device held for all of them. `esan report {results}` draws the curves.
 """
 #: Stands for a number that is not there yet.
 DASH = "–"
+_BRACKETS = "In brackets: the best of other choices that were run, where it is better on validation."
 
 
 def results_page(results: Path, page: Path) -> str:
@@ -60,7 +61,7 @@ def rows_text(rows: Sequence[Row]) -> str:
     count += f", {begun} more begun" * bool(begun) + f"; and {more} that the paper does not have" * bool(more) + "."
     if len(sets) == 1:
         return f"{count}\n\n{told(rows)}{table(rows)}"
-    parts = [f"{count} Cells: **ours**, paper; {DASH} is not yet run.\n\n{overview(rows)}"]
+    parts = [f"{count} Cells: **ours**, paper; {DASH} is not yet run. {_BRACKETS}\n\n{overview(rows)}"]
     for title, some in by_metric(run).items():
         parts.append(f"### {title}\n\n{told(some)}{table(some)}")
     return "\n".join(parts)
@@ -73,8 +74,19 @@ def overview(rows: Sequence[Row]) -> str:
     for row in rows:
         if "~" not in row.recipe:
             some = f" ({len(row.records)} of {row.jobs} runs)" if len(row.records) < row.jobs else ""
-            ours = DASH if row.ours is None else f"**{row.ours}**{some}"
+            ours = DASH if row.ours is None else f"**{row.ours}**{some}{_better(row, rows)}"
             cells.setdefault(row.name, {})[row.data] = ours if row.paper is None else f"{ours}, {row.paper}"
     lines = [["method", *sets], ["---"] * (len(sets) + 1)]
     lines += [[name, *(found.get(data, "") for data in sets)] for name, found in cells.items()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _better(row: Row, rows: Sequence[Row]) -> str:
+    """The best variant of a row, if it is better; none where numbers are those of test graphs, which choose nothing."""
+    variants = [
+        other
+        for other in rows
+        if other.recipe.startswith(f"{row.recipe}~") and other.part == "valid" and len(other.records) >= other.jobs
+    ]
+    best = max([row, *variants], key=lambda some: (some.merit, -len(some.recipe)))
+    return "" if best is row else f" ({best.ours} {best.name.removeprefix(f'{row.name} ')})"

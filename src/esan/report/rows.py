@@ -1,5 +1,6 @@
 """`Row`: what the records of one recipe come to, and how far that is from the paper."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -70,6 +71,13 @@ class Row:
     def falls(self) -> bool:
         """Whether less is better."""
         return not HIGHER_IS_BETTER.get(self.metric, True)
+
+    @property
+    def merit(self) -> float:
+        """Ours, turned so that more is better; less than any number if nothing was run."""
+        if self.ours is None:
+            return -math.inf
+        return -self.ours.mean if self.falls else self.ours.mean
 
     @property
     def difference(self) -> float | None:
