@@ -80,5 +80,6 @@ def test_the_numbers_of_the_paper_that_the_readme_has_are_those_of_the_results()
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     numbers = re.findall(r"\d+\.\d+ ± \d+\.\d+", section)
     counts = [f"{run} of the paper's {rows} rows run" for run, rows in re.findall(r"\| (\d+) of (\d+) \|", section)]
-    assert numbers and counts
+    assert numbers
+    assert counts
     assert [found for found in (*numbers, *counts) if found not in page] == []
