@@ -13,8 +13,8 @@ from esan.cli import app
 from esan.report import timing
 from esan.report.docs import overview, results_page, table_text
 from esan.report.paper import Cited
-from esan.report.reproducing import is_kept, reproduce, table_jobs
-from esan.report.results import chosen_rows, keep, results_of, rows_of
+from esan.report.reproducing import reproduce, table_jobs
+from esan.report.results import chosen_rows, is_kept, keep, results_of, rows_of
 from esan.report.rows import Number, Row
 from esan.report.timing import Timed, keep_timed, times_markdown, times_of, timing_recipes
 from esan.train.job import Job

@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from esan.commands.executing import EXECUTORS, executor_named, tell, told_numbers
+from esan.commands.executing import EXECUTORS, executor_named, tell, told_numbers, whole_numbers
 from esan.commands.plainly import console, plainly
-from esan.commands.train import _numbers as numbers
 from esan.train.campaign import run_campaign
 from esan.train.executors import Serial
 from esan.train.grid import chosen_jobs
@@ -39,8 +38,8 @@ def run(
     A run that fails does not keep the others from running; `esan report RUNS` shows what they gave.
     """
     chosen = [find_recipe(name).override(change or []) for name in recipe]
-    some_folds = numbers(folds, "folds") if folds else None
-    some_seeds = numbers(seeds, "seeds") if seeds else None
+    some_folds = whole_numbers(folds, "folds") if folds else None
+    some_seeds = whole_numbers(seeds, "seeds") if seeds else None
     jobs = [job for one in chosen for job in chosen_jobs(one, some_folds, some_seeds)]
     runner = executor_named(executor, workers, device, address)
     outcome = run_campaign(

@@ -1,4 +1,4 @@
-"""What commands that run many jobs have in common: the executor by its name, and how the outcome is told."""
+"""What commands that run jobs have in common: which of them, the executor by its name, and how the outcome is told."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,6 +33,19 @@ def executor_named(name: str, workers: int | None, device: str, address: str | N
     if workers is not None:
         raise ValueError(f"Expected --workers with --executor processes alone (got {name!r}). Leave it out.")
     return Serial() if name == "serial" else RayCluster(address, gpus=1 if device.startswith("cuda") else 0)
+
+
+def whole_numbers(text: str, name: str) -> list[int]:
+    """Whole numbers as one writes them: "3", "0..9", "0,2,5"."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dots, last = part.strip().partition("..")
+        if not first.isdecimal() or (dots and not last.isdecimal()):
+            raise ValueError(f"Expected --{name} such as 3, 0..9 or 0,2,5 (got {text!r}).")
+        numbers += range(int(first), int(last if dots else first) + 1)
+    if not numbers:
+        raise ValueError(f"Expected at least one number in --{name} (got {text!r}). Write the smaller one first.")
+    return list(dict.fromkeys(numbers))
 
 
 def tell(failures: Mapping[str, Failure]) -> None:

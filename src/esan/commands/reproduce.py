@@ -1,5 +1,6 @@
 """`esan reproduce TABLE`: run the rows of a table of the paper, and write the table with its numbers and ours."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from esan.commands.executing import EXECUTORS, executor_named, tell
 from esan.commands.plainly import console, plainly
 from esan.report.paper import TABLES, table_named
 from esan.report.reproducing import check_rows, problems_of, reproduce, write_page, write_table
+from esan.report.tuning import tune
 from esan.train.executors import Failure, Serial
 
 
@@ -24,6 +26,9 @@ def run(
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Run variants of the rows.")
     ] = None,
+    grid: Annotated[
+        bool, typer.Option("--grid", help="Run all that the paper tunes, and keep the best on validation.")
+    ] = False,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
     together: Annotated[
         int | None, typer.Option(help="Runs of a row in lock-step; all on a GPU, one elsewhere if not given.")
@@ -47,18 +52,21 @@ def run(
     for name in tables:
         table_named(name)
         check_rows(name, row or ())
+    if grid and (change or "timing" in tables):
+        what = "--set" if change else f"the table {table}"
+        raise ValueError(f"Expected --grid with rows that are trained, as they are (got {what}). Leave one out.")
     runner = executor_named(executor, workers, device, address)
+    work = tune if grid else partial(reproduce, changes=change or ())
     failures: dict[str, Failure] = {}
     for name in tables:
         if not dry:
-            failures |= reproduce(
+            failures |= work(
                 name,
                 results,
                 runs,
                 runner,
                 rows=row or (),
                 seeds=seeds,
-                changes=change or (),
                 say=lambda words: console.print(Text(words)),
                 together=together,
                 device=device,

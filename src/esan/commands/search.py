@@ -9,9 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from esan.commands.executing import EXECUTORS, executor_named, tell
+from esan.commands.executing import EXECUTORS, executor_named, tell, whole_numbers
 from esan.commands.plainly import console, plainly
-from esan.commands.train import _numbers as numbers
 from esan.train.executors import Serial
 from esan.train.grid import Search, search
 from esan.train.recipes import find_recipe
@@ -40,7 +39,7 @@ def run(
 ) -> None:
     """Train the grid of a recipe as a resumable campaign; the test set has no say in what is chosen.
 
-    The best configuration is written to RUNS/<recipe>/best.toml, for esan train.
+    The best configuration is written to RUNS/<recipe>/best.toml, for esan train, and how all did to scores.csv there.
     """
     chosen = find_recipe(recipe).override(change or [])
     runner = executor_named(executor, workers, device, address)
@@ -48,8 +47,8 @@ def run(
         chosen,
         runs,
         runner,
-        folds=numbers(folds, "folds") if folds else None,
-        seeds=numbers(seeds, "seeds") if seeds else None,
+        folds=whole_numbers(folds, "folds") if folds else None,
+        seeds=whole_numbers(seeds, "seeds") if seeds else None,
         together=together,
         device=device,
         root=data,
@@ -61,6 +60,7 @@ def run(
     console.print(_table(found))
     target = runs / chosen.name / "best.toml"
     best.recipe.save(target)
+    found.to_csv(target.with_name("scores.csv"))
     console.print(Text(f"Best on validation: {best.recipe.name}"), style="bold")
     console.print(Text(f"Saved: {target}"))
     tell(found.failures)

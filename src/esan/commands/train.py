@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from esan.commands.executing import whole_numbers
 from esan.commands.plainly import console, plainly
 from esan.train.job import Job
 from esan.train.loop import run_jobs
@@ -49,8 +50,8 @@ def run(
         return
     chosen = find_recipe(recipe).override(change or [])
     every_fold = range(chosen.folds if chosen.split == "folds" else 1)
-    numbers = _numbers(folds, "folds") if folds else list(every_fold)
-    jobs = [Job(chosen, fold, seed) for seed in _numbers(seeds or "0", "seeds") for fold in numbers]
+    numbers = whole_numbers(folds, "folds") if folds else list(every_fold)
+    jobs = [Job(chosen, fold, seed) for seed in whole_numbers(seeds or "0", "seeds") for fold in numbers]
     watchers: list[Watcher] = [] if quiet else [Bars()]
     watchers += [TensorBoard()] if tensorboard else []
     watchers += [WandB(wandb)] if wandb else []
@@ -60,19 +61,6 @@ def run(
     if not seeds and chosen.seeds > 1:
         console.print(Text(f"Seed 0 alone; for all {chosen.seeds} of the recipe: --seeds 0..{chosen.seeds - 1}"))
     console.print(Text(f"Runs: {runs / chosen.name}"))
-
-
-def _numbers(text: str, name: str) -> list[int]:
-    """Whole numbers as one writes them: "3", "0..9", "0,2,5"."""
-    numbers: list[int] = []
-    for part in text.split(","):
-        first, dots, last = part.strip().partition("..")
-        if not first.isdecimal() or (dots and not last.isdecimal()):
-            raise ValueError(f"Expected --{name} such as 3, 0..9 or 0,2,5 (got {text!r}).")
-        numbers += range(int(first), int(last if dots else first) + 1)
-    if not numbers:
-        raise ValueError(f"Expected at least one number in --{name} (got {text!r}). Write the smaller one first.")
-    return list(dict.fromkeys(numbers))
 
 
 def _table(recipe: Recipe, found: list[Record]) -> Table:

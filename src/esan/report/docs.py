@@ -9,6 +9,7 @@ from esan.report.results import results_of, rows_of
 from esan.report.rows import Row
 from esan.report.tables import by_data, by_metric, table, told
 from esan.report.timing import times_markdown, times_of
+from esan.report.tuning import tuned_of, tuned_text
 
 _HEAD = """# Results
 
@@ -45,6 +46,8 @@ def table_text(name: str, results: Path) -> str:
         body = times_markdown(times_of(results / name))
     else:
         body = rows_text(rows_of(name, results_of(results / name)))
+        grids = tuned_text(tuned_of(results / name))
+        body += f"\n{grids}" if grids else ""
     notes = results / name / "notes.md"
     said = f"\n{notes.read_text(encoding='utf-8').strip()}\n" if notes.is_file() else ""
     return f"## {TABLES[name].title}\n\n{body}{said}"

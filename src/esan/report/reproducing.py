@@ -6,14 +6,13 @@ from typing import Any
 
 from esan.report.docs import results_page, table_text
 from esan.report.paper import TABLES, table_named
-from esan.report.results import chosen_rows, keep, result_file, results_of
+from esan.report.results import chosen_rows, is_kept, keep, result_file, results_of
 from esan.report.timing import keep_timed, measure, times_of, timing_recipes
-from esan.train.campaign import differences, finished, run_campaign, same_training
+from esan.train.campaign import finished, run_campaign
 from esan.train.executors import Executor, Failure
 from esan.train.files import write_text
 from esan.train.job import Job, protocol
 from esan.train.recipes import named
-from esan.train.records import Record
 
 #: Told of what has come to an end, in words.
 Say = Callable[[str], None]
@@ -85,24 +84,6 @@ def reproduce(
     outcome = run_campaign(missing, runs, executor, progress=harvest, **settings)
     write_table(table, results)
     return outcome.failures
-
-
-def is_kept(job: Job, folder: Path) -> bool:
-    """Whether the result of this very job is there; a damaged file is not, and is written again."""
-    path = result_file(job, folder)
-    if not path.is_file():
-        return False
-    try:
-        record = Record.load(path)
-    except ValueError:
-        path.unlink()
-        return False
-    if not same_training(record.recipe, job.recipe):
-        raise ValueError(
-            f"Expected the result of this recipe at {path} (got one with {differences(job.recipe, record.recipe)}). "
-            "Remove it, or choose another folder for the results."
-        )
-    return True
 
 
 def check_rows(table: str, rows: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from esan.report.gather import Gathered, gather
 from esan.report.paper import table_rows
 from esan.report.rows import Row, row_of, unrun
-from esan.train.campaign import same_training
+from esan.train.campaign import differences, same_training
 from esan.train.files import write_text
 from esan.train.job import Job
 from esan.train.recipe import Recipe
@@ -34,6 +34,24 @@ def keep(record: Record, folder: Path) -> Path:
 
 def _seven(value: Any) -> Any:
     return float(f"{value:.7g}") if isinstance(value, float) else value
+
+
+def is_kept(job: Job, folder: Path) -> bool:
+    """Whether the result of this very job is there; a damaged file is not, and is written again."""
+    path = result_file(job, folder)
+    if not path.is_file():
+        return False
+    try:
+        record = Record.load(path)
+    except ValueError:
+        path.unlink()
+        return False
+    if not same_training(record.recipe, job.recipe):
+        raise ValueError(
+            f"Expected the result of this recipe at {path} (got one with {differences(job.recipe, record.recipe)}). "
+            "Remove it, or choose another folder for the results."
+        )
+    return True
 
 
 def results_of(folder: Path) -> Gathered:

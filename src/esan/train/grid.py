@@ -1,5 +1,7 @@
 """Grid search: every configuration of a recipe's grid is trained, and the best on validation is chosen."""
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,10 +9,14 @@ from typing import Any
 
 from esan.train.campaign import run_campaign
 from esan.train.executors import Executor, Failure
+from esan.train.files import write_text
 from esan.train.job import Job, protocol
 from esan.train.recipe import Recipe
 from esan.train.records import Record
 from esan.train.selection import Spread, summary
+
+#: The columns of the scores of a search.
+SCORES = ("configuration", "valid", "std", "runs")
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,16 @@ class Search:
             reasons = "; ".join(sorted({failure.reason for failure in self.failures.values()})[:3])
             raise ValueError(f"Expected a configuration that could be trained (got none: {reasons}).")
         return self.scored[0]
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write a line a configuration: its name, mean and standard deviation on validation, and its runs."""
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        lines.writerow(SCORES)
+        for one in self.scored:
+            valid = ("", "") if one.valid is None else (f"{one.valid.mean:.7g}", f"{one.valid.std:.7g}")
+            lines.writerow([one.recipe.name, *valid, len(one.records)])
+        write_text(Path(path), text.getvalue())
 
 
 def search(

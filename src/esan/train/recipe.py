@@ -187,10 +187,13 @@ class Recipe:
         return replace(changed, name=f"{self.base}~{suffix}" if suffix else self.base)
 
     def configurations(self) -> "tuple[Recipe, ...]":
-        """A recipe for every point of the grid, without grids of their own; the recipe itself if there is none."""
+        """A recipe for every point of the grid, without grids of their own; the recipe itself if there is none.
+
+        Each has the name that `override` gives it, in whatever order the grid lists fields.
+        """
         bare = replace(self, grid=())
         points = [
-            dict(zip(table, values, strict=True))
+            dict(sorted(zip(table, values, strict=True)))
             for table in self.grid
             for values in itertools.product(*table.values())
         ]

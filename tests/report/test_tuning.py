@@ -1,0 +1,98 @@
+"""Grids of rows: every configuration runs, the best on validation is kept, and the scores of all beside the row."""
+
+from pathlib import Path
+
+import pytest
+from made_up import Pretend, record
+from typer.testing import CliRunner
+
+from esan.cli import app
+from esan.report.docs import table_text
+from esan.report.results import results_of
+from esan.report.tuning import tune, tuned_of
+from esan.train.job import Job
+from esan.train.recipes import named
+
+ROW = "mutag/gin"
+
+
+class Graded(Pretend):
+    """Pretends that small steps are better than large ones, and large batches than small ones."""
+
+    def make(self, job: Job) -> float:
+        recipe = job.recipe
+        return 0.7 + 0.1 * (recipe.lr == 0.001) + 0.05 * (recipe.batch_size == 128) + 0.002 * recipe.width / 16
+
+
+def tuned(results: Path, executor: Pretend) -> list[str]:
+    said: list[str] = []
+    tune("tu", results, results / "runs", executor, rows=[ROW], say=said.append)
+    return said
+
+
+def test_the_best_of_a_grid_is_kept_with_the_scores_of_all(tmp_path: Path) -> None:
+    best = f"{ROW}~batch_size=128,lr=0.001"
+    assert tuned(tmp_path, Graded()) == [f"{ROW}: {best} is the best of 8"]
+    kept = results_of(tmp_path / "tu")
+    assert {one.recipe.name for one in kept.records} == {best}
+    assert len(kept.records) == 10
+    (found,) = tuned_of(tmp_path / "tu")
+    assert found.recipe == ROW
+    assert len(found.scores) == 8
+    assert next(iter(found.scores.items())) == (best, pytest.approx(0.854))
+    assert min(found.scores.values()) == pytest.approx(0.702)
+    text = table_text("tu", tmp_path)
+    assert "| mutag | GIN | 8 | 70.2 | 77.8 | 85.4 | batch_size=128, lr=0.001 |" in text
+
+
+def test_a_grid_that_is_there_is_not_run_again(tmp_path: Path) -> None:
+    tuned(tmp_path, Graded())
+    again = Graded()
+    assert tuned(tmp_path, again) == [f"{ROW}: its grid is there"]
+    assert again.ran == []
+
+
+def test_a_grid_is_scored_whole_or_not_at_all(tmp_path: Path) -> None:
+    failures = tune("tu", tmp_path, tmp_path / "runs", Graded(bad="lr=0.001"), rows=[ROW], say=str)
+    assert failures
+    assert not tuned_of(tmp_path / "tu")
+    assert not results_of(tmp_path / "tu").records
+    tuned(tmp_path, Graded())
+    assert len(tuned_of(tmp_path / "tu")) == 1
+
+
+def test_a_row_without_a_grid_says_so(tmp_path: Path) -> None:
+    said: list[str] = []
+    tune("zinc", tmp_path, tmp_path / "runs", Graded(), rows=["zinc/gin"], say=said.append)
+    assert said == ["zinc/gin: the paper tunes nothing"]
+
+
+def test_errors_are_told_in_their_unit(tmp_path: Path) -> None:
+    tune("zinc", tmp_path, tmp_path / "runs", Pretend(0.2), rows=["zinc/ds-gin-nd"], say=str)
+    (found,) = tuned_of(tmp_path / "zinc")
+    assert len(found.scores) == 2
+    assert "| zinc | DS-GNN (GIN) (ND) | 2 | 0.2065 | 0.2065 | 0.2065 | the choice above |" in table_text(
+        "zinc", tmp_path
+    )
+
+
+def test_a_file_that_is_no_grid_is_named(tmp_path: Path) -> None:
+    tuned(tmp_path, Graded())
+    path = tmp_path / "tu" / ROW / "grid.csv"
+    for text in ("", "configuration,valid,std,runs\n", "configuration,valid,std,runs\nmutag/gin,0."):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"Expected the scores of a grid in .*grid\.csv"):
+            tuned_of(tmp_path / "tu")
+
+
+def test_configurations_have_the_names_of_variants() -> None:
+    names = {one.name for one in named(ROW).configurations()}
+    assert named(ROW).override(["lr=0.001", "batch_size=128"]).name in names
+    assert record(ROW, 0.8).recipe.name in names
+
+
+def test_the_command_refuses_what_has_no_grid() -> None:
+    for more in (["tu", "--set", "lr=0.1"], ["timing"]):
+        done = CliRunner().invoke(app, ["reproduce", *more, "--grid"])
+        assert done.exit_code == 2
+        assert "Expected --grid with rows that are trained" in done.output
