@@ -1,8 +1,10 @@
 """Reproducing a table: what it lacks is run and kept, what is there is left alone, and the page says which is which."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_up import Pretend, record, save
@@ -92,7 +94,7 @@ def test_variants_and_rows_that_the_paper_does_not_have_stand_beside_its_own(tmp
     rows = [row for row in rows_of("tu", results_of(tmp_path / "tu")) if row.records]
     assert [row.name for row in rows] == ["GIN", "GIN with lr=0.001", "RNI (GIN)"]
     text = table_text("tu", tmp_path)
-    assert "1 of the paper's 221 rows run; and 2 that the paper does not have." in text
+    assert "1 of the paper's 221 rows run; 1 variant of them; 1 that the paper does not have." in text
     assert "| GIN | **80.0 ± 0.0** (90.0 ± 0.0 with lr=0.001), 89.4 ± 5.6 | –, 64.6 ± 7.0 |" in text
     assert "### mutag" in text
 
@@ -204,3 +206,19 @@ def test_a_cell_that_the_paper_does_not_have() -> None:
         Row("GIN", "ptc/gin", "ptc", "accuracy", None, ours),
     ]
     assert "| GIN | **90.0 ± 5.0**, 89.4 ± 5.6 | **90.0 ± 5.0** |" in overview(rows)
+
+
+def test_other_choices_stand_in_brackets_where_validation_chooses_them() -> None:
+    def cell(ours: float, **variant: Any) -> str:
+        row = Row("GIN", "mutag/gin", "mutag", "accuracy", None, Number(80.0, 1.0, 1), part="valid")
+        other = replace(row, name="GIN with lr=0.1", recipe="mutag/gin~lr=0.1", ours=Number(ours, 1.0, 1))
+        row, other = (replace(one, **variant) for one in (row, other))
+        return overview([row, other]).splitlines()[2]
+
+    better = "| GIN | **80.0 ± 1.0** (90.0 ± 1.0 with lr=0.1) |"
+    assert cell(90.0) == better
+    assert cell(70.0) == cell(80.0) == "| GIN | **80.0 ± 1.0** |"
+    assert cell(90.0, part="test") == "| GIN | **80.0 ± 1.0** |", "test graphs choose nothing"
+    assert cell(90.0, metric="mae") == "| GIN | **80.0 ± 1.0** |"
+    assert cell(70.0, metric="mae") != cell(70.0)
+    assert cell(90.0, jobs=10) == "| GIN | **80.0 ± 1.0** (0 of 10 runs) |"

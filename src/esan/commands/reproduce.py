@@ -11,8 +11,7 @@ from rich.text import Text
 from esan.commands.executing import EXECUTORS, executor_named, tell
 from esan.commands.plainly import console, plainly
 from esan.report.paper import TABLES, table_named
-from esan.report.reproducing import check_rows, problems_of, reproduce, write_page, write_table
-from esan.report.tuning import tune
+from esan.report.reproducing import check_rows, problems_of, reproduce, tune, write_page, write_table
 from esan.train.executors import Failure, Serial
 
 
@@ -48,15 +47,17 @@ def run(
     Records go to RESULTS/<table>/<recipe>/<fold>-<seed>.json, the table to RESULTS/<table>/README.md. Rows that were
     not run are shown as not yet run.
     """
-    tables = list(TABLES) if table == "all" else [table]
+    tables = [name for name in TABLES if not (grid and name == "timing")] if table == "all" else [table]
     for name in tables:
         table_named(name)
         check_rows(name, row or ())
-    if grid and (change or "timing" in tables):
-        what = "--set" if change else f"the table {table}"
-        raise ValueError(f"Expected --grid with rows that are trained, as they are (got {what}). Leave one out.")
+    if grid and (change or seeds is not None or table == "timing"):
+        what = "--set" if change else "--seeds" if seeds is not None else "the table timing"
+        raise ValueError(
+            f"Expected --grid with rows that are trained, as they are and whole (got {what}). Leave it out."
+        )
     runner = executor_named(executor, workers, device, address)
-    work = tune if grid else partial(reproduce, changes=change or ())
+    work = tune if grid else partial(reproduce, seeds=seeds, changes=change or ())
     failures: dict[str, Failure] = {}
     for name in tables:
         if not dry:
@@ -66,7 +67,6 @@ def run(
                 runs,
                 runner,
                 rows=row or (),
-                seeds=seeds,
                 say=lambda words: console.print(Text(words)),
                 together=together,
                 device=device,

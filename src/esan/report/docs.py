@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from esan.counted import counted
 from esan.report.paper import TABLES
 from esan.report.results import results_of, rows_of
 from esan.report.rows import Row
@@ -24,7 +25,6 @@ device held for all of them. `esan report {results}` draws the curves.
 """
 #: Stands for a number that is not there yet.
 DASH = "–"
-_BRACKETS = "In brackets: the best of other choices that were run, where it is better on validation."
 
 
 def results_page(results: Path, page: Path) -> str:
@@ -57,14 +57,16 @@ def rows_text(rows: Sequence[Row]) -> str:
     """How many were run; a table of one set line by line; of several sets an overview, then the lines that were run."""
     sets, run = by_data(rows), [row for row in rows if row.records]
     whole = [row for row in rows if row.paper is not None and "~" not in row.recipe]
-    done = sum(len(row.records) >= row.jobs for row in whole)
-    begun = sum(0 < len(row.records) < row.jobs for row in whole)
-    more = len(run) - sum(bool(row.records) for row in whole)
+    done = sum(row.whole for row in whole)
+    begun = sum(bool(row.records) and not row.whole for row in whole)
+    variants = sum(row.paper is not None and "~" in row.recipe for row in run)
+    more = sum(row.paper is None for row in run)
     count = f"{done} of the paper's {len(whole)} rows run" if done else f"None of the paper's {len(whole)} rows run yet"
-    count += f", {begun} more begun" * bool(begun) + f"; and {more} that the paper does not have" * bool(more) + "."
+    count += f", {begun} more begun" * bool(begun) + f"; {counted(variants, 'variant')} of them" * bool(variants)
+    count += f"; {more} that the paper does not have" * bool(more) + "."
     if len(sets) == 1:
         return f"{count}\n\n{told(rows)}{table(rows)}"
-    parts = [f"{count} Cells: **ours**, paper; {DASH} is not yet run. {_BRACKETS}\n\n{overview(rows)}"]
+    parts = [f"{count} Cells: **ours**, paper; {DASH} is not yet run.{_example(rows)}\n\n{overview(rows)}"]
     for title, some in by_metric(run).items():
         parts.append(f"### {title}\n\n{told(some)}{table(some)}")
     return "\n".join(parts)
@@ -76,7 +78,7 @@ def overview(rows: Sequence[Row]) -> str:
     cells: dict[str, dict[str, str]] = {}
     for row in rows:
         if "~" not in row.recipe:
-            some = f" ({len(row.records)} of {row.jobs} runs)" if len(row.records) < row.jobs else ""
+            some = "" if row.whole else f" ({len(row.records)} of {row.jobs} runs)"
             ours = DASH if row.ours is None else f"**{row.ours}**{some}{_better(row, rows)}"
             cells.setdefault(row.name, {})[row.data] = ours if row.paper is None else f"{ours}, {row.paper}"
     lines = [["method", *sets], ["---"] * (len(sets) + 1)]
@@ -84,12 +86,18 @@ def overview(rows: Sequence[Row]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
+def _example(rows: Sequence[Row]) -> str:
+    """What the first choice that is better than a row means; empty if there is none."""
+    found = next((better for row in rows if (better := _better(row, rows))), "")
+    words = "the best of other choices that were run, where it is better on validation"
+    return f" In brackets, such as{found}: {words}." if found else ""
+
+
 def _better(row: Row, rows: Sequence[Row]) -> str:
     """The best variant of a row, if it is better; none where numbers are those of test graphs, which choose nothing."""
-    variants = [
-        other
-        for other in rows
-        if other.recipe.startswith(f"{row.recipe}~") and other.part == "valid" and len(other.records) >= other.jobs
-    ]
+    if not row.whole or row.part != "valid":
+        return ""
+    variants = [other for other in rows if other.recipe.startswith(f"{row.recipe}~") and other.whole]
+    # Of equals, the one that changes least: the row itself, or the shortest name.
     best = max([row, *variants], key=lambda some: (some.merit, -len(some.recipe)))
     return "" if best is row else f" ({best.ours} {best.name.removeprefix(f'{row.name} ')})"

@@ -8,11 +8,15 @@ from esan.report.docs import results_page, table_text
 from esan.report.paper import TABLES, table_named
 from esan.report.results import chosen_rows, is_kept, keep, result_file, results_of
 from esan.report.timing import keep_timed, measure, times_of, timing_recipes
+from esan.report.tuning import GRID
 from esan.train.campaign import finished, run_campaign
 from esan.train.executors import Executor, Failure
 from esan.train.files import write_text
+from esan.train.grid import search
 from esan.train.job import Job, protocol
+from esan.train.recipe import Recipe
 from esan.train.recipes import named
+from esan.train.records import Record
 
 #: Told of what has come to an end, in words.
 Say = Callable[[str], None]
@@ -84,6 +88,68 @@ def reproduce(
     outcome = run_campaign(missing, runs, executor, progress=harvest, **settings)
     write_table(table, results)
     return outcome.failures
+
+
+def tune(
+    table: str,
+    results: Path,
+    runs: Path,
+    executor: Executor | None = None,
+    *,
+    rows: Sequence[str] = (),
+    say: Say = _nothing,
+    **settings: Any,
+) -> dict[str, Failure]:
+    """Run the grids of rows, as the paper tunes them, one row after another; those that are there are not run again.
+
+    Of each row the records of its own configuration and of the best one are kept, and a file with the scores of all;
+    the records of the others stay in the folder of the runs. A row of which a run failed keeps no scores: the best of a
+    part is not the best.
+
+    Args:
+        table: its name.
+        results: the folder of the results, a folder a table.
+        runs: the folder of the runs, with their checkpoints.
+        executor: where they run.
+        rows: which rows; empty for all that have a grid.
+        say: told how it goes on.
+        settings: anything else for `run_campaign`: together, device, root, cache, bars.
+
+    Returns:
+        why some jobs have no record, by their names.
+    """
+    table_named(table)
+    failures: dict[str, Failure] = {}
+    for name in chosen_rows(table, rows):
+        failures |= _tune_row(named(name), results / table, runs, executor, say, **settings)
+        write_table(table, results)
+    return failures
+
+
+def _tune_row(
+    recipe: Recipe, folder: Path, runs: Path, executor: Executor | None, say: Say, **settings: Any
+) -> dict[str, Failure]:
+    target = folder / recipe.name / GRID
+    if target.is_file() or not recipe.grid:
+        say(f"{recipe.name}: {'its grid is there' if recipe.grid else 'the paper tunes nothing'}")
+        return {}
+    jobs = [job for one in recipe.configurations() for job in protocol(one)]
+    known = [Record.load(result_file(job, folder)) for job in jobs if is_kept(job, folder)]
+    say(f"{recipe.name}: {len(known)} of {len(jobs)} runs of its grid are there")
+
+    def tell(done: int, total: int) -> None:
+        say(f"{recipe.name}: {len(jobs) - total + done} of {len(jobs)} runs")
+
+    found = search(recipe, runs, executor, known=known, progress=tell, **settings)
+    if found.failures:
+        return found.failures
+    for one in found.scored:
+        if one is found.best or one.recipe.name == recipe.name:
+            for record in one.records:
+                keep(record, folder)
+    found.to_csv(target)
+    say(f"{recipe.name}: {found.best.recipe.name} is the best of {len(found.scored)}")
+    return {}
 
 
 def check_rows(table: str, rows: Sequence[str]) -> None:

@@ -92,6 +92,11 @@ class Row:
         return (-self.difference if self.falls else self.difference) / self.paper.spread
 
     @property
+    def whole(self) -> bool:
+        """Whether all of its runs are done."""
+        return len(self.records) >= self.jobs
+
+    @property
     def state(self) -> str:
         """How far it has come: "not yet run", "4 of 10 runs, 2 begun", or "10 seeds"."""
         done, begun = len(self.records), f", {self.begun} begun" if self.begun else ""
@@ -124,7 +129,6 @@ def row_of(records: Sequence[Record], jobs: int | None = None, begun: int = 0) -
     """
     first = records[0]
     recipe, cited = first.recipe, cited_for(first.recipe.name)
-    digits = max(cited.digits, 1) if cited else 4 if first.metric == "mae" else 2
     # How many seeds a protocol has says nothing about one run, and may have grown since.
     found = summary([replace(record, recipe=recipe) for record in records])
     return Row(
@@ -133,8 +137,8 @@ def row_of(records: Sequence[Record], jobs: int | None = None, begun: int = 0) -
         data=recipe.data,
         metric=first.metric,
         paper=cited,
-        ours=_number(found.value, found.runs, first.metric, digits),
-        best=_number(found.best, found.runs, first.metric, digits),
+        ours=number(found.value, found.runs, first.metric, cited),
+        best=number(found.best, found.runs, first.metric, cited),
         rule=found.rule,
         epoch=found.epoch,
         jobs=max(len(protocol(recipe)) if jobs is None else jobs, len(records)),
@@ -160,8 +164,10 @@ def unrun(recipe: Recipe, begun: int = 0) -> Row:
     )
 
 
-def _number(found: Spread | None, runs: int, metric: str, digits: int) -> Number | None:
+def number(found: Spread | None, runs: int, metric: str, cited: Cited | None) -> Number | None:
+    """A mean over runs in the units of the paper, with as many digits as it has for the same."""
     if found is None:
         return None
+    digits = max(cited.digits, 1) if cited else 4 if metric == "mae" else 2
     scale = 1.0 if metric == "mae" else 100.0
     return Number(found.mean * scale, found.std * scale if runs > 1 else None, digits)

@@ -72,6 +72,7 @@ def search(
     *,
     folds: Sequence[int] | None = None,
     seeds: Sequence[int] | None = None,
+    known: Sequence[Record] = (),
     **settings: Any,
 ) -> Search:
     """Train every configuration of a recipe's grid as one resumable campaign, and order them by validation.
@@ -82,6 +83,7 @@ def search(
         executor: where they run.
         folds: which folds; None for all of the recipe's.
         seeds: which seeds; None for all of the recipe's.
+        known: records of some of the runs, which are scored with the others and not run again.
         settings: anything else for `run_campaign`: together, device, root, cache, dataset, bars, progress.
     """
     if not recipe.grid:
@@ -90,13 +92,30 @@ def search(
         )
     configurations = recipe.configurations()
     jobs = [job for one in configurations for job in chosen_jobs(one, folds, seeds)]
+    there = {Job(record.recipe, record.fold, record.seed).name for record in known}
     # Who watches a search must not be tempted to choose by the test set.
-    outcome = run_campaign(jobs, runs, executor, show_test=False, **settings)
+    outcome = run_campaign([job for job in jobs if job.name not in there], runs, executor, show_test=False, **settings)
     whole = [
         one for one in configurations if not any(job.name in outcome.failures for job in jobs if job.recipe == one)
     ]
-    kept = [record for record in outcome.records if any(record.recipe.name == one.name for one in whole)]
-    return Search(by_validation(kept), outcome.failures)
+    records = {one.name: [r for r in (*known, *outcome.records) if r.recipe.name == one.name] for one in whole}
+    return Search(by_validation([record for some in records.values() for record in some]), outcome.failures)
+
+
+def read_scores(path: Path) -> dict[str, float]:
+    """Of what `Search.to_csv` wrote, mean validation by configuration, the best first, if anything was measured."""
+    with path.open(encoding="utf-8", newline="") as file:
+        head, *lines = list(csv.reader(file)) or [[]]
+    try:
+        found = {name: float(mean) for name, mean, _, _ in lines if mean}
+    except ValueError:
+        found = {}
+    if tuple(head) != SCORES or not found:
+        raise ValueError(
+            f"Expected the scores of a grid in {path}, below {','.join(SCORES)} (got another file). Remove it, and run "
+            "the grid again."
+        )
+    return found
 
 
 def chosen_jobs(recipe: Recipe, folds: Sequence[int] | None, seeds: Sequence[int] | None) -> list[Job]:

@@ -175,7 +175,10 @@ class Recipe:
         return self.name.partition("~")[0]
 
     def variant(self, **changes: Any) -> "Recipe":
-        """The same recipe with other values, under a name that says which: `zinc/gin~lr=0.01,epochs=3`."""
+        """The same recipe with other values, under a name that says which: `zinc/gin~epochs=3,lr=0.01`.
+
+        The name is the same in whatever order, and however many steps, values are changed.
+        """
         refuse_unknown(changes, FIELDS)
         if "name" in changes:
             return replace(self, **changes)
@@ -183,17 +186,14 @@ class Recipe:
         before = dict(part.split("=", 1) for part in self.name.partition("~")[2].split(",") if "=" in part)
         here = {key: short(getattr(changed, key)) for key in changes if getattr(changed, key) != getattr(self, key)}
         here.pop("grid", None)
-        suffix = ",".join(f"{key}={value}" for key, value in (before | here).items())
+        suffix = ",".join(f"{key}={value}" for key, value in sorted((before | here).items()))
         return replace(changed, name=f"{self.base}~{suffix}" if suffix else self.base)
 
     def configurations(self) -> "tuple[Recipe, ...]":
-        """A recipe for every point of the grid, without grids of their own; the recipe itself if there is none.
-
-        Each has the name that `override` gives it, in whatever order the grid lists fields.
-        """
+        """A recipe for every point of the grid, without grids of their own; the recipe itself if there is none."""
         bare = replace(self, grid=())
         points = [
-            dict(sorted(zip(table, values, strict=True)))
+            dict(zip(table, values, strict=True))
             for table in self.grid
             for values in itertools.product(*table.values())
         ]
@@ -241,8 +241,7 @@ class Recipe:
             if not equals:
                 raise ValueError(f"Expected a setting FIELD=VALUE (got {setting!r}). Write e.g. lr=0.01.")
             changes[name.strip()] = parsed(text.strip())
-        # Sorted: the order in which one types them makes no other run.
-        return self.variant(**dict(sorted(changes.items())))
+        return self.variant(**changes)
 
 
 def _found(text: Any, folder: Path) -> Any:
