@@ -114,6 +114,7 @@ def test_predictions() -> None:
     teams.check_predictions(trial())
 
 
+@PLAINLY
 def test_predictions_that_need_more_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shape, "grown", lambda shape, factor: shape)
     teams.check_room(trial(), 1e-4)
@@ -134,6 +135,7 @@ def test_out_of_step() -> None:
     teams.check_out_of_step(trial())
 
 
+@PLAINLY
 def test_renewed_statistics() -> None:
     """Over batches of another size than that of training, with room for more graphs than there are."""
     t = trial()
@@ -145,6 +147,7 @@ def test_fresh_samples() -> None:
     sampled_teams.check_fresh(trial(sampled=0.5))
 
 
+@PLAINLY
 def test_samples_of_what_is_never_whole() -> None:
     t = sampled_teams.never_whole("cpu", 6, 4, 3)
     sampled_teams.check_fresh(t)
