@@ -54,7 +54,7 @@ def run(
     if grid and (change or seeds is not None or table == "timing"):
         what = "--set" if change else "--seeds" if seeds is not None else "the table timing"
         raise ValueError(
-            f"Expected --grid with rows that are trained, as they are and whole (got {what}). Leave it out."
+            f"Expected --grid with rows that are trained, as they are and whole (got {what}). Leave one of them out."
         )
     runner = executor_named(executor, workers, device, address)
     work = tune if grid else partial(reproduce, seeds=seeds, changes=change or ())
