@@ -146,7 +146,8 @@ def _tune_row(
     for one in found.scored:
         if one is found.best or one.recipe.name == recipe.name:
             for record in one.records:
-                keep(record, folder)
+                if record not in known:
+                    keep(record, folder)
     found.to_csv(target)
     say(f"{recipe.name}: {found.best.recipe.name} is the best of {len(found.scored)}")
     return {}

@@ -38,19 +38,22 @@ def tuned_text(found: Sequence[Tuned]) -> str:
     """A table of what the grids came to, with what it shows; empty if there is none."""
     if not found:
         return ""
-    head = ["set", "method", "configurations", "worst", "median", "best", "which is"]
-    lines = [head, ["---"] * 2 + ["--:"] * 4 + ["---"], *map(_cells, found)]
+    head = ["set", "method", "configurations", "worst", "median", "best", "the paper's best", "which is, of ours"]
+    lines = [head, ["---"] * 2 + ["--:"] * 5 + ["---"], *map(_cells, found)]
     return (
-        "Grids that were run whole, as the paper tunes: mean validation of their configurations. The best is kept with "
-        f"its records; {GRID} beside those of the row has the others.\n\n"
+        "Grids that were run whole, as the paper tunes: mean validation of their configurations, beside the paper's "
+        "number where it is one of validation. The best is kept with its records; "
+        f"{GRID} beside those of the row has the others.\n\n"
         + "\n".join(f"| {' | '.join(line)} |" for line in lines)
         + "\n"
     )
 
 
 def _cells(one: Tuned) -> list[str]:
-    metric, cited = unrun(named(one.recipe)).metric, cited_for(one.recipe)
+    recipe, cited = named(one.recipe), cited_for(one.recipe)
     values, best = list(one.scores.values()), next(iter(one.scores))
+    metric = unrun(recipe).metric
     told = [str(number(Spread(value, 0.0), 1, metric, cited)) for value in (values[-1], median(values), values[0])]
+    paper = str(cited) if cited and recipe.select == "mean-valid" else ""
     which = best.partition("~")[2].replace(",", ", ") or "the recipe as it is"
-    return [one.recipe.partition("/")[0], method(one.recipe), str(len(values)), *told, which]
+    return [recipe.data, method(one.recipe), str(len(values)), *told, paper, which]
