@@ -35,6 +35,8 @@ class _Shelf:
         #: Bytes, a number that grows with every piece, and the piece; sorted.
         self._pieces: list[tuple[int, int, NDArray[np.uint8]]] = []
         self._count = 0
+        #: Bytes that wait in them.
+        self.waiting = 0
 
     def take(self, size: int) -> NDArray[np.uint8]:
         """Memory for so many bytes, or somewhat more; what is in it is anybody's guess."""
@@ -43,7 +45,7 @@ class _Shelf:
                 self._put_in_order()
                 at = bisect_left(self._pieces, (size,))
                 if at < len(self._pieces) and self._pieces[at][0] <= _LOOSE * size:
-                    return self._pieces.pop(at)[2]
+                    return self._pop(at)
             finally:
                 self._lock.release()
         # Some more than is asked for, so that the next batch, which is a little larger, finds room.
@@ -57,21 +59,20 @@ class _Shelf:
             finally:
                 self._lock.release()
 
-    @property
-    def waiting(self) -> int:
-        """Bytes that wait."""
-        return sum(size for size, _, _ in self._pieces)
-
     def _put_in_order(self) -> None:
         """Sort in what has come back; the longest unused goes where there is too much."""
         while self._back:
             memory = self._back.popleft()
             insort(self._pieces, (memory.nbytes, self._count, memory))
             self._count += 1
-        excess = self.waiting - _WAITING
-        while excess > 0:
-            oldest = min(range(len(self._pieces)), key=lambda at: self._pieces[at][1])
-            excess -= self._pieces.pop(oldest)[0]
+            self.waiting += memory.nbytes
+        while self.waiting > _WAITING:
+            self._pop(min(range(len(self._pieces)), key=lambda at: self._pieces[at][1]))
+
+    def _pop(self, at: int) -> NDArray[np.uint8]:
+        size, _, memory = self._pieces.pop(at)
+        self.waiting -= size
+        return memory
 
 
 _shelf = _Shelf()

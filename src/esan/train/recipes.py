@@ -119,7 +119,7 @@ def find_recipe(text: str) -> Recipe:
 @cache
 def names() -> tuple[str, ...]:
     """The names of all recipes of the paper's tables, and of the baselines on the same sets."""
-    more = [f"{data}/{kind}-gin" for data in FAMILIES for kind in ("dropedge", "rni", "id")]
+    more = [f"{data}/{kind}" for data in FAMILIES for kind in ("gcn", "dropedge-gin", "rni-gin", "id-gin")]
     more += [f"{data}/big-gin" for data in BIG_WIDTHS]
     return tuple(dict.fromkeys([name for rows in table_rows().values() for name in rows] + sorted(more)))
 
