@@ -7,6 +7,7 @@ Where its parts are called otherwise than here, they are left as they are.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from inspect import signature
 from types import ModuleType
 from typing import Any
 
@@ -24,10 +25,13 @@ def interpret_sooner() -> None:
     if getattr(options, "sanitize_overflow", False) and not options.debug:
         # Every sum of whole numbers is computed again in 64 bits, for an assertion that only debugging makes.
         builder.options = replace(options, sanitize_overflow=False)
-    block: Any = tl.block_type
-    block.__init__ = _remembered_block(block.__init__)
-    tensor: Any = tl.tensor
-    tensor.__init__ = _remembered_tensor(tensor.__init__)
+    for kind, names, remembered in (
+        (tl.block_type, ["self", "element_ty", "shape"], _remembered_block),
+        (tl.tensor, ["self", "handle", "type"], _remembered_tensor),
+    ):
+        made: Any = kind
+        if [*signature(made.__init__).parameters] == names:
+            made.__init__ = remembered(made.__init__)
 
 
 def _once(patch: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -40,9 +44,10 @@ def _once(patch: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return frozenset(modules & {id(tl), id(tl.core)})
 
     def patched(function: Any) -> Any:
-        if not parts_of(function) <= seen:
+        parts = parts_of(function)
+        if not parts or not parts <= seen:
             patch(function)
-            seen.update(parts_of(function))
+            seen.update(parts)
         return interpreter._LangPatchScope()
 
     return patched
@@ -63,27 +68,31 @@ def _looked_up(kind_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _remembered_block(make: Callable[..., None]) -> Callable[..., None]:
-    """The type of a block is that of one before it with such numbers and sides."""
-    known: dict[tuple[Any, ...], dict[str, Any]] = {}
+    """The sides of a block, and its name, are those of one before it with such numbers and sides."""
+    known: dict[tuple[Any, ...], tuple[Any, int, str]] = {}
 
-    def made(block: Any, element_ty: Any, shape: Any) -> None:
-        key = (element_ty.name, *(side.value if isinstance(side, tl.constexpr) else side for side in shape))
-        if key not in known:
-            make(block, element_ty, shape)
-            known[key] = dict(vars(block))
-        vars(block).update(known[key])
+    def made(self: Any, element_ty: Any, shape: Any) -> None:
+        sides = [side.value if isinstance(side, tl.constexpr) else side for side in shape]
+        key = (element_ty.name, *sides)
+        if key not in known or not all(type(side) is int for side in sides):
+            make(self, element_ty, shape)
+            known[key] = self.shape, self.numel, self.name
+        self.element_ty = element_ty
+        self.shape, self.numel, self.name = known[key]
 
     return made
 
 
 def _remembered_tensor(make: Callable[..., None]) -> Callable[..., None]:
-    """What a tensor says of its type is what one before it of that type says."""
-    known: dict[str, dict[str, Any]] = {}
+    """The sides of a tensor, which are constants to a kernel, are those of one before it with such sides."""
+    known: dict[tuple[int, ...], tuple[Any, Any]] = {}
 
-    def made(tensor: Any, handle: Any, kind: Any) -> None:
-        if kind.name not in known:
-            make(tensor, handle, kind)
-            known[kind.name] = dict(vars(tensor))
-        vars(tensor).update(known[kind.name], handle=handle, type=kind)
+    def made(self: Any, handle: Any, type: Any) -> None:  # noqa: A002  # as Triton calls it
+        sides = tuple(type.shape) if type.is_block() else ()
+        if sides not in known:
+            make(self, handle, type)
+            known[sides] = self.shape, self.numel
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        self.shape, self.numel = known[sides]
 
     return made

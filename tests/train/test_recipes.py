@@ -21,6 +21,7 @@ def parameters(recipe: Recipe) -> int:
 def test_every_row_has_a_recipe() -> None:
     found = [named(name) for name in names()]
     assert [recipe.name for recipe in found] == list(names())
+    assert {f"{data}/{kind}" for data in FAMILIES for kind in ("gcn", "rni-gin")} <= set(names())
     assert {recipe.data for recipe in found} == set(FAMILIES) <= set(CATALOGUE)
     assert all(recipe.adjacency == "original" for recipe in found)
     assert {name: len(paper_table(name)) for name in TABLES} == {

@@ -35,7 +35,7 @@ class _Shelf:
         #: Bytes, a number that grows with every piece, and the piece; sorted.
         self._pieces: list[tuple[int, int, NDArray[np.uint8]]] = []
         self._count = 0
-        #: Bytes that wait in them.
+        #: Bytes of all pieces.
         self.waiting = 0
 
     def take(self, size: int) -> NDArray[np.uint8]:
@@ -66,7 +66,7 @@ class _Shelf:
             insort(self._pieces, (memory.nbytes, self._count, memory))
             self._count += 1
             self.waiting += memory.nbytes
-        while self.waiting > _WAITING:
+        while self._pieces and self.waiting > _WAITING:
             self._pop(min(range(len(self._pieces)), key=lambda at: self._pieces[at][1]))
 
     def _pop(self, at: int) -> NDArray[np.uint8]:

@@ -38,8 +38,8 @@ def tuned_text(found: Sequence[Tuned]) -> str:
     """A table of what the grids came to, with what it shows; empty if there is none."""
     if not found:
         return ""
-    head = ["set", "method", "configurations", "worst", "median", "best", "the paper's best", "which is, of ours"]
-    lines = [head, ["---"] * 2 + ["--:"] * 5 + ["---"], *map(_cells, found)]
+    head = ["set", "method", "configurations", "worst", "median", "best", "which is", "paper"]
+    lines = [head, ["---"] * 2 + ["--:"] * 4 + ["---", "--:"], *map(_cells, found)]
     return (
         "Grids that were run whole, as the paper tunes: mean validation of their configurations, beside the paper's "
         "number where it is one of validation. The best is kept with its records; "
@@ -56,4 +56,4 @@ def _cells(one: Tuned) -> list[str]:
     told = [str(number(Spread(value, 0.0), 1, metric, cited)) for value in (values[-1], median(values), values[0])]
     paper = str(cited) if cited and recipe.select == "mean-valid" else ""
     which = best.partition("~")[2].replace(",", ", ") or "the recipe as it is"
-    return [recipe.data, method(one.recipe), str(len(values)), *told, paper, which]
+    return [recipe.data, method(one.recipe), str(len(values)), *told, which, paper]

@@ -1,0 +1,62 @@
+"""Interpreted: what makes the interpreter sooner changes no bit of what it gives, and refuses what it refuses.
+
+Nothing of `interpreting` is imported here, which makes it sooner from the beginning.
+"""
+
+import os
+
+import pytest
+import torch
+from torch import Tensor
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("TRITON_INTERPRET") != "1", reason="run by test_gpu_kernels.py, with TRITON_INTERPRET=1"
+)
+
+
+def found() -> list[Tensor]:
+    """Sums, totals and products: blocks of one and two sides, loops, functions that call others."""
+    from esan.kernels.gpu_linear import linear
+    from esan.kernels.gpu_matrix import Matrix
+    from esan.kernels.gpu_sums import sum_lines
+    from esan.kernels.gpu_tiles import totals
+
+    torch.manual_seed(0)
+    x, matrix = torch.randn(37, 20), Matrix.of(torch.randn(9, 20))[0]
+    terms, first = torch.randint(37, (400,)), torch.tensor([0, 3, 3, 350, 400])
+    product = linear(x, matrix, torch.randn(9), None, torch.rand(37))[0]
+    return [sum_lines(x, terms, first, weight=torch.rand(400)), totals(torch.randn(2, 530, 20), 10, 7, 3), product]
+
+
+def test_no_bit_is_another() -> None:
+    from sooner import interpret_sooner
+
+    before = found()
+    interpret_sooner()
+    for _ in range(2):  # with what is remembered, too
+        for mine, theirs in zip(found(), before, strict=True):
+            assert torch.equal(mine, theirs)
+
+
+def test_what_is_no_block_is_refused_though_one_like_it_is_known() -> None:
+    import triton.language as tl
+    from sooner import interpret_sooner
+
+    interpret_sooner()
+    block = tl.block_type(tl.float32, [16])
+    assert tl.block_type(tl.float32, [tl.constexpr(16)]) == block
+    assert tl.block_type(tl.int32, [16]) != block
+    for shape in ([], [17], [16.0]):
+        with pytest.raises((TypeError, ValueError)):
+            tl.block_type(tl.float32, shape)
+
+
+def test_pointers_of_a_block_are_those_that_are_asked_for() -> None:
+    import triton.language as tl
+    from sooner import interpret_sooner
+
+    interpret_sooner()
+    first, second = (tl.pointer_type(tl.float32, space) for space in (1, 3))
+    assert first.name == second.name
+    blocks = [tl.block_type(one, [16]) for one in (first, second)]
+    assert [one.element_ty.address_space for one in blocks] == [1, 3]
