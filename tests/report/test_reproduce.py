@@ -14,11 +14,12 @@ import esan
 from esan.cli import app
 from esan.report import timing
 from esan.report.docs import overview, results_page, table_text
-from esan.report.paper import Cited
-from esan.report.reproducing import reproduce, table_jobs
+from esan.report.paper import TABLES, Cited
+from esan.report.reproducing import reproduce, rows_of_all, table_jobs
 from esan.report.results import chosen_rows, is_kept, keep, results_of, rows_of
 from esan.report.rows import Number, Row
 from esan.report.timing import Timed, keep_timed, times_markdown, times_of, timing_recipes
+from esan.train.executors import Serial
 from esan.train.job import Job
 from esan.train.prepare import prepare
 from esan.train.recipe import Recipe
@@ -65,8 +66,11 @@ def test_a_killed_table_goes_on_with_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_one_row_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
-    failures = reproduce("zinc", tmp_path / "results", tmp_path / "runs", Pretend(bad="ds-gin-nd/"), seeds=1)
+    said: list[str] = []
+    executor = Pretend(bad="ds-gin-nd/")
+    failures = reproduce("zinc", tmp_path / "results", tmp_path / "runs", executor, seeds=1, say=said.append)
     assert list(failures) == ["zinc/ds-gin-nd/0-0"]
+    assert said[-1] == "zinc: 8 of 9 runs"
     assert len(kept(tmp_path / "results")) == 8
 
 
@@ -197,6 +201,30 @@ def test_the_command_names_an_unknown_table_and_writes_tables_without_running(
         assert strange.exit_code == 2
         assert f"Expected a row of the table {table} (got 'foo')" in strange.output
     assert CliRunner().invoke(app, ["reproduce", "zinc", "--executor", "slurm"]).exit_code == 2
+
+
+def test_rows_of_all_tables_are_those_of_the_tables_that_have_them(tmp_path: Path) -> None:
+    assert rows_of_all([]) == {table: [] for table in TABLES}
+    assert rows_of_all(["mutag/gin", "zinc"]) == {"zinc": ["zinc"], "tu": ["mutag/gin"], "timing": ["zinc"]}
+    assert "csl" in rows_of_all(["gin"])
+    wrong = CliRunner().invoke(app, ["reproduce", "all", "--row", "mutag/gni", "--dry", "--results", str(tmp_path)])
+    assert wrong.exit_code == 2
+    assert "Expected a row of one of the tables zinc, " in wrong.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize("grid", [[], ["--grid"]])
+@pytest.mark.parametrize("folder", ["results", "runs"])
+def test_folders_that_cannot_be_written_to_are_named_before_anything_runs(
+    tmp_path: Path, folder: str, grid: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Serial, "map", lambda *_: pytest.fail("something ran"))
+    folders = {"results": tmp_path / "here", "runs": tmp_path / "there"}
+    folders[folder].touch()
+    options = [text for name, path in folders.items() for text in (f"--{name}", str(path))]
+    wrong = CliRunner().invoke(app, ["reproduce", "tu", "--row", "mutag/gin", *grid, *options])
+    assert wrong.exit_code == 2
+    assert "Expected" in wrong.output
+    assert str(folders[folder]) in wrong.output.replace("\n", "")
 
 
 def test_a_cell_that_the_paper_does_not_have() -> None:

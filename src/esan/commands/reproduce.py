@@ -10,8 +10,8 @@ from rich.text import Text
 
 from esan.commands.executing import EXECUTORS, executor_named, tell
 from esan.commands.plainly import console, plainly
-from esan.report.paper import TABLES, table_named
-from esan.report.reproducing import check_rows, problems_of, reproduce, tune, write_page, write_table
+from esan.report.paper import TABLES
+from esan.report.reproducing import check_rows, problems_of, reproduce, rows_of_all, tune, write_page, write_table
 from esan.train.executors import Failure, Serial
 
 
@@ -21,7 +21,7 @@ def run(
     row: Annotated[
         list[str] | None, typer.Option(help="A recipe, dataset or method of the table; repeat for more.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many seeds; as the paper if not given.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds; as the paper if not given.")] = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Run variants of the rows.")
     ] = None,
@@ -47,10 +47,14 @@ def run(
     Records go to RESULTS/<table>/<recipe>/<fold>-<seed>.json, the table to RESULTS/<table>/README.md. Rows that were
     not run are shown as not yet run.
     """
-    tables = [name for name in TABLES if not (grid and name == "timing")] if table == "all" else [table]
-    for name in tables:
-        table_named(name)
-        check_rows(name, row or ())
+    rows = row or []
+    if table == "all":
+        tables = rows_of_all(rows)
+        if grid:
+            tables.pop("timing", None)
+    else:
+        check_rows(table, rows)
+        tables = {table: rows}
     if grid and (change or seeds is not None or table == "timing"):
         what = "--set" if change else "--seeds" if seeds is not None else "the table timing"
         raise ValueError(
@@ -59,14 +63,14 @@ def run(
     runner = executor_named(executor, workers, device, address)
     work = tune if grid else partial(reproduce, seeds=seeds, changes=change or ())
     failures: dict[str, Failure] = {}
-    for name in tables:
+    for name, some in tables.items():
         if not dry:
             failures |= work(
                 name,
                 results,
                 runs,
                 runner,
-                rows=row or (),
+                rows=some,
                 say=lambda words: console.print(Text(words)),
                 together=together,
                 device=device,

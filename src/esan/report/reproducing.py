@@ -118,7 +118,7 @@ def tune(
     Returns:
         why some jobs have no record, by their names.
     """
-    table_named(table)
+    write_table(table, results)  # a folder that cannot be written to is better known before than after
     failures: dict[str, Failure] = {}
     for name in chosen_rows(table, rows):
         failures |= _tune_row(named(name), results / table, runs, executor, say, **settings)
@@ -161,12 +161,33 @@ def check_rows(table: str, rows: Sequence[str]) -> None:
         chosen_rows(table, rows)
 
 
-def _timing_rows(rows: Sequence[str]) -> list[str]:
-    known = list(timing_recipes())
+def rows_of_all(rows: Sequence[str]) -> dict[str, list[str]]:
+    """All tables that have some of the rows, each with those that it has; all of them if no rows are asked for."""
+    found = {table: [row for row in rows if any(_means(row, name) for name in _names(table))] for table in TABLES}
     for row in rows:
-        if not any(row in (name, *name.split("/", 1)) for name in known):
+        if not any(row in some for some in found.values()):
+            raise ValueError(
+                f"Expected a row of one of the tables {', '.join(TABLES)} (got {row!r}). Name a recipe such as "
+                "mutag/gin, a dataset, or a method such as dss-gin-ego+; for others, name the table too."
+            )
+    return {table: some for table, some in found.items() if some or not rows}
+
+
+def _names(table: str) -> list[str]:
+    return list(timing_recipes()) if table == "timing" else chosen_rows(table, ())
+
+
+def _means(row: str, name: str) -> bool:
+    """Whether a row that is asked for, by its recipe, dataset or method, is this recipe."""
+    return row in (name, *name.split("/", 1))
+
+
+def _timing_rows(rows: Sequence[str]) -> list[str]:
+    known = _names("timing")
+    for row in rows:
+        if not any(_means(row, name) for name in known):
             raise ValueError(f"Expected a row of the table timing (got {row!r}). There are {', '.join(known)}.")
-    return [name for name in known if not rows or any(row in (name, *name.split("/", 1)) for row in rows)]
+    return [name for name in known if not rows or any(_means(row, name) for row in rows)]
 
 
 def write_table(table: str, results: Path) -> Path:

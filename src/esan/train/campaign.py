@@ -120,14 +120,17 @@ def run_campaign(
     pieces = groups(missing, together) if missing else []
     root, cache = (None if folder is None else str(folder) for folder in (root, cache))
     work = Work(str(runs), device, root, cache, dataset, bars, show_test)
+    if missing:
+        Path(runs).mkdir(parents=True, exist_ok=True)  # or one error now, in place of one from every job
     failures: dict[str, Failure] = {}
     done = len(before)
     if progress is not None:
         progress(done, len(jobs))
     for ended in (executor or Serial()).map(work, pieces):
-        if ended.failure is not None:
+        if ended.failure is None:
+            done += len(pieces[ended.index])
+        else:
             failures |= {job.name: ended.failure for job in pieces[ended.index]}
-        done += len(pieces[ended.index])
         if progress is not None:
             progress(done, len(jobs))
     after = {job.name: before.get(job.name) or finished(job, runs) for job in jobs}
