@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from esan.commands.executing import EXECUTORS, executor_named, tell, told_numbers, whole_numbers
-from esan.commands.plainly import console, plainly
+from esan.commands.plainly import console, plainly, resumable
 from esan.train.campaign import run_campaign
 from esan.train.executors import Serial
 from esan.train.grid import chosen_jobs
@@ -15,6 +15,7 @@ from esan.train.recipes import find_recipe
 
 
 @plainly
+@resumable
 def run(
     recipe: Annotated[list[str], typer.Argument(metavar="RECIPE...", help="Names (zinc/gin) or TOML files.")],
     change: Annotated[

@@ -32,6 +32,23 @@ def plainly(command: Callable[P, R]) -> Callable[P, R]:
     return told
 
 
+def resumable(command: Callable[P, R]) -> Callable[P, R]:
+    """The same command; whoever interrupts it is told that nothing is lost."""
+
+    @functools.wraps(command)
+    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except KeyboardInterrupt:
+            words = (
+                "Interrupted. The same command goes on: what has ended is kept, the rest has checkpoints."
+            )
+            Console(stderr=True).print(Text(words), style="bold", soft_wrap=True)
+            raise typer.Exit(130) from None
+
+    return told
+
+
 def _show(message: Warning | str, *_: object, **__: object) -> None:
     """A warning in one line, without the place in the source that it comes from."""
     Console(stderr=True).print(Text(str(message)), style="yellow", soft_wrap=True)

@@ -9,13 +9,14 @@ from rich.console import Console
 from rich.text import Text
 
 from esan.commands.executing import EXECUTORS, executor_named, tell
-from esan.commands.plainly import console, plainly
+from esan.commands.plainly import console, plainly, resumable
 from esan.report.paper import TABLES
 from esan.report.reproducing import check_rows, problems_of, reproduce, rows_of_all, tune, write_page, write_table
 from esan.train.executors import Failure, Serial
 
 
 @plainly
+@resumable
 def run(
     table: Annotated[str, typer.Argument(metavar="TABLE", help=f"{', '.join(TABLES)}, or all.")],
     row: Annotated[

@@ -10,13 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from esan.commands.executing import EXECUTORS, executor_named, tell, whole_numbers
-from esan.commands.plainly import console, plainly
+from esan.commands.plainly import console, plainly, resumable
 from esan.train.executors import Serial
 from esan.train.grid import Search, search
 from esan.train.recipes import find_recipe
 
 
 @plainly
+@resumable
 def run(
     recipe: Annotated[
         str, typer.Argument(metavar="RECIPE", help=f"A name, or a TOML file with a {escape('[[grid]]')}.")

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from esan.commands.executing import whole_numbers
-from esan.commands.plainly import console, plainly
+from esan.commands.plainly import console, plainly, resumable
 from esan.train.job import Job
 from esan.train.loop import run_jobs
 from esan.train.recipe import Recipe
@@ -20,6 +20,7 @@ from esan.train.watch import Bars, TensorBoard, WandB, Watcher
 
 
 @plainly
+@resumable
 def run(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A name (zinc/dss-gin-ego+) or a TOML file.")] = "",
     change: Annotated[
