@@ -15,16 +15,20 @@ from esan import kernels
 
 HERE = Path(__file__).parent
 NEEDS_TRITON = pytest.mark.skipif(find_spec("triton") is None, reason="needs triton (the extra dev, on Linux)")
-#: The longest first: nobody waits for it in the end.
-LONGEST = ("interpreted_teams", "interpreted_networks")
-CHECKS = sorted(HERE.glob("interpreted_*.py"), key=lambda path: (path.stem not in LONGEST, path.stem))
+CHECKS = sorted(HERE.glob("interpreted_*.py"))
+#: Long ones, and what must come before all others, have a process each; the rest share one, which is as long.
+ALONE = ("interpreted_teams", "interpreted_layout", "interpreted_networks", "interpreted_sooner")
+SHARES = {name: [HERE / f"{name}.py"] for name in ALONE} | {
+    "others": [path for path in CHECKS if path.stem not in ALONE]
+}
 
 
 @NEEDS_TRITON
-@pytest.mark.parametrize("checks", CHECKS, ids=lambda path: path.stem)
-def test_interpreted(checks: Path) -> None:
+@pytest.mark.parametrize("share", SHARES)
+def test_interpreted(share: str) -> None:
     """In a process of its own: the variable that turns the interpreter on must not reach the tests beside this one."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", str(checks)]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command += map(str, SHARES[share])
     settings = {"TRITON_INTERPRET": "1", "PYTEST_ADDOPTS": ""}
     done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
