@@ -76,6 +76,16 @@ def test_features_that_are_not_finite(name: str, bad: float) -> None:
         read(_data(**{name: torch.tensor([[0.0], [bad]])}))
 
 
+@pytest.mark.parametrize("name", ["x", "edge_attr"])
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(torch.ones(2, 1).to_sparse(), "sparse_coo"), (torch.ones(2, 1, dtype=torch.cfloat), "complex numbers")],
+)
+def test_features_that_are_not_dense_or_not_real(name: str, value: torch.Tensor, kind: str) -> None:
+    with pytest.raises(TypeError, match=rf"Expected {name} to be a dense tensor of real .*got {kind} on graph 1.*Call"):
+        read([_data(**{name: torch.ones(2, 1)}), _data(**{name: value})])
+
+
 @pytest.mark.parametrize(("name", "what"), [("x", "node"), ("edge_attr", "column of edge_index")])
 def test_features_of_a_wrong_length(name: str, what: str) -> None:
     data = Data(edge_index=torch.tensor(BOTH), **{name: torch.ones(3, 1)})

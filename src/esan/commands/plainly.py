@@ -40,9 +40,7 @@ def resumable(command: Callable[P, R]) -> Callable[P, R]:
         try:
             return command(*args, **kwargs)
         except KeyboardInterrupt:
-            words = (
-                "Interrupted. The same command goes on: what has ended is kept, the rest has checkpoints."
-            )
+            words = "Interrupted. The same command goes on: what has ended is kept, the rest has checkpoints."
             Console(stderr=True).print(Text(words), style="bold", soft_wrap=True)
             raise typer.Exit(130) from None
 

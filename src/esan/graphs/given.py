@@ -102,6 +102,12 @@ def joined(values: list[Tensor | None], name: str) -> Tensor | None:
         missing = next(place for place, value in enumerate(values) if value is None)
         raise ValueError(f"Expected {name} on every graph or on none (got none on graph {missing}). Add it there.")
     for place, value in enumerate(given):
+        if value.layout != torch.strided or value.is_complex():
+            kind = "complex numbers" if value.is_complex() else str(value.layout).removeprefix("torch.")
+            raise TypeError(
+                f"Expected {name} to be a dense tensor of real numbers (got {kind} on graph {place}). Call to_dense(), "
+                "or torch.view_as_real()."
+            )
         if value.shape[1:] != given[0].shape[1:]:
             raise ValueError(
                 f"Expected {name} of one width (got {tuple(given[0].shape[1:])} on graph 0 and "
