@@ -78,11 +78,14 @@ def test_features_that_are_not_finite(name: str, bad: float) -> None:
 
 @pytest.mark.parametrize("name", ["x", "edge_attr"])
 @pytest.mark.parametrize(
-    ("value", "kind"),
-    [(torch.ones(2, 1).to_sparse(), "sparse_coo"), (torch.ones(2, 1, dtype=torch.cfloat), "complex numbers")],
+    ("value", "words"),
+    [
+        (torch.ones(2, 1).to_sparse(), r"sparse_coo on graph 1\). Call to_dense"),
+        (torch.ones(2, 1, dtype=torch.cfloat), r"complex numbers on graph 1\). Give real and imaginary"),
+    ],
 )
-def test_features_that_are_not_dense_or_not_real(name: str, value: torch.Tensor, kind: str) -> None:
-    with pytest.raises(TypeError, match=rf"Expected {name} to be a dense tensor of real .*got {kind} on graph 1.*Call"):
+def test_features_that_are_not_dense_or_not_real(name: str, value: torch.Tensor, words: str) -> None:
+    with pytest.raises(TypeError, match=rf"Expected {name} to be a dense tensor of real numbers \(got {words}"):
         read([_data(**{name: torch.ones(2, 1)}), _data(**{name: value})])
 
 

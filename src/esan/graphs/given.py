@@ -103,10 +103,11 @@ def joined(values: list[Tensor | None], name: str) -> Tensor | None:
         raise ValueError(f"Expected {name} on every graph or on none (got none on graph {missing}). Add it there.")
     for place, value in enumerate(given):
         if value.layout != torch.strided or value.is_complex():
-            kind = "complex numbers" if value.is_complex() else str(value.layout).removeprefix("torch.")
+            sparse = value.layout != torch.strided
+            kind = str(value.layout).removeprefix("torch.") if sparse else "complex numbers"
+            remedy = "Call to_dense() on it." if sparse else "Give real and imaginary parts as two columns."
             raise TypeError(
-                f"Expected {name} to be a dense tensor of real numbers (got {kind} on graph {place}). Call to_dense(), "
-                "or torch.view_as_real()."
+                f"Expected {name} to be a dense tensor of real numbers (got {kind} on graph {place}). {remedy}"
             )
         if value.shape[1:] != given[0].shape[1:]:
             raise ValueError(

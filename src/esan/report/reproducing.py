@@ -6,7 +6,7 @@ from typing import Any
 
 from esan.report.docs import results_page, table_text
 from esan.report.paper import TABLES, table_named
-from esan.report.results import chosen_rows, is_kept, keep, result_file, results_of
+from esan.report.results import chosen_rows, is_kept, is_meant, keep, result_file, results_of
 from esan.report.timing import keep_timed, measure, times_of, timing_recipes
 from esan.report.tuning import GRID
 from esan.train.campaign import finished, run_campaign
@@ -163,7 +163,7 @@ def check_rows(table: str, rows: Sequence[str]) -> None:
 
 def rows_of_all(rows: Sequence[str]) -> dict[str, list[str]]:
     """All tables that have some of the rows, each with those that it has; all of them if no rows are asked for."""
-    found = {table: [row for row in rows if any(_means(row, name) for name in _names(table))] for table in TABLES}
+    found = {table: [row for row in rows if any(is_meant(row, name) for name in _names(table))] for table in TABLES}
     for row in rows:
         if not any(row in some for some in found.values()):
             raise ValueError(
@@ -177,17 +177,12 @@ def _names(table: str) -> list[str]:
     return list(timing_recipes()) if table == "timing" else chosen_rows(table, ())
 
 
-def _means(row: str, name: str) -> bool:
-    """Whether a row that is asked for, by its recipe, dataset or method, is this recipe."""
-    return row in (name, *name.split("/", 1))
-
-
 def _timing_rows(rows: Sequence[str]) -> list[str]:
     known = _names("timing")
     for row in rows:
-        if not any(_means(row, name) for name in known):
+        if not any(is_meant(row, name) for name in known):
             raise ValueError(f"Expected a row of the table timing (got {row!r}). There are {', '.join(known)}.")
-    return [name for name in known if not rows or any(_means(row, name) for row in rows)]
+    return [name for name in known if not rows or any(is_meant(row, name) for row in rows)]
 
 
 def write_table(table: str, results: Path) -> Path:

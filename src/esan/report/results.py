@@ -99,6 +99,11 @@ def rows_of(table: str, kept: Gathered) -> list[Row]:
     return sorted(rows, key=lambda row: order.index(row.data) if row.data in order else len(order))
 
 
+def is_meant(word: str, name: str) -> bool:
+    """Whether what was asked for, a recipe, dataset or method, is or has the recipe of this name."""
+    return word in (name, *name.split("/", 1))
+
+
 def chosen_rows(table: str, wanted: Sequence[str]) -> list[str]:
     """The recipes that are asked for: rows of the table by name, dataset or method, or others on its datasets."""
     names = [row.recipe for row in table_rows(table)]
@@ -107,7 +112,7 @@ def chosen_rows(table: str, wanted: Sequence[str]) -> list[str]:
         return names
     found: list[str] = []
     for word in wanted:
-        here = [name for name in names if word in (name, *name.split("/", 1))]
+        here = [name for name in names if is_meant(word, name)]
         if not here and word.partition("/")[0] in sets and "/" in word:
             here = [named(word).name]
         if not here:
