@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from esan.checks import real_number, whole_number
+from esan.checks import check_known, real_number, truth_value, whole_number
 
 
 @pytest.mark.parametrize("value", [True, 2.0, "2", None, [2]])
@@ -30,3 +30,21 @@ def test_what_is_no_number(value: Any) -> None:
 def test_numbers() -> None:
     assert real_number("p", 1, "") == 1.0
     assert type(real_number("p", np.float32(0.5), "")) is float
+
+
+@pytest.mark.parametrize("value", ["yes", "no", 1, 0, None, np.True_])
+def test_what_is_no_truth_value(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"^Expected deep to be True or False \(got .*\)\. Pass True\.$"):
+        truth_value("deep", value, "Pass True.")
+
+
+def test_truth_values() -> None:
+    assert truth_value("deep", True, "")
+    assert not truth_value("deep", False, "")
+
+
+@pytest.mark.parametrize("value", ["c", None, ["a"]], ids=str)
+def test_what_is_not_known(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"^Expected kind to be one of '', a, b \(got .*\)\. Choose one of these\.$"):
+        check_known("kind", value, {"": 0, "a": 1, "b": 2})
+    check_known("kind", "a", ("a", "b"))

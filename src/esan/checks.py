@@ -1,5 +1,6 @@
-"""Checks of plain arguments: what a number or a device must be, said the same way everywhere."""
+"""Checks of plain arguments: what a number, a choice or a device must be, said the same way everywhere."""
 
+from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
 
@@ -21,6 +22,21 @@ def real_number(name: str, value: Any, remedy: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"Expected {name} to be a number (got {value!r}). {remedy}")
     return float(value)
+
+
+def truth_value(name: str, value: Any, remedy: str) -> bool:
+    """`value` if it is True or False, else an error that ends with `remedy`."""
+    # Not what counts as true to Python: the text "no" does.
+    if not isinstance(value, bool):
+        raise TypeError(f"Expected {name} to be True or False (got {value!r}). {remedy}")
+    return value
+
+
+def check_known(name: str, value: Any, known: Collection[Any]) -> None:
+    """An error that lists the known values, unless `value` is one of them."""
+    if value not in tuple(known):
+        listed = ", ".join(str(one) or "''" for one in known)
+        raise ValueError(f"Expected {name} to be one of {listed} (got {value!r}). Choose one of these.")
 
 
 def device_here(device: torch.device | str) -> torch.device:

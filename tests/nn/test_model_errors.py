@@ -22,7 +22,10 @@ ND = esan.NodeDeletion()
             {"conv": "gat"},
             r"Expected the name of a convolution \(got 'gat'\)\. Known: gin, gine, gine-ogb, graphconv, gcn, ppgn",
         ),
-        ({"bag_pool": "median"}, r"Expected bag_pool to be one of sum, mean, max, others \(got 'median'\)"),
+        (
+            {"bag_pool": "median"},
+            r"Expected bag_pool to be one of sum, mean, max, others \(got 'median'\)\. Choose one of these",
+        ),
         ({"adjacency": "mean"}, r"Expected adjacency to be one of max, sum, original \(got 'mean'\)"),
         ({"readout": "min"}, r"Expected readout to be one of sum, mean, max \(got 'min'\)"),
         (
@@ -38,6 +41,11 @@ ND = esan.NodeDeletion()
             {"conv": "gin", "edge_channels": 3},
             r"Expected a convolution with edge features .*got 'gin'.*Use conv='gine'",
         ),
+        (
+            {"act": "rellu"},
+            r"Expected act to be the name of an activation .*\(got 'rellu'\)\. Pass e\.g\. 'relu', 'elu'",
+        ),
+        ({"act": "threshold"}, r"Expected act to be the name .*\(got 'threshold'\)\. .*torch\.nn\.Threshold\(0\.1"),
     ],
     ids=lambda v: str(v) if isinstance(v, dict) else "",
 )
@@ -76,9 +84,10 @@ def test_sizes_that_are_no_sizes(name: str, remedy: str) -> None:
             r"Expected act to be a name or a callable .*\(got None\)\. Pass e\.g\. 'relu'.*Identity\(\) for",
         ),
         ({"act": nn.ReLU}, r"Expected act to be a name or a callable .*\(got <class .*ReLU'>\)\. Pass"),
+        ({"marked": "yes"}, r"Expected marked to be True or False \(got 'yes'\)\. Pass policy\.marked"),
         ({"dropout": "0.5"}, r"Expected dropout to be a number \(got '0\.5'\)\. Pass 0\.0 for none"),
     ],
-    ids=["number", "module", "returns nothing", "no act", "class of act", "text"],
+    ids=["number", "module", "returns nothing", "no act", "class of act", "text for a truth value", "text"],
 )
 def test_choices_of_a_wrong_kind(choices: dict[str, Any], match: str) -> None:
     with pytest.raises(TypeError, match=match):
@@ -161,10 +170,15 @@ def test_edge_features_that_do_not_fit_the_model() -> None:
 
 @pytest.mark.parametrize("channels", [-1, "many", 2.5, True])
 def test_channels_that_mean_nothing(channels: Any) -> None:
-    with pytest.raises(ValueError, match=r"Expected a number of features, Categories, OneHot or None \(got"):
+    with pytest.raises(
+        ValueError, match=r"Expected in_channels to be a number of features, Categories, OneHot or None"
+    ):
         esan.ds_gnn(channels, 4, 1, 1)
-    with pytest.raises(ValueError, match=r"Expected a number of features, Categories, OneHot or None \(got"):
-        esan.ds_gnn(4, 4, 1, 1, conv="ppgn", edge_channels=channels)
+    for conv in ("gin", "gine", "gcn", "ppgn"):
+        with pytest.raises(ValueError, match=r"Expected edge_channels to be a number of features, .*\(got"):
+            esan.dss_gnn(4, 4, 1, 1, conv=conv, edge_channels=channels)
+    with pytest.raises(ValueError, match=r"Expected what edge_attr holds to be a number of features"):
+        esan.nn.GINE(4, 4, channels)
 
 
 def test_categories_that_mean_nothing() -> None:

@@ -78,7 +78,7 @@ def test_the_help_of_a_search_shows_what_a_grid_is_called() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--executor", "slurm"], "Expected an executor among serial, processes, ray (got 'slurm')"),
+        (["--executor", "slurm"], "Expected --executor to be one of serial, processes, ray (got 'slurm')"),
         (["--workers", "2"], "Expected --workers with --executor processes alone (got 'serial')"),
         (["--folds", "9..1"], "Expected at least one number in --folds"),
         (["--folds", "7"], "Expected a fold below 2"),

@@ -5,6 +5,7 @@ from torch import Tensor
 from esan.bags.arcs import Arcs
 from esan.bags.literal import literal_copies
 from esan.bags.sums import Grouping
+from esan.checks import check_known
 from esan.graphs import Graphs
 from esan.policies import Selection
 
@@ -30,8 +31,7 @@ class SharedArcs:
         self._rows: dict[str, Arcs] = {}
 
     def between_nodes(self, adjacency: str) -> Arcs:
-        if adjacency not in ADJACENCIES:
-            raise ValueError(f"Expected adjacency to be one of {', '.join(ADJACENCIES)} (got {adjacency!r}).")
+        check_known("adjacency", adjacency, ADJACENCIES)
         if adjacency not in self._nodes:
             arcs = Arcs.of(self._graphs)
             self._nodes[adjacency] = arcs if adjacency == "original" else self._held(arcs, adjacency == "sum")

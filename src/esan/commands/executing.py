@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from esan.checks import check_known
 from esan.commands.plainly import console
 from esan.train.executors import Executor, Failure, Processes, Serial
 from esan.train.ray_executor import RayCluster
@@ -26,8 +27,7 @@ def executor_named(name: str, workers: int | None, device: str, address: str | N
         device: where jobs train: with "ray", a GPU each if it is "cuda".
         address: of a Ray cluster; None to start one here.
     """
-    if name not in EXECUTORS:
-        raise ValueError(f"Expected an executor among {', '.join(EXECUTORS)} (got {name!r}).")
+    check_known("--executor", name, EXECUTORS)
     if name == "processes":
         return Processes(workers)
     if workers is not None:

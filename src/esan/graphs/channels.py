@@ -1,6 +1,7 @@
 """What the features of nodes and edges hold: numbers, categories, one category shown as 0/1, or nothing."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from esan.checks import whole_number
 
@@ -47,3 +48,13 @@ BONDS = Categories(5, 6, 2)
 
 #: 7 means seven numbers a line, None or 0 no features at all.
 Channels = int | Categories | OneHot | None
+
+
+def check_channels(name: str, value: Any) -> None:
+    """An error that calls `value` by `name`, unless it says what features hold."""
+    number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if value is not None and not number and not isinstance(value, Categories | OneHot):
+        raise ValueError(
+            f"Expected {name} to be a number of features, Categories, OneHot or None (got {value!r}). "
+            "7 means seven numbers a line."
+        )

@@ -1,6 +1,6 @@
 """`ds_gnn` and `dss_gnn`: the two architectures of the paper, with every choice it makes as an argument."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch_geometric.nn.resolver import activation_resolver
 
 from esan.bags.shared import ADJACENCIES
-from esan.checks import real_number, whole_number
-from esan.graphs.channels import Channels
+from esan.checks import check_known, real_number, truth_value, whole_number
+from esan.graphs.channels import Channels, check_channels
 from esan.nn.convs import ConvChoice, make_conv
 from esan.nn.encoder import Encoder
 from esan.nn.features import NodeFeatures
@@ -145,6 +145,9 @@ def _build(
         whole_number(name, number, 1, remedy)
     if not 0 <= real_number("dropout", dropout, "Pass 0.0 for none.") < 1:
         raise ValueError(f"Expected a dropout in [0, 1) (got {dropout}). Pass 0.0 for none.")
+    truth_value("marked", marked, "Pass policy.marked, or bag.marked.")
+    check_channels("in_channels", in_channels)
+    check_channels("edge_channels", edge_channels)
     jk = jk or "last"
     # No numbers an edge and no edge features are the same thing; from here on it is None.
     edge_channels = None if edge_channels == 0 else edge_channels
@@ -157,7 +160,7 @@ def _build(
         ("norm", norm, NORMS),
         ("output", output, OUTPUTS),
     ):
-        _check_known(name, value, known)
+        check_known(name, value, known)
     features = NodeFeatures(in_channels, hidden_channels, marked)
     activation = _activation(act)
     widths = [features.out_channels] + [hidden_channels] * num_layers
@@ -195,7 +198,13 @@ def _build(
 
 def _activation(act: Any) -> Callable[[Tensor], Tensor]:
     if isinstance(act, str):
-        return activation_resolver(act)
+        try:
+            return activation_resolver(act)
+        except (ValueError, TypeError):  # no such name, or one of a module that needs arguments
+            raise ValueError(
+                f"Expected act to be the name of an activation in torch.nn (got {act!r}). Pass e.g. 'relu', 'elu' or "
+                "'gelu', or a callable, e.g. torch.nn.Threshold(0.1, 0.0)."
+            ) from None
     # A class is callable too, but would make a module of the rows.
     if not callable(act) or isinstance(act, type):
         raise TypeError(
@@ -211,8 +220,3 @@ def _check_no_adjacency(adjacency: str) -> None:
             f"Expected no choice of adjacency with conv='ppgn' (got {adjacency!r}). "
             "Leave it out: the tensors hold the adjacency, and bag_pool pools both."
         )
-
-
-def _check_known(name: str, value: str | None, known: Collection[str | None]) -> None:
-    if value not in known:
-        raise ValueError(f"Expected {name} to be one of {', '.join(map(str, known))} (got {value!r}).")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from esan import kernels
 from esan.bags import Bag, Stage
 from esan.bags.coded import CodedLines
-from esan.graphs.channels import Categories, Channels, OneHot
+from esan.graphs.channels import Categories, Channels, OneHot, check_channels
 
 #: Where features can take at most so many values, each of them is encoded once.
 FEW_LINES = 64
@@ -19,6 +19,7 @@ FEW_LINES = 64
 
 def encoder(channels: Channels, width: int, name: str) -> "LineEncoder":
     """The module that encodes features of that kind; `width` is that of embeddings, `name` is for errors."""
+    check_channels(f"what {name} holds", channels)
     out_channels = encoded_width(channels, width)
     if isinstance(channels, Categories):
         return Embeddings(channels.sizes, out_channels, name)
@@ -33,13 +34,7 @@ def encoded_width(channels: Channels, width: int) -> int:
         return width
     if isinstance(channels, OneHot):
         return channels.size
-    if channels is None:
-        return Constant.out_channels
-    if isinstance(channels, int) and not isinstance(channels, bool) and channels >= 0:
-        return channels or Constant.out_channels
-    raise ValueError(
-        f"Expected a number of features, Categories, OneHot or None (got {channels!r}). 7 means seven numbers a line."
-    )
+    return channels or Constant.out_channels
 
 
 class LineEncoder(nn.Module):

@@ -9,6 +9,8 @@ import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from esan.checks import check_known
+
 #: What the fields that choose among names may hold.
 CHOICES: dict[str, tuple[str, ...]] = {
     "model": ("ds", "dss", "gnn"),
@@ -79,8 +81,8 @@ def checked(name: str, value: Any, default: Any) -> Any:
         if name == "data":
             raise TypeError(f'Expected data to be text (got {value!r}). Name a set, e.g. "zinc", or a path.')
         raise TypeError(f"Expected {name} to be {words} (got {value!r}). The default is {default!r}.")
-    if name in CHOICES and value not in CHOICES[name]:
-        raise ValueError(f"Expected {name} to be one of {', '.join(CHOICES[name])} (got {value!r}).")
+    if name in CHOICES:
+        check_known(name, value, CHOICES[name])
     if isinstance(value, int) and not isinstance(value, bool) and value < (least := LEAST.get(name, 0)):
         raise ValueError(f"Expected {name} of at least {least} (got {value}). The default is {default!r}.")
     if isinstance(value, float):

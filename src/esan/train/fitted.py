@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from esan.checks import device_here
+from esan.checks import check_known, device_here
 from esan.data import Dataset, Task
 from esan.graphs import Source
 from esan.nn import SubgraphGNN
@@ -118,8 +118,7 @@ class Fitted:
             weights: of a run, "best" for the epoch of best validation, "last" for the last one.
         """
         path = Path(path)
-        if weights not in WEIGHTS:
-            raise ValueError(f"Expected weights to be one of {', '.join(WEIGHTS)} (got {weights!r}).")
+        check_known("weights", weights, WEIGHTS)
         folder = run_folder(path) if path.is_dir() else None
         if folder is None:
             return Fitted.of(*load_checkpoint(path))
