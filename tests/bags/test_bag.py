@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch_geometric import transforms as T
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, InMemoryDataset
 
 import esan
 import strategies
@@ -62,8 +62,22 @@ def test_subgraph_out_of_range(bag: esan.Bag, i: int) -> None:
 def test_needs_a_policy() -> None:
     with pytest.raises(ValueError, match=r"Expected a policy, or data that carry .*Call Bag\.of"):
         esan.Bag.of(GRAPHS)
-    with pytest.raises(TypeError, match=r"Expected a policy \(got .ED.\)\. .*policy_named"):
-        esan.Bag.of(GRAPHS, "ED", 2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Expected a policy \(got <class .*EdgeDeletion'>\)\. Pass an object"):
+        esan.Bag.of(GRAPHS, esan.EdgeDeletion, 2)  # type: ignore[arg-type]
+
+
+def test_a_policy_by_its_name() -> None:
+    bag = esan.Bag.of(GRAPHS, "EGO+(1)", 2)
+    assert bag.policy == esan.EgoNets(1, marked=True)
+    assert bag.rows.fingerprint == esan.Bag.of(GRAPHS, esan.EgoNets(1, marked=True), 2).rows.fingerprint
+    with pytest.raises(ValueError, match=r"Expected the name of a policy \(got 'EDD'\)\. Known: ND, ED"):
+        esan.Bag.of(GRAPHS, "EDD", 2)
+
+
+@pytest.mark.parametrize("literal", ["yes", 1, 0])
+def test_literal_or_not(literal: Any) -> None:
+    with pytest.raises(TypeError, match=rf"Expected literal to be True or False \(got {literal!r}\)\. Leave it out"):
+        esan.Bag.of(GRAPHS, esan.EdgeDeletion(), 2, literal=literal)
 
 
 @pytest.mark.parametrize("num_layers", [None, 0, -1])
@@ -173,6 +187,45 @@ def test_lists_of_data_that_carry_their_selection() -> None:
     graphs, policy = [esan.graphs.cycle(5), esan.graphs.path(4)], esan.EgoNets(1, marked=True)
     carried = esan.Bag.of([policy(graph) for graph in graphs], num_layers=2)
     assert carried.rows.fingerprint == esan.Bag.of(graphs, policy, 2).rows.fingerprint
+
+
+class Kept(InMemoryDataset):
+    """A PyG dataset of two graphs."""
+
+    def __init__(self, transform: esan.Policy | None = None) -> None:
+        super().__init__(transform=transform)
+        self.data, self.slices = self.collate([esan.graphs.cycle(5), esan.graphs.path(4)])
+
+
+ND, ED = esan.NodeDeletion(), esan.EdgeDeletion()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        ED(esan.graphs.cycle(5)),
+        [esan.graphs.cycle(5), ED(esan.graphs.path(4))],
+        Batch.from_data_list([ND(esan.graphs.cycle(5)), ED(esan.graphs.path(4))]),
+        Kept(transform=ED),
+    ],
+    ids=["one", "list", "batch", "dataset"],
+)
+def test_a_policy_that_is_not_the_one_that_graphs_carry(source: Any) -> None:
+    """Theirs would be passed over in silence."""
+    match = r"Expected graphs without a selection, or with that of NodeDeletion\(k=1\) \(got that of EdgeDeletion\(\)\)"
+    with pytest.raises(ValueError, match=match):
+        esan.Bag.of(source, ND, 2)
+
+
+def test_a_policy_that_graphs_carry_already() -> None:
+    expected = esan.Bag.of(list(Kept()), ED, 2).rows.fingerprint
+    for policy in (ED, None):
+        assert esan.Bag.of(Kept(transform=ED), policy, 2).rows.fingerprint == expected
+
+
+def test_graphs_of_which_some_carry_a_selection() -> None:
+    with pytest.raises(ValueError, match=r"Expected a selection on every graph \(got none on graph 1\)\. Apply"):
+        esan.Bag.of([ND(esan.graphs.cycle(5)), esan.graphs.path(4)], num_layers=2)
 
 
 def test_a_model_does_not_store_the_whole_of_a_sample() -> None:

@@ -92,6 +92,8 @@ def test_stale_files_are_refused(tmp_path: Path) -> None:
     esan.Bag.of(GRAPHS, esan.EgoNets(2), 3).save(path)
     with pytest.raises(ValueError, match=r"Expected a bag of EgoNets\(hops=3, .*got one of EgoNets\(hops=2.*build"):
         esan.Bag.load(path, policy=esan.EgoNets(3))
+    with pytest.raises(ValueError, match=r"Expected a bag of EdgeDeletion\(\) at .*got one of EgoNets\(hops=2"):
+        esan.Bag.load(path, policy="ED")
     with pytest.raises(ValueError, match=r"Expected a bag built for 4 layers or more at .*got 3\)\. Check the path"):
         esan.Bag.load(path, num_layers=4)
     changed = strategies.odd_graphs()

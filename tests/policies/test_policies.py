@@ -211,11 +211,28 @@ def test_a_transform_of_a_graph_without_features() -> None:
 
 def test_one_batch_has_one_policy() -> None:
     graph = strategies.odd_graphs()[5]
-    mixed = next(iter(DataLoader([esan.NodeDeletion()(graph), esan.EgoNets(1)(graph)], batch_size=2)))
-    with pytest.raises(
-        ValueError, match=r"Expected one policy for the whole batch \(got graphs that differ in keeps_edges"
-    ):
-        esan.Bag.of(mixed, num_layers=1)
+    for other in (esan.EdgeDeletion(), esan.EgoNets(1)):
+        mixed = [esan.NodeDeletion()(graph), other(graph)]
+        for source in (mixed, next(iter(DataLoader(mixed, batch_size=2)))):
+            with pytest.raises(ValueError, match=r"Expected one policy for all graphs \(got NodeDeletion\(k=1\) and E"):
+                esan.Bag.of(source, num_layers=1)
+
+
+class Fickle(esan.Policy):
+    """The graph itself, said in two ways."""
+
+    def select(self, graphs: Graphs) -> esan.Selection:
+        one, edge = torch.ones_like(graphs.num_nodes), torch.arange(graphs.edges.size(1))
+        if edge.numel() > 4:
+            return esan.Selection.deleting(graphs, one, edge[:0], edge[:0])
+        return esan.Selection.keeping(graphs, one, graphs.edge_graph, edge)
+
+
+def test_one_batch_has_one_kind_of_selection() -> None:
+    graphs = [esan.graphs.cycle(5), esan.graphs.path(4)]
+    assert esan.Bag.of(graphs, Fickle(), 1).num_subgraphs == 2
+    with pytest.raises(ValueError, match=r"Expected selections of one kind \(got .*keeps_edges\)\. Let the policy"):
+        esan.Bag.of([Fickle()(graph) for graph in graphs], num_layers=1)
 
 
 class _Counted(esan.Policy):

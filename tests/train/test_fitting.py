@@ -104,6 +104,15 @@ def test_an_interrupted_fit_continues(tmp_path: Path) -> None:
     assert file.stat().st_mtime_ns == before
 
 
+def test_graphs_that_carry_another_policy() -> None:
+    data = [esan.EdgeDeletion()(graph) for graph in labelled(torch.arange(24) % 4 // 2)]
+    with pytest.raises(
+        ValueError, match=r"Expected graphs without a selection, .*\(got that of EdgeDeletion\(\)\)\. Leave"
+    ):
+        fit(data, policy="ND", **QUICK)
+    assert fit(data, policy="ED", **QUICK).record is not None
+
+
 def test_a_seed_decides_everything() -> None:
     data = labelled(torch.arange(24) % 4 // 2)
     assert fit(data, seed=3, **QUICK).record == fit(data, seed=3, **QUICK).record

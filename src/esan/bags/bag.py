@@ -22,7 +22,7 @@ from esan.bags.sums import Grouping
 from esan.checks import device_here
 from esan.counted import counted
 from esan.graphs import Graphs, Source, read
-from esan.policies import Policy, Sampled, Selection, read_carried
+from esan.policies import Policy, Sampled, Selection, as_policy, check_carried, read_carried
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +61,7 @@ class Bag:
     @staticmethod
     def of(
         source: Source,
-        policy: Policy | None = None,
+        policy: Policy | str | None = None,
         num_layers: int | None = None,
         *,
         literal: bool | None = None,
@@ -71,7 +71,7 @@ class Bag:
 
         Args:
             source: a graph, a list of graphs, a PyG dataset or batch, or networkx graphs (see `esan.graphs.read`).
-            policy: how subgraphs are selected; None if `source` carries its selection (`policy(data)`).
+            policy: how subgraphs are selected, or its name; None if `source` carries its selection (`policy(data)`).
             num_layers: how many message-passing layers the bag is for; a compact bag needs to know.
             literal: True for the literal bag; False for the compact one and nothing else, so that a model which
                 cannot use it fails; None (default) for the compact one, with that model falling back to the literal.
@@ -80,10 +80,8 @@ class Bag:
         if policy is None:
             graphs, selection = read_carried(source)
             return Bag._stored(graphs, selection, num_layers, literal=literal, policy=None)
-        if not isinstance(policy, Policy):
-            raise TypeError(
-                f"Expected a policy (got {policy!r}). Pass esan.EgoNets(hops=2), or esan.policy_named('ED')."
-            )
+        policy = as_policy(policy)
+        check_carried(source, repr(policy))
         graphs = read(source)
         if isinstance(policy, Sampled) and not never_whole(policy, graphs):
             whole = Bag.of(graphs, policy.policy, num_layers, literal=literal, generator=generator)
@@ -94,7 +92,7 @@ class Bag:
     def _stored(
         graphs: Graphs, selection: Selection, num_layers: int | None, literal: bool | None, policy: Policy | str | None
     ) -> "Bag":
-        rows = stored_rows(graphs, selection, num_layers, bool(literal))
+        rows = stored_rows(graphs, selection, num_layers, literal)
         layers = None if literal or num_layers is None else int(num_layers)
         return Bag(graphs, selection, rows, layers, policy, strict=literal is False)
 
@@ -250,7 +248,7 @@ class Bag:
         path: str | Path,
         *,
         source: Source | None = None,
-        policy: Policy | None = None,
+        policy: Policy | str | None = None,
         num_layers: int | None = None,
     ) -> "Bag":
         """Read a bag that `save` wrote; what is given here must be what it was built from, else it is refused.

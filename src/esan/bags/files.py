@@ -13,7 +13,7 @@ import torch
 
 from esan.bags.rows import Rows
 from esan.graphs import Graphs, Source, read
-from esan.policies import Policy, Sampled, Selection, policy_named
+from esan.policies import Policy, Sampled, Selection, as_policy, policy_named
 from esan.record import TensorRecord
 
 if TYPE_CHECKING:
@@ -56,9 +56,10 @@ def save_bag(bag: "Bag", path: Path) -> None:
         raise
 
 
-def load_bag(path: Path, *, source: Source | None, policy: Policy | None, num_layers: int | None) -> "Bag":
+def load_bag(path: Path, *, source: Source | None, policy: Policy | str | None, num_layers: int | None) -> "Bag":
     from esan.bags.bag import Bag
 
+    policy = None if policy is None else as_policy(policy)
     header, arrays = _read(path)
     _refuse_stale(path, header, source, policy, num_layers)
     flags = header["flags"]

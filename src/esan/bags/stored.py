@@ -3,14 +3,14 @@
 from esan.bags.compact import compact_rows
 from esan.bags.literal import literal_rows
 from esan.bags.rows import Rows
-from esan.checks import whole_number
+from esan.checks import truth_value, whole_number
 from esan.graphs import Graphs
 from esan.policies import Selection
 
 
-def stored_rows(graphs: Graphs, selection: Selection, num_layers: int | None, literal: bool) -> Rows:
+def stored_rows(graphs: Graphs, selection: Selection, num_layers: int | None, literal: bool | None) -> Rows:
     """The literal rows, or the compact ones for that many layers, which must then be known."""
-    if literal:
+    if literal is not None and truth_value("literal", literal, "Leave it out for a compact bag."):
         return literal_rows(graphs, selection)
     remedy = "Pass num_layers=4 for a model of 4 layers, or literal=True."
     if num_layers is None:

@@ -43,6 +43,17 @@ def policy_named(text: str) -> Policy:
     return known
 
 
+def as_policy(policy: Policy | str) -> Policy:
+    """A policy as it is, or the one of that name."""
+    if isinstance(policy, str):
+        return policy_named(policy)
+    if not isinstance(policy, Policy):
+        raise TypeError(
+            f"Expected a policy (got {policy!r}). Pass an object, e.g. esan.EgoNets(hops=2), or a name, e.g. 'EGO(2)'."
+        )
+    return policy
+
+
 def _from_short_name(text: str) -> Policy | None:
     name, at, fraction = text.partition("@")
     augmented = name.endswith("^")

@@ -66,7 +66,7 @@ class Policy(ABC):
                 f"Expected PyG data (got {type(data).__name__}). Bag.of(graphs, policy) takes networkx and lists."
             )
         graphs = read(data)
-        return SelectedData.of(data, graphs, self.checked(graphs))
+        return SelectedData.of(data, graphs, self.checked(graphs), repr(self))
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())

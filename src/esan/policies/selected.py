@@ -11,6 +11,7 @@ from esan.policies.selection import Selection
 
 _PREFIX = "selection_"
 _EDGES = _PREFIX + "edges"
+_POLICY = _PREFIX + "policy"
 _FLAGS = ("keeps_edges", "marked")
 _COUNTS = {"entry_subgraph": "num_subgraphs", "mark_subgraph": "num_subgraphs", "entry_edge": "num_edges"}
 
@@ -19,15 +20,15 @@ class SelectedData(Data):
     """A graph with its selection in attributes named `selection_*`, which collate with the right increments."""
 
     @staticmethod
-    def of(data: Data, graphs: Graphs, selection: Selection) -> "SelectedData":
-        """`data` itself is not changed."""
+    def of(data: Data, graphs: Graphs, selection: Selection, policy: str) -> "SelectedData":
+        """`data` itself is not changed; `policy` is what the policy is called."""
         selected = SelectedData.from_dict(data.to_dict())
         for name, tensor in selection.tensors().items():
             selected[_PREFIX + name] = tensor
         for name in _FLAGS:
             selected[_PREFIX + name] = torch.tensor([getattr(selection, name)])
         selected[_PREFIX + "num_edges"] = graphs.num_edges
-        selected[_EDGES] = graphs.edges
+        selected[_EDGES], selected[_POLICY] = graphs.edges, policy
         if "num_nodes" not in selected and data.x is None:
             selected.num_nodes = int(graphs.num_nodes)
         return selected
@@ -50,9 +51,15 @@ def read_carried(source: Source) -> tuple[Graphs, Selection]:
     """The graphs and selections of `SelectedData`, of a list or dataset of them, or of a PyG batch of them."""
     if isinstance(source, Dataset | list | tuple):
         items = [source[i] for i in range(len(source))]
-        if items and all(isinstance(item, SelectedData) for item in items):
+        without = [place for place, item in enumerate(items) if not isinstance(item, SelectedData)]
+        if 0 < len(without) < len(items):
+            raise ValueError(
+                f"Expected a selection on every graph (got none on graph {without[0]}). Apply the policy to all of "
+                "them, or to none and pass it to Bag.of."
+            )
+        if items and not without:
             source = Batch.from_data_list(items)
-    if not isinstance(source, Data) or _EDGES not in source:
+    if not isinstance(source, Data) or _POLICY not in source:
         raise ValueError(
             "Expected a policy, or data that carry their selection (got neither). Call Bag.of(graphs, policy, ...), "
             "or apply the policy to the data: policy(data)."
@@ -64,6 +71,9 @@ def read_carried(source: Source) -> tuple[Graphs, Selection]:
             f"Expected the {source[_EDGES].size(1)} edges that the selection was made of (got "
             f"{graphs.edges.size(1)}, or others). Apply the policy last, after all other transforms."
         )
+    policies = _names(source)
+    if len(policies) > 1:
+        raise ValueError(f"Expected one policy for all graphs (got {' and '.join(policies[:2])}). Apply one of them.")
     held: dict[str, Any] = {name: _agreed(source[_PREFIX + name], name) for name in _FLAGS}
     for name in ("num_subgraphs", "entry_subgraph", "entry_edge", "mark_subgraph", "mark_node"):
         held[name] = source[_PREFIX + name]
@@ -72,5 +82,27 @@ def read_carried(source: Source) -> tuple[Graphs, Selection]:
 
 def _agreed(flag: Tensor, name: str) -> bool:
     if not bool((flag == flag[0]).all()):
-        raise ValueError(f"Expected one policy for the whole batch (got graphs that differ in {name}). Use one policy.")
+        raise ValueError(
+            f"Expected selections of one kind (got graphs that differ in {name}). Let the policy choose alike for all "
+            "graphs, or pass it to Bag.of, which asks it once for all of them."
+        )
     return bool(flag[0])
+
+
+def check_carried(source: Any, policy: str) -> None:
+    """An error if `source` carries the selection of another policy, which would be passed over in silence."""
+    # All graphs of a dataset have the same transforms, and these may take long: the first one tells.
+    some = [source[0]] if isinstance(source, Dataset) and len(source) else source
+    for item in some if isinstance(some, list | tuple) else [some]:
+        others = [name for name in _names(item) if name != policy]
+        if others:
+            raise ValueError(
+                f"Expected graphs without a selection, or with that of {policy} (got that of {others[0]}). Leave the "
+                "policy out of Bag.of to use what they carry, or out of their transforms."
+            )
+
+
+def _names(item: Any) -> list[str]:
+    """The policies whose selections data or a batch carries, each once."""
+    found = item.get(_POLICY, []) if isinstance(item, Data) else []
+    return [found] if isinstance(found, str) else list(dict.fromkeys(found))

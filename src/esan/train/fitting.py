@@ -11,7 +11,7 @@ from esan import data
 from esan.data import Dataset
 from esan.data.own import Labels
 from esan.graphs import Source
-from esan.policies import Policy, Sampled, policy_named
+from esan.policies import Policy, Sampled, as_policy, check_carried, policy_named
 from esan.train.fitted import Fitted
 from esan.train.job import Job
 from esan.train.loop import run_jobs
@@ -63,6 +63,8 @@ def fit(
         settings: any field of `Recipe`: `epochs=50`, `model="ds"`, `lr=0.01`; `task`, and of a table `smiles`,
             `targets`, `skip_unreadable` and `skip_missing`, say how the source is read.
     """
+    policy = as_policy(policy)
+    check_carried(source, repr(policy))
     chosen, fraction = _policy(policy)
     values: dict[str, Any] = DEFAULTS | {"policy": chosen, "fraction": fraction, "split_seed": seed} | settings
     if isinstance(labels, str | Path):
@@ -97,10 +99,9 @@ def _dataset(source: Source | Dataset | str | Path, asked: dict[str, Any]) -> Da
     return find_data(str(source), **asked) if isinstance(source, str | Path) else data.own(source, **asked)
 
 
-def _policy(policy: Policy | str) -> tuple[str, float]:
+def _policy(policy: Policy) -> tuple[str, float]:
     """The name of a policy, and the fraction of its bag that is sampled."""
-    known = policy_named(policy) if isinstance(policy, str) else policy
-    inner, fraction = (known.policy, known.fraction) if isinstance(known, Sampled) else (known, 1.0)
+    inner, fraction = (policy.policy, policy.fraction) if isinstance(policy, Sampled) else (policy, 1.0)
     try:
         readable = repr(policy_named(repr(inner))) == repr(inner)
     except ValueError:

@@ -11,7 +11,7 @@ from torch import Tensor
 from esan.bags.compact import compact_rows
 from esan.graphs import Graphs, Source
 from esan.graphs.things import Thing
-from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy, policy_named
+from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy, as_policy
 from esan.wl.advice import Advice, Option, Skipped
 from esan.wl.inputs import collection
 from esan.wl.judge import Judge, targets
@@ -55,7 +55,7 @@ def advise(
     if num_layers < 1:
         raise ValueError(f"Expected num_layers of 1 or more (got {num_layers}). Pass the depth of your network.")
     read = collection(graphs)
-    wanted = [policy_named(policy) if isinstance(policy, str) else policy for policy in policies]
+    wanted = [as_policy(policy) for policy in policies]
     divide = partial(classes, node_labels=node_labels, edge_labels=edge_labels)
     judge = Judge(targets(read, labels))
     start = time.perf_counter()

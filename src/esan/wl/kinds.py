@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from esan.policies import Augmented, Policy, Whole, policy_named
+from esan.policies import Augmented, Policy, Whole, as_policy, policy_named
 from esan.wl.board import Board
 from esan.wl.fwl import FWLBoard
 from esan.wl.variants import DSBoard, DSSBoard, ExcludingBoard
@@ -57,10 +57,7 @@ def policy_for(test: Test, policy: Policy | str | None) -> Policy:
         raise ValueError(
             f'Expected a policy for the test "{test.name}" (got None). Pass one, e.g. policy=esan.EdgeDeletion().'
         )
-    if isinstance(policy, str):
-        policy = policy_named(policy)
-    if not isinstance(policy, Policy):
-        raise TypeError(f'Expected a policy (got {policy!r}). Pass an object or a name, e.g. "EGO+(2)".')
+    policy = as_policy(policy)
     if policy.random:
         raise ValueError(
             f"Expected a policy that draws nothing (got {policy!r}): two samples of one graph may differ, so a test "
