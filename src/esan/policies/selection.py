@@ -171,34 +171,47 @@ def _checked(
         )
     nothing = num_subgraphs.new_empty(0)
     owner = ragged.owner(num_subgraphs)
-    entry_subgraph, entry_edge = _sorted_unique(*entries, graphs.edges.size(1))
-    _check_same_graph(owner, entry_subgraph, graphs.edge_graph, entry_edge, "edge")
+    entry_subgraph, entry_edge = _listed(owner, graphs.edge_graph, *entries, "edge")
     mark_subgraph, mark_node = nothing, nothing
     if marks is not None:
-        mark_subgraph, mark_node = _sorted_unique(*marks, graphs.node_graph.numel())
-        _check_same_graph(owner, mark_subgraph, graphs.node_graph, mark_node, "node")
+        mark_subgraph, mark_node = _listed(owner, graphs.node_graph, *marks, "node")
     return Selection(
         num_subgraphs, keeps_edges, entry_subgraph, entry_edge, marks is not None, mark_subgraph, mark_node
     )
 
 
-def _sorted_unique(first: Tensor, second: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    if first.shape != second.shape or first.dim() != 1:
+def _listed(owner: Tensor, of_item: Tensor, subgraph: Tensor, item: Tensor, what: str) -> tuple[Tensor, Tensor]:
+    """The list of a policy, sorted and each entry once; `owner` and `of_item` are the graphs of all that there is."""
+    if subgraph.shape != item.shape or subgraph.dim() != 1:
         raise ValueError(
-            f"Expected two lists of one length (got shapes {tuple(first.shape)} and {tuple(second.shape)}). "
+            f"Expected two lists of one length (got shapes {tuple(subgraph.shape)} and {tuple(item.shape)}). "
             "List (subgraph, edge) and (subgraph, node) as two flat tensors."
         )
-    key = first * max(width, 1) + second
+    # Before they are sorted: a number out of range would come out of that as another one.
+    _check_range(subgraph, owner.numel(), "subgraph", what)
+    _check_range(item, of_item.numel(), what, what)
+    width = max(of_item.numel(), 1)
+    key = subgraph * width + item
     # Most policies list their entries in order already; looking is far cheaper than sorting.
     if not bool((key[1:] > key[:-1]).all()):
         key = torch.unique(key)
-    return key // max(width, 1), key % max(width, 1)
+    subgraph, item = key // width, key % width
+    if not torch.equal(owner[subgraph], of_item[item]):
+        at = int((owner[subgraph] != of_item[item]).nonzero()[0])
+        mine, its = int(owner[subgraph[at]]), int(of_item[item[at]])
+        got = f"{what} {int(item[at])} of graph {its} in subgraph {int(subgraph[at])} of graph {mine}"
+        raise _not_its_own(what, got)
+    return subgraph, item
 
 
-def _check_same_graph(owner: Tensor, subgraph: Tensor, of_item: Tensor, item: Tensor, what: str) -> None:
-    in_range = (subgraph >= 0) & (subgraph < owner.numel()) & (item >= 0) & (item < of_item.numel())
-    if not bool(in_range.all()) or not torch.equal(owner[subgraph], of_item[item]):
-        raise ValueError(
-            f"Expected each subgraph to list {what}s of its own graph (got a number out of range or of another graph). "
-            f"Number subgraphs, nodes and edges through the whole collection, as `Graphs` does."
-        )
+def _check_range(numbers: Tensor, count: int, name: str, what: str) -> None:
+    outside = (numbers < 0) | (numbers >= count)
+    if bool(outside.any()):
+        raise _not_its_own(what, f"{name} {int(numbers[outside][0])}, where there are {count} {name}s")
+
+
+def _not_its_own(what: str, got: str) -> ValueError:
+    return ValueError(
+        f"Expected each subgraph to list {what}s of its own graph (got {got}). "
+        "Number subgraphs, nodes and edges from 0 through the whole collection, as `Graphs` does."
+    )
