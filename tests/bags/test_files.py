@@ -140,12 +140,24 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"Expected a whole bag file at .*not of esan.*Check the path") as refused:
             esan.Bag.load(path)
         assert "pickle" not in str(refused.value)
+    assert "not of esan: arrays without the header of a bag)" in str(refused.value)
     np.savez(other, header=np.array(json.dumps({"format": "esan bag 999"})))
     with pytest.raises(ValueError, match=r"Expected a file of the format 'esan bag \d' at .*esan bag 999.*again"):
         esan.Bag.load(other)
     np.savez(other, header=np.array(json.dumps(["a", "list"])))
     with pytest.raises(ValueError, match="Expected a file of the format"):
         esan.Bag.load(other)
+
+
+def test_files_with_more_than_a_bag_are_refused(tmp_path: Path) -> None:
+    """What stands behind an archive is passed over by zipfile, and of two archives the first."""
+    path = tmp_path / "bag.npz"
+    esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3).save(path)
+    content = path.read_bytes()
+    for more in (b"\0", b"a few more bytes than none", content):
+        path.write_bytes(content + more)
+        with pytest.raises(ValueError, match=r"Expected a bag file at .*got one with other bytes before or behind it"):
+            esan.Bag.load(path)
 
 
 def test_files_that_lack_a_part_are_refused(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from esan.bags.bag import Bag
 
 _FORMAT = "esan bag 1"
+_AGAIN = "Check the path, or build the bag again and save it there."
 _RECORDS: dict[str, type[TensorRecord]] = {"graphs": Graphs, "selection": Selection, "rows": Rows}
 
 
@@ -93,40 +94,49 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        header = json.loads(str(arrays.pop("header")))
+            header = json.loads(str(arrays.pop("header")))
+            before = file.zip.infolist()[0].header_offset
     except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, AttributeError, TypeError) as error:
         raise ValueError(_not_whole(path, error)) from error
     if not isinstance(header, dict) or header.get("format") != _FORMAT:
         raise ValueError(
             f"Expected a file of the format {_FORMAT!r} at {path} (got {str(header)[:60]!r}). Build the bag again."
         )
+    # An archive is found wherever it begins and ends in a file, and the last of two as well.
+    if before or not _ends(path):
+        raise ValueError(f"Expected a bag file at {path} (got one with other bytes before or behind it). {_AGAIN}")
     return header, arrays
+
+
+def _ends(path: Path) -> bool:
+    """Whether the last 22 bytes are the record that ends an archive, as numpy writes it."""
+    with path.open("rb") as file:
+        file.seek(-22, os.SEEK_END)
+        return file.read(4) == b"PK\5\6"
 
 
 def _refuse_stale(
     path: Path, header: dict[str, Any], source: Source | None, policy: Policy | None, num_layers: int | None
 ) -> None:
-    again = "Check the path, or build the bag again and save it there."
     if policy is not None and repr(policy) != header["policy"]:
-        raise ValueError(f"Expected a bag of {policy!r} at {path} (got one of {header['policy']}). {again}")
+        raise ValueError(f"Expected a bag of {policy!r} at {path} (got one of {header['policy']}). {_AGAIN}")
     if num_layers is not None and header["num_layers"] is not None and header["num_layers"] < num_layers:
         raise ValueError(
-            f"Expected a bag built for {num_layers} layers or more at {path} (got {header['num_layers']}). {again}"
+            f"Expected a bag built for {num_layers} layers or more at {path} (got {header['num_layers']}). {_AGAIN}"
         )
     if source is not None and (wanted := read(source).fingerprint) != header["fingerprint"]:
         raise ValueError(
             f"Expected a bag of these graphs at {path} (got one of other data, with the fingerprint "
-            f"{header['fingerprint'][:12]}, not {wanted[:12]}). {again}"
+            f"{header['fingerprint'][:12]}, not {wanted[:12]}). {_AGAIN}"
         )
 
 
 def _not_whole(path: Path, error: Exception) -> str:
     # numpy advises to unpickle what it does not know.
     why = "no archive of arrays" if "pickle" in str(error) else error
-    return (
-        f"Expected a whole bag file at {path} (got one that is cut short or not of esan: {why}). "
-        "Check the path, or build the bag again and save it there."
-    )
+    if isinstance(error, KeyError):
+        why = "arrays without the header of a bag"
+    return f"Expected a whole bag file at {path} (got one that is cut short or not of esan: {why}). {_AGAIN}"
 
 
 def _record(name: str, prefix: str, flags: dict[str, Any], arrays: dict[str, np.ndarray], path: Path) -> Any:
