@@ -170,6 +170,24 @@ def test_labels() -> None:
         read([graph, _data()])
 
 
+def test_labels_of_different_levels() -> None:
+    about_graph, about_nodes = _data(y=torch.tensor([1.0])), _data([[0, 1, 1, 2], [1, 0, 2, 1]], 3, y=torch.ones(3))
+    about_edges = _data([[0, 1, 1, 2], [1, 0, 2, 1]], 3, y=torch.ones(4))
+    for graphs, got in (
+        ([about_graph, about_nodes], "one line on graph 0, but a line a node on graph 1"),
+        ([about_nodes, about_graph, about_nodes], "a line a node on graph 0, but one line on graph 1"),
+        ([about_graph, about_edges], "one line on graph 0, but a line a column of edge_index on graph 1"),
+    ):
+        with pytest.raises(ValueError, match=rf"Expected y to be about graphs, .*alike \(got {got}\)\. Label all"):
+            read(graphs)
+
+
+def test_the_graph_whose_labels_fit_nothing_is_named() -> None:
+    about_nodes = _data(y=torch.ones(2))
+    with pytest.raises(ValueError, match=r"Expected y with one line a graph, .*got 3 lines on graph 2\)"):
+        read([about_nodes, about_nodes, _data(y=torch.ones(3))])
+
+
 def test_labels_of_different_widths() -> None:
     wide, narrow = _data(y=torch.zeros(1, 12)), _data(y=torch.ones(1, 3))
     message = r"Expected y of one width on all graphs \(got shape \[1, 3\] on graph 1, \[1, 12\] on graph 0\)\. Give"
