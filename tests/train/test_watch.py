@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from small_campaign import InterruptedTrainingError, Interrupting
 from small_sets import quick, small
 
 from esan.train import Epoch, Job, run_jobs
@@ -33,6 +34,24 @@ def test_bars(most: int) -> None:
     assert ("2 runs" in shown) if most == 1 else ("small/quick/0-1" in shown)
     assert "valid accuracy" in shown
     assert all(task.finished for task in bars.progress.tasks), "what an early stop saves does not count as left"
+
+
+def test_runs_that_continue_are_named(tmp_path: Path) -> None:
+    jobs = [Job(quick(), seed=seed) for seed in range(5)]
+    with pytest.raises(InterruptedTrainingError):
+        run_jobs(jobs[:4], tmp_path, dataset=small(), every=0, watchers=[Interrupting(3)])
+    text = io.StringIO()
+    run_jobs(jobs, tmp_path, dataset=small(), watchers=[Bars(Console(file=text, width=40))])
+    named = ", ".join(f"small/quick/0-{seed} at epoch 3" for seed in range(3))
+    assert text.getvalue().startswith(f"Continued from the last checkpoint: {named} and 1 more.\n")
+    assert text.getvalue().count("Continued") == 1
+
+
+def test_nothing_is_said_where_nothing_continues(tmp_path: Path) -> None:
+    text = io.StringIO()
+    for _ in range(2):  # begun, and over
+        run_jobs([Job(quick())], tmp_path, dataset=small(), watchers=[Bars(Console(file=text))])
+    assert "Continued" not in text.getvalue()
 
 
 def test_tensorboard(tmp_path: Path) -> None:

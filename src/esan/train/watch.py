@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from esan.train.records import Epoch, Record
 
@@ -29,7 +30,7 @@ class Watcher(Protocol):
 
 
 class Bars:
-    """A bar a run, with loss, metrics and time left; more than `most` runs share one.
+    """A bar a run, with loss, metrics and time left; more than `most` runs share one. Runs that continue are named.
 
     Args:
         console: where they are drawn; None for the error output.
@@ -50,6 +51,8 @@ class Bars:
         self.tasks: dict[int, TaskID] = {}
 
     def started(self, runs: "list[Run]") -> None:
+        if words := _continued(runs):
+            self.progress.console.print(Text(words), soft_wrap=True)
         if 0 < len(runs) <= self.most:
             for run in runs:
                 bar = self.progress.add_task(run.job.name, total=run.job.recipe.epochs, completed=run.epoch, numbers="")
@@ -77,6 +80,13 @@ class Bars:
 
     def stopped(self) -> None:
         self.progress.stop()
+
+
+def _continued(runs: "list[Run]") -> str:
+    """Which runs go on from a checkpoint, and with which epoch; nothing if none does."""
+    again = [f"{run.job.name} at epoch {run.epoch + 1}" for run in runs if run.epoch and not run.over]
+    few = ", ".join(again[:3]) + (f" and {len(again) - 3} more" if len(again) > 3 else "")
+    return f"Continued from the last checkpoint: {few}." if again else ""
 
 
 def told(metric: str, line: Epoch) -> str:
