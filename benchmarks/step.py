@@ -1,6 +1,6 @@
 """A training step on ZINC-like batches of 128: literal and compact bags against the yardstick, as ratios.
 
-    python benchmarks/step.py [--repeats 15] [--out benchmarks/figures/step.json]
+    python benchmarks/step.py [--width 64] [--repeats 15] [--out benchmarks/figures/step.json]
 
 Forward, backward and Adam step, the batch ready in memory, every batch new to the network (nothing is cached from an
 earlier step). All take turns, and a ratio is that of medians. "row-layers" is how many rows all layers together
@@ -27,9 +27,9 @@ from workloads import ATOM_TYPES, BOND_TYPES, zinc_like
 from yardstick import Union, Yardstick
 
 POLICIES = ("ED", "ND", "EGO(3)", "EGO+(3)", "NM")
-LAYERS, WIDTH, BATCH = 4, 64, 128
+LAYERS, BATCH = 4, 128
 NOTE = (
-    "Written by `benchmarks/step.py`: ZINC-like batches of 128, 4 layers of width 64, forward, backward and Adam, the "
+    "Written by `benchmarks/step.py`: ZINC-like batches of 128, 4 layers of width {}, forward, backward and Adam, the "
     "batch in memory. Ratios of times; more is better for esan. Row-layers: the rows that all layers compute, literal "
     "over compact. Graphs alone: what the same kind of network takes on the graphs themselves, as a part of the "
     "compact step; reachable: compact vs literal, if that part stays and the rest shrinks by the row-layers."
@@ -38,32 +38,34 @@ NOTE = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--policies", nargs="*", default=POLICIES)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "figures" / "step.json")
     arguments = parser.parse_args()
-    lines = [measure(name, shares, arguments.repeats) for name in arguments.policies for shares in (False, True)]
+    kinds = [(name, shares) for name in arguments.policies for shares in (False, True)]
+    lines = [measure(name, shares, arguments.width, arguments.repeats) for name, shares in kinds]
     print_table("A training step, as ratios of times (more is better for esan)", lines)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    record = {"machine": machine(), "batch": BATCH, "layers": LAYERS, "width": WIDTH, "rows": lines}
+    record = {"machine": machine(), "batch": BATCH, "layers": LAYERS, "width": arguments.width, "rows": lines}
     arguments.out.write_text(json.dumps(record, indent=1) + "\n")
-    page = markdown("A training step", record["machine"], NOTE, lines)
+    page = markdown("A training step", record["machine"], NOTE.format(arguments.width), lines)
     arguments.out.with_suffix(".md").write_text(page)
 
 
-def measure(name: str, shares: bool, repeats: int) -> dict[str, Any]:
+def measure(name: str, shares: bool, width: int, repeats: int) -> dict[str, Any]:
     policy = esan.policy_named(name)
     torch.manual_seed(0)
     build = esan.dss_gnn if shares else esan.ds_gnn
     model = build(
-        esan.Categories(ATOM_TYPES), WIDTH, LAYERS, 1, conv="gine", edge_channels=esan.Categories(BOND_TYPES),
+        esan.Categories(ATOM_TYPES), width, LAYERS, 1, conv="gine", edge_channels=esan.Categories(BOND_TYPES),
         marked=policy.marked, readout="mean", set_encoder="mean",
     )  # fmt: skip
     alone = build(
-        esan.Categories(ATOM_TYPES), WIDTH, LAYERS, 1, conv="gine", edge_channels=esan.Categories(BOND_TYPES),
+        esan.Categories(ATOM_TYPES), width, LAYERS, 1, conv="gine", edge_channels=esan.Categories(BOND_TYPES),
         readout="mean", set_encoder="mean",
     )  # fmt: skip
-    plain = Yardstick(WIDTH, LAYERS, policy.marked, shares)
+    plain = Yardstick(width, LAYERS, policy.marked, shares)
     plain.load_from(model)
     graphs = zinc_like(2 * BATCH)
     batches = {kind: esan.Bag.of(graphs, policy, LAYERS, literal=kind == "literal") for kind in ("literal", "compact")}
