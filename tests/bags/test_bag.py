@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch_geometric import transforms as T
-from torch_geometric.data import Batch, InMemoryDataset
+from torch_geometric.data import Batch, HeteroData, InMemoryDataset
 
 import esan
 import strategies
@@ -207,20 +207,34 @@ ND, ED = esan.NodeDeletion(), esan.EdgeDeletion()
         [esan.graphs.cycle(5), ED(esan.graphs.path(4))],
         Batch.from_data_list([ND(esan.graphs.cycle(5)), ED(esan.graphs.path(4))]),
         Kept(transform=ED),
+        (ED(graph) for graph in Kept()),
+        {"a": ED(esan.graphs.path(4))}.values(),
     ],
-    ids=["one", "list", "batch", "dataset"],
+    ids=["one", "list", "batch", "dataset", "generator", "values"],
 )
 def test_a_policy_that_is_not_the_one_that_graphs_carry(source: Any) -> None:
     """Theirs would be passed over in silence."""
-    match = r"Expected graphs without a selection, or with that of NodeDeletion\(k=1\) \(got that of EdgeDeletion\(\)\)"
+    match = (
+        r"without a selection, or with that of NodeDeletion\(k=1\) \(got that of EdgeDeletion\(\)\)\. Pass that policy"
+    )
     with pytest.raises(ValueError, match=match):
         esan.Bag.of(source, ND, 2)
+
+
+@pytest.mark.parametrize("source", [HeteroData(), torch.tensor(1), 3], ids=["hetero", "number", "int"])
+def test_what_carries_nothing_is_left_to_read(source: Any) -> None:
+    """Some of these say that they can be gone through, and cannot."""
+    with pytest.raises(TypeError, match=r"Expected PyG [dD]ata, "):
+        esan.Bag.of(source, ND, 2)
+    with pytest.raises(ValueError, match="Expected a policy, or data that carry their selection"):
+        esan.Bag.of(source, num_layers=2)
 
 
 def test_a_policy_that_graphs_carry_already() -> None:
     expected = esan.Bag.of(list(Kept()), ED, 2).rows.fingerprint
     for policy in (ED, None):
-        assert esan.Bag.of(Kept(transform=ED), policy, 2).rows.fingerprint == expected
+        for source in (Kept(transform=ED), (ED(graph) for graph in Kept())):
+            assert esan.Bag.of(source, policy, 2).rows.fingerprint == expected
 
 
 def test_graphs_of_which_some_carry_a_selection() -> None:

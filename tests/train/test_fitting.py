@@ -105,12 +105,37 @@ def test_an_interrupted_fit_continues(tmp_path: Path) -> None:
 
 
 def test_graphs_that_carry_another_policy() -> None:
-    data = [esan.EdgeDeletion()(graph) for graph in labelled(torch.arange(24) % 4 // 2)]
-    with pytest.raises(
-        ValueError, match=r"Expected graphs without a selection, .*\(got that of EdgeDeletion\(\)\)\. Leave"
-    ):
-        fit(data, policy="ND", **QUICK)
-    assert fit(data, policy="ED", **QUICK).record is not None
+    plain = labelled(torch.arange(24) % 4 // 2)
+    data = [EdgeDeletion()(graph) for graph in plain]
+    match = r"Expected graphs without a selection, .*\(got that of EdgeDeletion\(\)\)\. "
+    asked: list[dict[str, Any]] = [{"policy": "ND"}, {}]
+    for words in asked:
+        with pytest.raises(ValueError, match=match + "Pass that policy, or leave it out of their transforms"):
+            fit(data, **words, **QUICK)
+    assert fit(iter(data), policy="ED", **QUICK).record is not None
+    fitted = fit(plain, policy="ND", **QUICK)
+    for use in (fitted.predict, fitted.score):
+        with pytest.raises(ValueError, match=match + "Leave it out of their transforms: the network was trained with"):
+            use(data)
+
+
+@pytest.mark.parametrize(
+    ("policy", "settings"),
+    [
+        (EdgeDeletion(), {}),
+        (EdgeDeletion(), {"fraction": 0.5}),
+        (Sampled(EdgeDeletion(), 0.5), {}),
+        (Sampled(EdgeDeletion(), 1.0), {}),
+    ],
+    ids=["whole", "fraction", "sampled", "sampled whole"],
+)
+def test_graphs_that_carry_the_policy_of_a_network(policy: Policy, settings: dict[str, Any]) -> None:
+    """What `fit` took, `predict` and `score` take."""
+    plain = labelled(torch.arange(24) % 4 // 2)
+    data = [policy(graph) for graph in plain]
+    fitted = fit(data, policy, **settings, **QUICK)
+    assert torch.equal(fitted.predict(data).value, fitted.predict(plain).value)
+    assert fitted.score(graph for graph in data) == fitted.score(plain)
 
 
 def test_a_seed_decides_everything() -> None:

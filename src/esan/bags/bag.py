@@ -22,7 +22,7 @@ from esan.bags.sums import Grouping
 from esan.checks import device_here
 from esan.counted import counted
 from esan.graphs import Graphs, Source, read
-from esan.policies import Policy, Sampled, Selection, as_policy, check_carried, read_carried
+from esan.policies import Policy, Sampled, Selection, as_policy, checked_source, read_carried
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,8 +81,7 @@ class Bag:
             graphs, selection = read_carried(source)
             return Bag._stored(graphs, selection, num_layers, literal=literal, policy=None)
         policy = as_policy(policy)
-        check_carried(source, repr(policy))
-        graphs = read(source)
+        graphs = read(checked_source(source, repr(policy)))
         if isinstance(policy, Sampled) and not never_whole(policy, graphs):
             whole = Bag.of(graphs, policy.policy, num_layers, literal=literal, generator=generator)
             return replace(whole, policy=policy, whole=whole).resample(generator)
@@ -256,7 +255,7 @@ class Bag:
         Args:
             path: the file.
             source: the graphs that the bag should hold.
-            policy: the policy that it should be built with.
+            policy: the policy that it should be built with, or its name.
             num_layers: the layers that it should be exact for, at least.
         """
         return load_bag(Path(path), source=source, policy=policy, num_layers=num_layers)

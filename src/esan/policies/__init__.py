@@ -10,7 +10,7 @@ from esan.policies.names import as_policy as as_policy
 from esan.policies.names import policy_named as policy_named
 from esan.policies.policy import Policy as Policy
 from esan.policies.selected import SelectedData as SelectedData
-from esan.policies.selected import check_carried as check_carried
+from esan.policies.selected import checked_source as checked_source
 from esan.policies.selected import read_carried as read_carried
 from esan.policies.selection import Selection as Selection
 from esan.policies.wrappers import Augmented as Augmented

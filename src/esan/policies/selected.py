@@ -1,10 +1,12 @@
 """`SelectedData`: a PyG `Data` that carries its selection, so that PyG's own `DataLoader` can batch it."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data, Dataset
+from torch_geometric.data.data import BaseData
 
 from esan.graphs import Graphs, Source, read
 from esan.policies.selection import Selection
@@ -14,6 +16,7 @@ _EDGES = _PREFIX + "edges"
 _POLICY = _PREFIX + "policy"
 _FLAGS = ("keeps_edges", "marked")
 _COUNTS = {"entry_subgraph": "num_subgraphs", "mark_subgraph": "num_subgraphs", "entry_edge": "num_edges"}
+_REMEDY = "Pass that policy, or leave it out of their transforms."
 
 
 class SelectedData(Data):
@@ -28,7 +31,8 @@ class SelectedData(Data):
         for name in _FLAGS:
             selected[_PREFIX + name] = torch.tensor([getattr(selection, name)])
         selected[_PREFIX + "num_edges"] = graphs.num_edges
-        selected[_EDGES], selected[_POLICY] = graphs.edges, policy
+        selected[_EDGES] = graphs.edges
+        selected[_POLICY] = policy
         if "num_nodes" not in selected and data.x is None:
             selected.num_nodes = int(graphs.num_nodes)
         return selected
@@ -48,9 +52,9 @@ class SelectedData(Data):
 
 
 def read_carried(source: Source) -> tuple[Graphs, Selection]:
-    """The graphs and selections of `SelectedData`, of a list or dataset of them, or of a PyG batch of them."""
-    if isinstance(source, Dataset | list | tuple):
-        items = [source[i] for i in range(len(source))]
+    """The graphs and selections of `SelectedData`, of an iterable or dataset of them, or of a PyG batch of them."""
+    if isinstance(source, Iterable) and not isinstance(source, BaseData | Tensor):
+        items = [source[i] for i in range(len(source))] if isinstance(source, Dataset) else list(source)
         without = [place for place, item in enumerate(items) if not isinstance(item, SelectedData)]
         if 0 < len(without) < len(items):
             raise ValueError(
@@ -71,7 +75,7 @@ def read_carried(source: Source) -> tuple[Graphs, Selection]:
             f"Expected the {source[_EDGES].size(1)} edges that the selection was made of (got "
             f"{graphs.edges.size(1)}, or others). Apply the policy last, after all other transforms."
         )
-    policies = _names(source)
+    policies = _policies(source)
     if len(policies) > 1:
         raise ValueError(f"Expected one policy for all graphs (got {' and '.join(policies[:2])}). Apply one of them.")
     held: dict[str, Any] = {name: _agreed(source[_PREFIX + name], name) for name in _FLAGS}
@@ -89,20 +93,34 @@ def _agreed(flag: Tensor, name: str) -> bool:
     return bool(flag[0])
 
 
-def check_carried(source: Any, policy: str) -> None:
-    """An error if `source` carries the selection of another policy, which would be passed over in silence."""
-    # All graphs of a dataset have the same transforms, and these may take long: the first one tells.
-    some = [source[0]] if isinstance(source, Dataset) and len(source) else source
-    for item in some if isinstance(some, list | tuple) else [some]:
-        others = [name for name in _names(item) if name != policy]
+def checked_source(source: Any, *policies: str, remedy: str = _REMEDY) -> Any:
+    """`source`, unless it carries the selection of another policy, which would be passed over in silence.
+
+    Args:
+        source: graphs, or whatever else they are read from; what can be gone through only once comes back as a list.
+        policies: the names of the policy that is asked for; errors have the first.
+        remedy: how an error ends.
+    """
+    if isinstance(source, Iterator):
+        source = list(source)
+    if isinstance(source, Dataset):
+        # All graphs of a dataset have the same transforms, and these may take long: the first one tells.
+        items = [source[0]] if len(source) else []
+    elif isinstance(source, Iterable) and not isinstance(source, BaseData | Tensor):
+        items = list(source)
+    else:
+        items = [source]
+    for item in items:
+        others = [name for name in _policies(item) if name not in policies]
         if others:
             raise ValueError(
-                f"Expected graphs without a selection, or with that of {policy} (got that of {others[0]}). Leave the "
-                "policy out of Bag.of to use what they carry, or out of their transforms."
+                f"Expected graphs without a selection, or with that of {policies[0]} (got that of {others[0]}). "
+                f"{remedy}"
             )
+    return source
 
 
-def _names(item: Any) -> list[str]:
-    """The policies whose selections data or a batch carries, each once."""
+def _policies(item: Any) -> list[str]:
+    """The names of the policies whose selections `item` carries, each once."""
     found = item.get(_POLICY, []) if isinstance(item, Data) else []
     return [found] if isinstance(found, str) else list(dict.fromkeys(found))

@@ -11,7 +11,7 @@ from esan import data
 from esan.data import Dataset
 from esan.data.own import Labels
 from esan.graphs import Source
-from esan.policies import Policy, Sampled, as_policy, check_carried, policy_named
+from esan.policies import Policy, Sampled, as_policy, checked_source, policy_named
 from esan.train.fitted import Fitted
 from esan.train.job import Job
 from esan.train.loop import run_jobs
@@ -64,7 +64,7 @@ def fit(
             `targets`, `skip_unreadable` and `skip_missing`, say how the source is read.
     """
     policy = as_policy(policy)
-    check_carried(source, repr(policy))
+    source = checked_source(source, repr(policy))
     chosen, fraction = _policy(policy)
     values: dict[str, Any] = DEFAULTS | {"policy": chosen, "fraction": fraction, "split_seed": seed} | settings
     if isinstance(labels, str | Path):

@@ -11,6 +11,7 @@ from esan import data
 from esan.data import Dataset, Task
 from esan.data.tables import _rows
 from esan.graphs import Source, load_graphs, read
+from esan.policies import Sampled, checked_source, policy_named
 from esan.train.blueprint import Blueprint
 from esan.train.fields import columns_of
 from esan.train.prepare import is_name
@@ -23,6 +24,7 @@ def read_graphs(
     skip_unreadable: bool = False,
 ) -> Dataset:
     """Graphs with the features that a network was built for, without targets; arguments as of `Fitted.predict`."""
+    source = _checked(source, blueprint)
     # Edge features that the network does not use may be there or not.
     told = _features(blueprint)
     if isinstance(source, str) and is_name(source) and not Path(source).exists():
@@ -55,6 +57,7 @@ def lines_of(path: Path) -> list[int]:
 
 def with_targets(source: Source | Dataset | str | Path, blueprint: Blueprint, asked: dict[str, Any]) -> Dataset:
     """Graphs with targets; a set may have one class only, so classes are read as the numbers that they are."""
+    source = _checked(source, blueprint)
     if isinstance(source, str) and is_name(source) and not Path(source).exists():
         source = data.load(source)
     if isinstance(source, Dataset):
@@ -102,6 +105,16 @@ def _class_numbers(y: Tensor, blueprint: Blueprint) -> Tensor:
             "the network was not trained on that class."
         )
     return torch.tensor([known[label] for label in labels])
+
+
+def _checked(source: Any, blueprint: Blueprint) -> Any:
+    """`source`, unless it carries the selection of a policy that the network was not trained with."""
+    recipe = blueprint.recipe
+    policy = policy_named(recipe.policy)
+    # A policy with a fraction beside it and a `Sampled` one make the same recipe: `fit` took the graphs of either.
+    names = (recipe.selected, policy, Sampled(policy, recipe.fraction))
+    remedy = "Leave it out of their transforms: the network was trained with the former."
+    return checked_source(source, *map(repr, names), remedy=remedy)
 
 
 def _features(blueprint: Blueprint) -> dict[str, Any]:
