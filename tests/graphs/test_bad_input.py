@@ -143,10 +143,11 @@ def test_node_features_that_are_no_lines() -> None:
         ),
         ("x", [1.0] * 4, TypeError, r"Expected x to be a tensor \(got list in the batch\)\. Convert"),
         ("y", ["a", "b"], TypeError, r"Expected y to be a tensor or numbers \(got 'a' in graph 0\)\. Encode"),
-        ("y", torch.ones(3), ValueError, r"Expected y with one line a graph, .*got 3 lines"),
+        ("y", torch.ones(3), ValueError, r"Expected y with one line a graph, .*\(got 3 lines in the batch\)\. Give"),
+        ("y", torch.ones(1), ValueError, r"Expected y with one line a graph, .*\(got 1 line in the batch\)\. Give"),
         ("ptr", None, ValueError, r"Expected a batch with ptr, .*\(got none\)\. Make it with Batch.from_data_list"),
     ],
-    ids=["lines of x", "lines of edge_attr", "list", "classes", "lines of y", "no ptr"],
+    ids=["lines of x", "lines of edge_attr", "list", "classes", "lines of y", "line of y", "no ptr"],
 )
 def test_fields_of_a_batch(name: str, value: Any, error: type[Exception], match: str) -> None:
     batch = Batch.from_data_list([_data(), _data()])

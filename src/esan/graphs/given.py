@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from esan.counted import counted
 from esan.graphs.collection import Level
 
 
@@ -157,22 +158,24 @@ def targets(values: list[Tensor | None], num_nodes: Tensor, num_arcs: Tensor) ->
         if torch.equal(lengths, expected):
             # NaN is allowed in y: multi-task sets mark a missing label so.
             return torch.cat(given), level
-    alike = torch.stack([lengths == expected for _, expected in candidates])  # a line a level
-    if bool(alike.any(0).all()):
-        raise _mixed([level for level, _ in candidates], alike)
-    bad = int((~alike.any(0)).nonzero()[0])
+    fits = torch.stack([lengths == expected for _, expected in candidates])  # a line a level
+    if bool(fits.any(0).all()):
+        raise _mixed([level for level, _ in candidates], fits)
+    bad = int((~fits.any(0)).nonzero()[0])
+    # The y of a batch is one tensor, which does not tell whose lines are too many.
+    where = f"on graph {bad}" if len(given) == num_nodes.numel() else "in the batch"
     raise ValueError(
-        f"Expected y with one line a graph, a node or a column of edge_index (got {int(lengths[bad])} lines on graph "
-        f"{bad}). Give each graph one line: y of shape [1] or [1, tasks]."
+        "Expected y with one line a graph, a node or a column of edge_index (got "
+        f"{counted(int(lengths[bad]), 'line')} {where}). Give each graph one line: y of shape [1] or [1, tasks]."
     )
 
 
-def _mixed(levels: list[Level], alike: Tensor) -> ValueError:
-    """An error for labels each of which is of some level, but not all of one; it names the level that most have."""
+def _mixed(levels: list[Level], fits: Tensor) -> ValueError:
+    """The error where labels of each graph fit some level, but no level fits all; it names the one that most have."""
     words = {"graph": "one line", "node": "a line a node", "edge": "a line a column of edge_index"}
-    most = int(alike.sum(1).argmax())
-    one, odd = int(alike[most].nonzero()[0]), int((~alike[most]).nonzero()[0])
-    there = levels[int(alike[:, odd].nonzero()[0])]
+    most = int(fits.sum(1).argmax())
+    one, odd = int(fits[most].nonzero()[0]), int((~fits[most]).nonzero()[0])
+    there = levels[int(fits[:, odd].nonzero()[0])]
     return ValueError(
         "Expected y to be about graphs, about nodes or about edges, on all graphs alike (got "
         f"{words[levels[most]]} on graph {one}, but {words[there]} on graph {odd}). Label all graphs in one way."

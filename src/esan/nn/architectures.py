@@ -202,8 +202,8 @@ def _activation(act: Any) -> Callable[[Tensor], Tensor]:
             return activation_resolver(act)
         except (ValueError, TypeError):  # no such name, or one of a module that needs arguments
             raise ValueError(
-                f"Expected act to be the name of an activation in torch.nn (got {act!r}). Pass e.g. 'relu', 'elu' or "
-                "'gelu', or a callable, e.g. torch.nn.Threshold(0.1, 0.0)."
+                f"Expected act to be the name of an activation in torch.nn that needs no arguments (got {act!r}). Pass "
+                "e.g. 'relu', 'elu' or 'gelu', or a callable, e.g. torch.nn.Threshold(0.1, 0.0)."
             ) from None
     # A class is callable too, but would make a module of the rows.
     if not callable(act) or isinstance(act, type):

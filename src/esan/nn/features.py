@@ -19,7 +19,7 @@ FEW_LINES = 64
 
 def encoder(channels: Channels, width: int, name: str) -> "LineEncoder":
     """The module that encodes features of that kind; `width` is that of embeddings, `name` is for errors."""
-    check_channels(f"what {name} holds", channels)
+    check_channels(f"the channels of {name}", channels)
     out_channels = encoded_width(channels, width)
     if isinstance(channels, Categories):
         return Embeddings(channels.sizes, out_channels, name)

@@ -26,7 +26,7 @@ class EgoNets(Policy):
     marked: bool = False
 
     def __post_init__(self) -> None:
-        whole_number("hops", self.hops, 1, "Use a whole number of hops, e.g. EgoNets(2).")
+        whole_number("hops", self.hops, 1, "Pass e.g. EgoNets(2).")
 
     def select(self, graphs: Graphs) -> Selection:
         return self._around(torch.arange(graphs.node_graph.numel(), device=graphs.device), graphs, graphs.num_nodes)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from esan import ragged
+from esan.counted import counted
 from esan.graphs import Graphs
 from esan.record import TensorRecord
 
@@ -207,7 +208,7 @@ def _listed(owner: Tensor, of_item: Tensor, subgraph: Tensor, item: Tensor, what
 def _check_range(numbers: Tensor, count: int, name: str, what: str) -> None:
     outside = (numbers < 0) | (numbers >= count)
     if bool(outside.any()):
-        raise _not_its_own(what, f"{name} {int(numbers[outside][0])}, where there are {count} {name}s")
+        raise _not_its_own(what, f"{name} {int(numbers[outside][0])} of {counted(count, name)}")
 
 
 def _not_its_own(what: str, got: str) -> ValueError:
