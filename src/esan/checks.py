@@ -34,6 +34,7 @@ def truth_value(name: str, value: Any, remedy: str) -> bool:
 
 def check_known(name: str, value: Any, known: Collection[Any]) -> None:
     """An error that lists the known values, unless `value` is one of them."""
+    # A tuple: in a dict, a value that cannot be hashed would be a TypeError of its own.
     if value not in tuple(known):
         listed = ", ".join(str(one) or "''" for one in known)
         raise ValueError(f"Expected {name} to be one of {listed} (got {value!r}). Choose one of these.")

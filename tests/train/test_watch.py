@@ -48,9 +48,12 @@ def test_runs_that_continue_are_named(tmp_path: Path) -> None:
 
 
 def test_nothing_is_said_where_nothing_continues(tmp_path: Path) -> None:
-    text = io.StringIO()
+    text, job = io.StringIO(), Job(quick())
     for _ in range(2):  # begun, and over
-        run_jobs([Job(quick())], tmp_path, dataset=small(), watchers=[Bars(Console(file=text))])
+        run_jobs([job], tmp_path, dataset=small(), watchers=[Bars(Console(file=text))])
+    # As if killed after the last epoch, before the record was written.
+    (job.folder(tmp_path) / "record.json").unlink()
+    run_jobs([job], tmp_path, dataset=small(), watchers=[Bars(Console(file=text))])
     assert "Continued" not in text.getvalue()
 
 

@@ -102,13 +102,13 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ValueError(
             f"Expected a file of the format {_FORMAT!r} at {path} (got {str(header)[:60]!r}). Build the bag again."
         )
-    # An archive is found wherever it begins and ends in a file, and the last of two as well.
-    if before or not _ends(path):
+    # zipfile finds an archive among other bytes, and of two archives the last.
+    if before or not _ends_with_archive(path):
         raise ValueError(f"Expected a bag file at {path} (got one with other bytes before or behind it). {_AGAIN}")
     return header, arrays
 
 
-def _ends(path: Path) -> bool:
+def _ends_with_archive(path: Path) -> bool:
     """Whether the last 22 bytes are the record that ends an archive, as numpy writes it."""
     with path.open("rb") as file:
         file.seek(-22, os.SEEK_END)
@@ -132,10 +132,12 @@ def _refuse_stale(
 
 
 def _not_whole(path: Path, error: Exception) -> str:
-    # numpy advises to unpickle what it does not know.
-    why = "no archive of arrays" if "pickle" in str(error) else error
+    why = str(error)
     if isinstance(error, KeyError):
         why = "arrays without the header of a bag"
+    elif "pickle" in why:
+        # numpy advises to unpickle what it does not know.
+        why = "no archive of arrays"
     return f"Expected a whole bag file at {path} (got one that is cut short or not of esan: {why}). {_AGAIN}"
 
 
