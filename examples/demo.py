@@ -146,7 +146,6 @@ def picture(runs: list[Run], larger: list[esan.Bag], folder: Path) -> Path:
 
 
 def main(epochs: int, seed: int, folder: Path) -> list[Run]:
-    torch.set_num_threads(1)  # tensors are small here: more threads would wait for each other
     console = Console()
     data = csl(torch.Generator().manual_seed(seed))
     policy = esan.EgoNets(hops=4, marked=True)
