@@ -1,6 +1,7 @@
 """Interpreted: kernels that know which lines are filler give what they give for the others alone, and touch no more."""
 
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 import torch
@@ -124,6 +125,7 @@ def test_linear_layers(outer: int) -> None:
     after = finish(part, ones, zeros, EPS, None)
     sums = grad_sums(grad, gate, y, after, REAL)
 
+    @cache
     def layer(network: int) -> tuple[Tensor, Moments]:
         given = of(norm.x, network), Matrix.of(matrix[network])[0], bias[network]
         y, part = linear(*given, alone(norm.moments, network), of(norm.weight, network))
@@ -138,6 +140,7 @@ def test_linear_layers(outer: int) -> None:
     )
     plainly = linear_backward(grad, norm.x, whole, None, real=REAL)
 
+    @cache
     def back(network: int, through: bool = True) -> list[Tensor | None]:
         given = of(grad, network), of(norm.x, network), Matrix.of(matrix[network])[0]
         if not through:
@@ -200,6 +203,7 @@ def test_messages() -> None:
         Normed(norm.x, norm.moments.mean, norm.moments.inverse), True, REAL,
     )  # fmt: skip
 
+    @cache
     def back(network: int) -> list[Tensor | None]:
         other, kind, first, count = m.alone[network]
         some = slice(network, network + 1)

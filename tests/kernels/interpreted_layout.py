@@ -21,6 +21,8 @@ pytestmark = ONLY_INTERPRETED
 #: With arcs and rows in all slots, with marks, with rows that differ from the first layer on.
 POLICIES = pytest.mark.parametrize("name", ["ED", "ND", "EGO+(2)"])
 LITERAL = pytest.mark.parametrize("literal", [True, None], ids=["literal", "compact"])
+SOME = pytest.mark.parametrize(("name", "literal"), [("ED", None), ("ND", True), ("EGO+(2)", None)])
+OTHERS = pytest.mark.parametrize(("name", "literal"), [("ED", True), ("ND", None), ("EGO+(2)", True)])
 #: Long enough that what a subgraph changes does not reach all of it in three layers.
 GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
 #: Two steps of two networks: graphs twice, a batch that lacks some, and one that has none.
@@ -52,8 +54,7 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return compare
 
 
-@POLICIES
-@LITERAL
+@SOME
 def test_another_room(
     check: Callable[..., None], name: str, literal: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,8 +75,7 @@ def test_every_field(check: Callable[..., None], name: str, literal: bool | None
     check(padder, IDS, room(padder), 2)
 
 
-@POLICIES
-@LITERAL
+@OTHERS
 def test_some_graphs_at_a_time(
     check: Callable[..., None], monkeypatch: pytest.MonkeyPatch, name: str, literal: bool | None
 ) -> None:

@@ -16,11 +16,9 @@ from esan import kernels
 HERE = Path(__file__).parent
 NEEDS_TRITON = pytest.mark.skipif(find_spec("triton") is None, reason="needs triton (the extra dev, on Linux)")
 CHECKS = sorted(HERE.glob("interpreted_*.py"))
-#: Long ones, and what must come before all others, have a process each; the rest share one, which is as long.
-ALONE = ("interpreted_teams", "interpreted_layout", "interpreted_networks", "interpreted_sooner")
-SHARES = {name: [HERE / f"{name}.py"] for name in ALONE} | {
-    "others": [path for path in CHECKS if path.stem not in ALONE]
-}
+#: Two processes, which take about as long: each takes seconds to import what the checks need.
+FIRST = [HERE / "interpreted_sooner.py", HERE / "interpreted_teams.py"]
+SHARES = {"teams": FIRST, "others": [path for path in CHECKS if path not in FIRST]}
 
 
 @NEEDS_TRITON
