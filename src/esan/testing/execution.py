@@ -96,8 +96,9 @@ def _compared(
             raise AssertionError(f"Expected {what} of the same names on both bags {when} (got {odd} on one only).")
         # Gradients that vanish are sums of large terms which cancel: measured against the largest of all.
         scale = max([1.0, *(float(t.abs().max()) for t in theirs.values() if t.is_floating_point() and t.numel())])
+        corners = _corners(model, what)
         for name in theirs:
-            where = f"{what} of both bags, {name}, {when}{_corners(model, what)}"
+            where = f"{what} of both bags, {name}, {when}{corners}"
             check_close(mine[name], theirs[name], where, scale=scale, tolerance=tolerance)
     check_close(got.after, expected.after, f"predictions of both bags after a step {when}", tolerance=tolerance)
     return expected
