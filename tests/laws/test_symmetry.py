@@ -45,7 +45,7 @@ def test_one_of_each_kind_of_graph(architecture: str, encoder: str, policy: esan
 
 @EVERY_ENCODER
 @EVERY_ARCHITECTURE
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(graphs=strategies.batches(), policy=strategies.policies())
 def test_any_graphs(architecture: str, encoder: str, policy: esan.Policy, graphs: list[Data]) -> None:
     _check(architecture, encoder, policy, graphs)
@@ -75,7 +75,7 @@ def test_outputs_about_nodes_and_edges_are_equivariant(encoder: str, output: str
     ],
     ids=str,
 )
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(graphs=strategies.batches())
 def test_every_choice_is_invariant(choices: dict[str, Any], graphs: list[Data]) -> None:
     policy = esan.EgoNets(hops=1)

@@ -14,7 +14,7 @@ from small_campaign import recipe, write_set
 from esan.train import Job, Record, run_jobs
 
 #: Epochs are quick; this many keep a process busy while it is being killed.
-EPOCHS = 60
+EPOCHS = 30
 
 
 def started(command: list[str]) -> "subprocess.Popen[bytes]":
@@ -41,7 +41,7 @@ def test_a_killed_training_continues(tmp_path: Path, monkeypatch: pytest.MonkeyP
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.005)
-            if curve.is_file() and len(curve.read_text().splitlines()) > lengths[-1] + 10:
+            if curve.is_file() and len(curve.read_text().splitlines()) > lengths[-1] + 5:
                 break
         process.send_signal(signal.SIGKILL)
         told = process.communicate()[1]

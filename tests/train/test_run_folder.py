@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,20 @@ def trained(runs: Path, fold: int = 0, seed: int = 0, **changes: Any) -> Path:
     return job.folder(runs)
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The folder of a run with these changes, trained once: no test may write there."""
+    known: dict[str, Path] = {}
+
+    def found(**changes: Any) -> Path:
+        name = str(changes)
+        if name not in known:
+            known[name] = trained(tmp_path_factory.mktemp("runs"), **changes)
+        return known[name]
+
+    return found
+
+
 @pytest.mark.parametrize("weights", ["best", "last"])
 @pytest.mark.parametrize(
     ("change", "words"),
@@ -38,10 +53,12 @@ def trained(runs: Path, fold: int = 0, seed: int = 0, **changes: Any) -> Path:
 )
 @pytest.mark.parametrize("left", ["all", "recipe.toml", "record.json", "nothing"])
 def test_weights_of_another_run_are_refused(
-    change: dict[str, Any], words: str, weights: str, left: str, tmp_path: Path
+    change: dict[str, Any], words: str, weights: str, left: str, runs: Callable[..., Path], tmp_path: Path
 ) -> None:
     folds: dict[str, Any] = {"split": "folds", "folds": 2}
-    mine, other = trained(tmp_path / "mine", **folds), trained(tmp_path / "other", **folds | change)
+    known, other = runs(**folds), runs(**folds | change)
+    # Its name tells fold and seed.
+    mine = shutil.copytree(known, tmp_path / known.name)
     assert Fitted.load(mine, weights).belongs.seed == 0
     file = {"best": "best.pt", "last": "checkpoint.pt"}[weights]
     shutil.copy(other / file, mine / file)
