@@ -45,7 +45,7 @@ def device_here(device: torch.device | str) -> torch.device:
     try:
         # Only a tensor there tells whether it works, and which GPU is the current one.
         return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError):
+    except (RuntimeError, AssertionError, TypeError):
         gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
         if str(device) in ("cuda", *gpus) and gpus:
             raise  # it is there, and torch knows better what is wrong with it

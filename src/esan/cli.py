@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from esan.commands import advise, bench, campaign, predict, report, reproduce, search, train, wl
+from esan.commands import advise, bag, bench, campaign, predict, report, reproduce, search, train, wl
 from esan.version import __version__
 
 app = typer.Typer(
@@ -15,6 +15,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.command("bag")(bag.run)
 app.command("wl")(wl.run)
 app.command("advise")(advise.run)
 app.command("train")(train.run)

@@ -137,7 +137,7 @@ def test_moving_it_keeps_it(bag: esan.Bag) -> None:
     assert sampled.whole.device.type == "meta"
 
 
-@pytest.mark.parametrize("device", ["cuda:99", "gpu", torch.device("cuda", 99)], ids=str)
+@pytest.mark.parametrize("device", ["cuda:99", "gpu", torch.device("cuda", 99), torch.float64], ids=str)
 def test_moving_it_to_a_device_that_is_not_here(bag: esan.Bag, device: Any) -> None:
     with pytest.raises(ValueError, match=rf"Expected a device of this machine: cpu.* \(got '{device}'\)\. Choose one"):
         bag.to(device)

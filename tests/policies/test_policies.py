@@ -1,13 +1,16 @@
 """Policies as objects: names, bad arguments, one's own, and as PyG transforms."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch.utils.data import ConcatDataset, Subset, random_split
+from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
+from torch_geometric.utils import add_self_loops
 
 import esan
 import strategies
@@ -211,6 +214,59 @@ def test_as_a_pyg_transform(encoder: str, policy: esan.Policy) -> None:
         assert getattr(carried, part).fingerprint == getattr(direct, part).fingerprint
 
 
+@pytest.mark.parametrize("policy", [esan.NodeDeletion(), esan.EgoNets(1, marked=True)], ids=repr)
+def test_a_transform_of_a_batch(policy: esan.Policy) -> None:
+    graphs = strategies.odd_graphs()
+    carried = esan.Bag.of(policy(Batch.from_data_list(graphs)), num_layers=2)
+    direct = esan.Bag.of(graphs, policy, 2)
+    assert repr(carried) == repr(direct)
+    for part in ("graphs", "selection", "rows"):
+        assert getattr(carried, part).fingerprint == getattr(direct, part).fingerprint
+
+
+def test_a_batch_that_was_changed_is_refused() -> None:
+    batch = Batch.from_data_list([esan.graphs.cycle(4), esan.graphs.cycle(5)])
+    for edges in (batch.edge_index[:, 2:], add_self_loops(batch.edge_index)[0]):
+        changed = batch.clone()
+        changed.edge_index = edges
+        with pytest.raises(ValueError, match=r"Expected a batch as .* made it .*Transform the graphs before"):
+            esan.NodeDeletion()(changed)
+
+
+def test_selections_and_graphs_are_as_many() -> None:
+    data = esan.NodeDeletion()(esan.graphs.cycle(4))
+    data.selection_num_subgraphs = torch.tensor([2, 2])
+    with pytest.raises(ValueError, match=r"Expected a selection a graph \(got 2 selections on 1 graph\)\. Apply the"):
+        esan.Bag.of(data, num_layers=2)
+
+
+def test_what_was_carried_knows_its_policy(tmp_path: Path) -> None:
+    policy = esan.Sampled(esan.NodeDeletion(), 0.3)
+    bag = esan.Bag.of([policy(esan.graphs.cycle(9)) for _ in range(4)], num_layers=2)
+    assert bag.policy == policy
+    loader = esan.Loader(bag, batch_size=4, generator=torch.Generator().manual_seed(0))
+    first, second = (next(iter(loader)).selection.entry_edge for _ in range(2))
+    assert not torch.equal(first, second)
+    bag.save(tmp_path / "bag")
+    assert esan.Bag.load(tmp_path / "bag", policy=policy).policy == policy
+
+
+def test_parts_of_datasets() -> None:
+    graphs: Any = [esan.graphs.cycle(n) for n in (3, 4, 5, 6)]
+    part: Subset[Data]
+    rest: Subset[Data]
+    part, rest = random_split(graphs, [3, 1], torch.Generator().manual_seed(0))
+    both: ConcatDataset[Data] = ConcatDataset([part, rest])
+    for source in (part, both):
+        expected = esan.Bag.of([source[i] for i in range(len(source))], "ND", 2)
+        assert esan.Bag.of(source, "ND", 2).graphs.fingerprint == expected.graphs.fingerprint
+    selected: Any = [esan.NodeDeletion()(graph) for graph in graphs]
+    carried: Subset[Data] = Subset(selected, [0, 2])
+    assert repr(esan.Bag.of(carried, num_layers=2)) == repr(esan.Bag.of([graphs[0], graphs[2]], "ND", 2))
+    with pytest.raises(ValueError, match=r"or with that of EdgeDeletion\(\) \(got that of NodeDeletion\(k=1\)\)"):
+        esan.Bag.of(carried, "ED", 2)
+
+
 def test_a_transform_leaves_its_graph_alone() -> None:
     graph = strategies.odd_graphs()[5]
     keys = set(graph.keys())
@@ -261,3 +317,15 @@ class _Counted(esan.Policy):
 def test_a_number_in_place_of_counts() -> None:
     with pytest.raises(TypeError, match=r"as a tensor, one number a graph \(got 2\)"):
         esan.Bag.of(strategies.odd_graphs(), _Counted(), 2)
+
+
+class Forgetful(esan.Policy):
+    """Marks nodes without saying so."""
+
+    def select(self, graphs: Graphs) -> esan.Selection:
+        return esan.NodeMarking().select(graphs)
+
+
+def test_the_check_of_a_policy_sees_what_a_bag_refuses() -> None:
+    with pytest.raises(ValueError, match=r"Expected marked = True on Forgetful\(\), which marks nodes"):
+        assert_policy_invariant(Forgetful(), [esan.graphs.cycle(4)])

@@ -2,5 +2,6 @@
 
 from esan.bags.arcs import Arcs as Arcs
 from esan.bags.bag import Bag as Bag
+from esan.bags.files import is_bag_file as is_bag_file
 from esan.bags.loader import Loader as Loader
 from esan.bags.stage import Stage as Stage

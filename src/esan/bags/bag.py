@@ -22,7 +22,7 @@ from esan.bags.sums import Grouping
 from esan.checks import device_here
 from esan.counted import counted
 from esan.graphs import Graphs, Source, read
-from esan.policies import Policy, Sampled, Selection, as_policy, checked_source, read_carried
+from esan.policies import Policy, Sampled, Selection, as_policy, checked_source, policy_called, read_carried
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,8 +78,8 @@ class Bag:
             generator: draws the sample of a `Sampled` policy.
         """
         if policy is None:
-            graphs, selection = read_carried(source)
-            return Bag._stored(graphs, selection, num_layers, literal=literal, policy=None)
+            graphs, selection, name = read_carried(source)
+            return Bag._stored(graphs, selection, num_layers, literal=literal, policy=policy_called(name))
         policy = as_policy(policy)
         graphs = read(checked_source(source, repr(policy)))
         if isinstance(policy, Sampled) and not never_whole(policy, graphs):

@@ -13,7 +13,7 @@ import torch
 
 from esan.bags.rows import Rows
 from esan.graphs import Graphs, Source, read
-from esan.policies import Policy, Sampled, Selection, as_policy, policy_named
+from esan.policies import Policy, Sampled, Selection, as_policy, policy_called
 from esan.record import TensorRecord
 
 if TYPE_CHECKING:
@@ -72,6 +72,15 @@ def load_bag(path: Path, *, source: Source | None, policy: Policy | str | None, 
     parts = {name: _record(name, "whole/", flags, arrays, path) for name in ("selection", "rows")}
     sampled_from = known.policy if isinstance(known, Sampled) else _policy(header["sample_of"])
     return replace(bag, whole=replace(bag, **parts, policy=sampled_from))
+
+
+def is_bag_file(path: Path) -> bool:
+    """Whether a file is an archive with the header of a bag, whole or not."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "header.npy" in archive.namelist()
+    except (zipfile.BadZipFile, OSError):
+        return False
 
 
 def _name(policy: Policy | str | None) -> str:
@@ -151,10 +160,4 @@ def _record(name: str, prefix: str, flags: dict[str, Any], arrays: dict[str, np.
 
 
 def _policy(text: str) -> Policy | str | None:
-    """A policy of ours comes back as itself; a user's own as what it was called."""
-    if text == "None":
-        return None
-    try:
-        return policy_named(text)
-    except ValueError:
-        return text
+    return None if text == "None" else policy_called(text)

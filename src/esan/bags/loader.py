@@ -41,6 +41,9 @@ class Loader:
         self.batch_size = whole_number("batch_size", batch_size, 1, "Pass e.g. batch_size=32.")
         self.bag, self.shuffle, self.drop_last, self.generator = bag, shuffle, drop_last, generator
 
+    def __repr__(self) -> str:
+        return f"Loader(batch_size={self.batch_size}, shuffle={self.shuffle}: {self.bag!r})"
+
     def __len__(self) -> int:
         whole, rest = divmod(len(self.bag), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)

@@ -29,4 +29,5 @@ from esan.graphs.named import undirected as undirected
 from esan.graphs.permute import permuted as permuted
 from esan.graphs.read import Source as Source
 from esan.graphs.read import read as read
+from esan.graphs.read import several as several
 from esan.graphs.things import graph_of as graph_of

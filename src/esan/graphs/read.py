@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 import networkx as nx
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data, Dataset
+from torch.utils.data import Dataset
+from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
 from esan import ragged
@@ -26,7 +27,8 @@ def read(source: Source) -> Graphs:
     number out of range, a feature that is not finite or a graph without nodes is an error.
 
     Args:
-        source: a PyG `Data`, `Batch` or dataset, a networkx graph, a list of `Data` or networkx graphs, or `Graphs`.
+        source: a PyG `Data`, `Batch` or dataset (or a part of one, as `torch.utils.data.random_split` gives it), a
+            networkx graph, a list of `Data` or networkx graphs, or `Graphs`.
     """
     if isinstance(source, Graphs):
         return source
@@ -46,14 +48,23 @@ def read(source: Source) -> Graphs:
     return _assemble(parts)
 
 
+def several(source: Any) -> list[Any] | None:
+    """What a list, a dataset or anything else that holds several graphs holds; None for all else."""
+    if isinstance(source, Dataset) and hasattr(source, "__len__"):
+        # Not list(source): a dataset indexes by its own split, and len is the honest bound.
+        return [source[i] for i in range(len(source))]
+    if not isinstance(source, Iterable) or isinstance(source, BaseData | str | bytes | dict | Tensor):
+        return None
+    return list(source)
+
+
 def _listed(source: Any) -> list[Data | nx.Graph]:
-    if not isinstance(source, Iterable) or isinstance(source, str | bytes | dict | Tensor):
+    graphs = several(source)
+    if graphs is None:
         raise TypeError(
             f"Expected PyG data, a dataset, networkx graphs or a list of them (got {type(source).__name__}). "
             "Wrap an edge index as torch_geometric.data.Data(edge_index=..., num_nodes=...)."
         )
-    # Not list(source): a PyG dataset indexes by its own split, and len is the honest bound.
-    graphs = [source[i] for i in range(len(source))] if isinstance(source, Dataset) else list(source)
     for place, graph in enumerate(graphs):
         if not isinstance(graph, Data | nx.Graph):
             raise TypeError(

@@ -43,6 +43,14 @@ def policy_named(text: str) -> Policy:
     return known
 
 
+def policy_called(text: str) -> Policy | str:
+    """The policy whose `repr` is `text`; a user's own stays the text."""
+    try:
+        return policy_named(text)
+    except ValueError:
+        return text
+
+
 def as_policy(policy: Policy | str) -> Policy:
     """A policy as it is, or the one of that name."""
     if isinstance(policy, str):

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from esan.graphs import Graphs, read
-from esan.policies.selected import SelectedData
+from esan.policies.selected import SelectedData, graphs_of
 from esan.policies.selection import Selection
 
 #: How many subgraphs each graph has → which of them are kept, a truth value a subgraph.
@@ -60,11 +60,13 @@ class Policy(ABC):
             raise ValueError(f"Expected marked = True on {self!r}, which marks nodes (got False). Set it in its class.")
         return selection
 
-    def __call__(self, data: Data) -> SelectedData:
+    def __call__(self, data: Data) -> SelectedData | Batch:
         if not isinstance(data, Data):
             raise TypeError(
                 f"Expected PyG data (got {type(data).__name__}). Bag.of(graphs, policy) takes networkx and lists."
             )
+        if isinstance(data, Batch):
+            return Batch.from_data_list([self(graph) for graph in graphs_of(data)])
         graphs = read(data)
         return SelectedData.of(data, graphs, self.checked(graphs), repr(self))
 

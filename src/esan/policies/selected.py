@@ -1,14 +1,14 @@
 """`SelectedData`: a PyG `Data` that carries its selection, so that PyG's own `DataLoader` can batch it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data, Dataset
-from torch_geometric.data.data import BaseData
 
-from esan.graphs import Graphs, Source, read
+from esan.counted import counted
+from esan.graphs import Graphs, Source, read, several
 from esan.policies.selection import Selection
 
 _PREFIX = "selection_"
@@ -51,10 +51,26 @@ class SelectedData(Data):
         return 0 if key.startswith(_PREFIX) else super().__cat_dim__(key, value, *args, **kwargs)
 
 
-def read_carried(source: Source) -> tuple[Graphs, Selection]:
-    """The graphs and selections of `SelectedData`, of an iterable or dataset of them, or of a PyG batch of them."""
-    if isinstance(source, Iterable) and not isinstance(source, BaseData | Tensor):
-        items = [source[i] for i in range(len(source))] if isinstance(source, Dataset) else list(source)
+def graphs_of(batch: Batch) -> list[Data]:
+    """The graphs of a PyG batch, one by one."""
+    # PyG takes a batch apart where it was put together: what was added since is lost, and too little is an error.
+    try:
+        graphs = batch.to_data_list()
+        whole = torch.equal(Batch.from_data_list(graphs).edge_index, batch.edge_index)
+    except RuntimeError:
+        whole = False
+    if not whole:
+        raise ValueError(
+            "Expected a batch as Batch.from_data_list made it (got one with other edges). Transform the graphs before "
+            "they are batched, or call Bag.of(batch, policy, ...)."
+        )
+    return graphs
+
+
+def read_carried(source: Source) -> tuple[Graphs, Selection, str]:
+    """The graphs, selections and policy of `SelectedData`, of several of them, or of a PyG batch of them."""
+    items = several(source)
+    if items is not None:
         without = [place for place, item in enumerate(items) if not isinstance(item, SelectedData)]
         if 0 < len(without) < len(items):
             raise ValueError(
@@ -78,10 +94,15 @@ def read_carried(source: Source) -> tuple[Graphs, Selection]:
     policies = _policies(source)
     if len(policies) > 1:
         raise ValueError(f"Expected one policy for all graphs (got {' and '.join(policies[:2])}). Apply one of them.")
+    if source[_PREFIX + "num_subgraphs"].numel() != len(graphs):
+        raise ValueError(
+            f"Expected a selection a graph (got {source[_PREFIX + 'num_subgraphs'].numel()} selections on "
+            f"{counted(len(graphs), 'graph')}). Apply the policy to each graph."
+        )
     held: dict[str, Any] = {name: _agreed(source[_PREFIX + name], name) for name in _FLAGS}
     for name in ("num_subgraphs", "entry_subgraph", "entry_edge", "mark_subgraph", "mark_node"):
         held[name] = source[_PREFIX + name]
-    return graphs, Selection(**held)
+    return graphs, Selection(**held), policies[0]
 
 
 def _agreed(flag: Tensor, name: str) -> bool:
@@ -103,14 +124,9 @@ def checked_source(source: Any, *policies: str, remedy: str = _REMEDY) -> Any:
     """
     if isinstance(source, Iterator):
         source = list(source)
-    if isinstance(source, Dataset):
-        # All graphs of a dataset have the same transforms, and these may take long: the first one tells.
-        items = [source[0]] if len(source) else []
-    elif isinstance(source, Iterable) and not isinstance(source, BaseData | Tensor):
-        items = list(source)
-    else:
-        items = [source]
-    for item in items:
+    # All graphs of a dataset have the same transforms, and these may take long: the first one tells.
+    items = [source[i] for i in range(min(1, len(source)))] if isinstance(source, Dataset) else several(source)
+    for item in [source] if items is None else items:
         others = [name for name in _policies(item) if name not in policies]
         if others:
             raise ValueError(

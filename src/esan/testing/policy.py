@@ -31,17 +31,17 @@ def assert_policy_invariant(
             f"Expected a policy that does not draw at random (got {policy!r}). Check the policy that it samples from."
         )
     graphs = read(source)
-    selection = policy.select(graphs)
+    selection = policy.checked(graphs)
     for trial in range(trials):
         action = drawn_action(graphs, selection, generator)
         expected = _bags(action.on(selection), action.graphs)
         _check(
-            _bags(policy.select(action.graphs), action.graphs), expected, policy, f"relabelled nodes (trial {trial})"
+            _bags(policy.checked(action.graphs), action.graphs), expected, policy, f"relabelled nodes (trial {trial})"
         )
     expected = _bags(selection, graphs)
     for place in range(len(graphs)):
         alone = graphs.take(torch.tensor([place]))
-        _check(_bags(policy.select(alone), alone), expected[place : place + 1], policy, "the graph alone", place)
+        _check(_bags(policy.checked(alone), alone), expected[place : place + 1], policy, "the graph alone", place)
 
 
 def _bags(selection: Selection, graphs: Graphs) -> list[Counter[Canonical]]:

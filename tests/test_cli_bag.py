@@ -1,0 +1,60 @@
+"""The command `esan bag`."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import esan
+from esan.cli import app
+from esan.graphs import cycle, to_graph6
+
+RUNNER = CliRunner(env={"COLUMNS": "200"})
+
+
+def _rows(text: str) -> list[list[str]]:
+    lines = (line.replace(",", "").split() for line in text.splitlines())
+    return [line for line in lines if len(line) == 4 and line[1].isdecimal()]
+
+
+def test_rows_of_every_layer() -> None:
+    told = RUNNER.invoke(app, ["bag", "csl(12,3)", "--policy", "ND", "--layers", "2"])
+    assert told.exit_code == 0
+    bag = esan.Bag.of(esan.graphs.csl(12, 3), "ND", 2)
+    assert repr(bag) in told.stdout
+    expected = [[str(t), str(bag.stage(t).num_rows), "144", f"{144 / bag.stage(t).num_rows:.1f}"] for t in (1, 2)]
+    assert _rows(told.stdout) == expected
+
+
+def test_a_file_of_graphs_and_a_saved_bag(tmp_path: Path) -> None:
+    graphs, saved = tmp_path / "rings.g6", tmp_path / "rings.bag"
+    graphs.write_text("".join(f"{to_graph6(cycle(n))}\n" for n in (4, 5)))
+    made = RUNNER.invoke(app, ["bag", str(graphs), "--policy", "EGO(1)", "--save", str(saved)])
+    assert made.exit_code == 0
+    assert "2 graphs, 9 subgraphs, 41 pairs" in made.stdout
+    assert "compact for 4 layers" in made.stdout
+    shown = RUNNER.invoke(app, ["bag", str(saved), "--literal"])
+    assert shown.exit_code == 0
+    assert _rows(shown.stdout) == [["each", "41", "41", "1.0"]]
+    for options, expected in (
+        (["--policy", "ND"], "Expected a bag of NodeDeletion(k=1)"),
+        (["--layers", "5"], "Expected a bag built for 5 layers or more"),
+    ):
+        refused = RUNNER.invoke(app, ["bag", str(saved), *options])
+        assert refused.exit_code == 2
+        assert expected in refused.stderr
+
+
+def test_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    told = RUNNER.invoke(app, ["bag", "cycle(5)", "--draw", str(tmp_path / "out.png"), "--most", "3"])
+    assert told.exit_code == 0
+    assert (tmp_path / "out.png").stat().st_size > 0
+
+
+def test_what_is_no_graph_is_refused_in_one_line() -> None:
+    for given, expected in (("rok", "Known names: cycle"), ("none.g6", "which is not there")):
+        told = RUNNER.invoke(app, ["bag", given])
+        assert told.exit_code == 2
+        assert expected in told.stderr
+        assert "Traceback" not in told.output
