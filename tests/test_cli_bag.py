@@ -47,9 +47,17 @@ def test_a_file_of_graphs_and_a_saved_bag(tmp_path: Path) -> None:
 
 def test_a_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    told = RUNNER.invoke(app, ["bag", "cycle(5)", "--draw", str(tmp_path / "out.png"), "--most", "3"])
-    assert told.exit_code == 0
-    assert (tmp_path / "out.png").stat().st_size > 0
+    graphs, pictures = tmp_path / "rings.g6", set()
+    graphs.write_text("".join(f"{to_graph6(cycle(n))}\n" for n in (4, 5)))
+    for number, options in enumerate(([], ["--most", "2"], ["--most", "2", "--graph", "1"])):
+        picture = tmp_path / f"{number}.png"
+        assert RUNNER.invoke(app, ["bag", str(graphs), "--draw", str(picture), *options]).exit_code == 0
+        pictures.add(picture.read_bytes())
+    assert len(pictures) == 3
+
+
+def test_a_long_line_of_graph6() -> None:
+    assert "60 subgraphs" in RUNNER.invoke(app, ["bag", to_graph6(cycle(60)), "--layers", "2"]).stdout
 
 
 def test_what_is_no_graph_is_refused_in_one_line() -> None:

@@ -146,3 +146,8 @@ def test_a_bag_too_large_to_be_built_whole(monkeypatch: pytest.MonkeyPatch) -> N
         assert mine.policy == policy
     first, second = (bag.resample(torch.Generator().manual_seed(seed)).selection.fingerprint for seed in (1, 2))
     assert first != second
+
+
+def test_what_it_is_called() -> None:
+    bag = _bag(esan.EdgeDeletion(), 3)
+    assert repr(esan.Loader(bag, 2)) == f"Loader({bag!r}, batch_size=2, shuffle=False, drop_last=False)"

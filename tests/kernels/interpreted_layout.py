@@ -21,6 +21,7 @@ pytestmark = ONLY_INTERPRETED
 #: With arcs and rows in all slots, with marks, with rows that differ from the first layer on.
 POLICIES = pytest.mark.parametrize("name", ["ED", "ND", "EGO+(2)"])
 LITERAL = pytest.mark.parametrize("literal", [True, None], ids=["literal", "compact"])
+#: Every policy and both kinds of bag; each two of them meet in one of two tests.
 SOME = pytest.mark.parametrize(("name", "literal"), [("ED", None), ("ND", True), ("EGO+(2)", None)])
 OTHERS = pytest.mark.parametrize(("name", "literal"), [("ED", True), ("ND", None), ("EGO+(2)", True)])
 #: Long enough that what a subgraph changes does not reach all of it in three layers.

@@ -124,7 +124,9 @@ def test_layers_of_several_networks(networks: int) -> None:
     )
 
 
-@pytest.mark.parametrize(("inner", "outer", "biased"), [(130, 20, True), (20, 150, False), (130, 150, True)])
+@pytest.mark.parametrize(
+    ("inner", "outer", "biased"), [(130, 20, True), (20, 150, False), (130, 150, True), (130, 150, False)]
+)
 def test_wide_layers_of_few_lines(monkeypatch: pytest.MonkeyPatch, inner: int, outer: int, biased: bool) -> None:
     """In pieces, not by a library."""
     for name in ("bmm", "baddbmm"):

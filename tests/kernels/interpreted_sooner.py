@@ -50,11 +50,12 @@ def found() -> list[Tensor]:
     return [sums, totals(torch.randn(2, 530, 20), 10, 7, 3), product, constants, signs]
 
 
-assert "sooner" not in sys.modules, "the interpreter is not as it was: import this file first"
-BEFORE = found() if INTERPRETED else []
+UNTOUCHED = "sooner" not in sys.modules
+BEFORE = found() if INTERPRETED and UNTOUCHED else []
 
 
 def test_no_bit_is_another() -> None:
+    assert UNTOUCHED, "the interpreter is not as it was: import this file first"
     from sooner import interpret_sooner
 
     interpret_sooner()

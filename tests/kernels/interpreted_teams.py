@@ -93,7 +93,7 @@ def trial(**choices: Any) -> trials.Trial:
 
 def test_each_as_if_it_were_alone() -> None:
     """With unequal numbers of batches, the last of which lacks a graph."""
-    teams.check_alone(trial(), [torch.arange(1), torch.arange(3)], epochs=1)
+    teams.check_alone(trial(), [torch.arange(1), torch.arange(3)])
 
 
 @PLAINLY

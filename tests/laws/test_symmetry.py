@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from torch_geometric.data import Data
 
 import esan
@@ -76,6 +76,7 @@ def test_outputs_about_nodes_and_edges_are_equivariant(encoder: str, output: str
     ids=str,
 )
 @settings(max_examples=3)
+@example(graphs=strategies.odd_graphs())
 @given(graphs=strategies.batches())
 def test_every_choice_is_invariant(choices: dict[str, Any], graphs: list[Data]) -> None:
     policy = esan.EgoNets(hops=1)

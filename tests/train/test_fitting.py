@@ -7,6 +7,8 @@ import networkx as nx
 import pytest
 import torch
 from small_sets import graphs, quick, small
+from torch.utils.data import Subset
+from torch_geometric.data import Data
 
 import esan
 from esan.data import Split
@@ -92,6 +94,13 @@ def test_three_lines_with_networkx() -> None:
     fitted = fit(cycles + paths, policy="EGO+(1)", **QUICK)
     assert len(fitted.predict(nx.cycle_graph(20))) == 1
     assert "EgoNets(hops=1, marked=True)" in repr(fitted)
+
+
+def test_parts_of_a_dataset() -> None:
+    data: Any = labelled(torch.arange(24) % 4 // 2)
+    train: Subset[Data] = Subset(data, range(16))
+    rest: Subset[Data] = Subset(data, range(16, 24))
+    assert 0 <= fit(train, policy="ND", **QUICK).score(rest) <= 1
 
 
 def test_an_interrupted_fit_continues(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ class Loader:
         self.bag, self.shuffle, self.drop_last, self.generator = bag, shuffle, drop_last, generator
 
     def __repr__(self) -> str:
-        return f"Loader(batch_size={self.batch_size}, shuffle={self.shuffle}: {self.bag!r})"
+        chosen = f"batch_size={self.batch_size}, shuffle={self.shuffle}, drop_last={self.drop_last}"
+        return f"Loader({self.bag!r}, {chosen})"
 
     def __len__(self) -> int:
         whole, rest = divmod(len(self.bag), self.batch_size)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from esan.bags import Bag, is_bag_file
 from esan.commands.plainly import console, plainly
-from esan.graphs import graph_of, load_graphs
+from esan.graphs import graph_of, holds_graphs, load_graphs
 from esan.wl.pictures import picture_file
 
 
@@ -26,7 +26,9 @@ def run(
     policy: Annotated[
         str, typer.Option(help='"ND", "ED", "EGO(2)", "EGO+(2)", "SE", "NM"; "^" adds the graph. ED if not given.')
     ] = "",
-    layers: Annotated[int | None, typer.Option(help="The depth of the network; 4 if not given.")] = None,
+    layers: Annotated[
+        int | None, typer.Option(help="The depth of the network; 4, or a saved bag's, if not given.")
+    ] = None,
     literal: Annotated[bool, typer.Option("--literal", help="A row a pair, as the paper writes it.")] = False,
     draw: Annotated[Path | None, typer.Option(metavar="PNG", help="Save a picture of a graph and its bag.")] = None,
     graph: Annotated[int, typer.Option(help="Which graph is drawn.")] = 0,
@@ -52,8 +54,7 @@ def _bag(source: str, policy: str, layers: int | None, literal: bool) -> Bag:
     if is_bag_file(path):
         bag = Bag.load(path, policy=policy or None, num_layers=layers)
         return bag.to_literal() if literal else bag
-    several = path.is_dir() or path.suffix in (".g6", ".npz", ".pt")
-    graphs = load_graphs(path) if several else graph_of(source)
+    graphs = load_graphs(path) if holds_graphs(path) else graph_of(source)
     return Bag.of(graphs, policy or "ED", 4 if layers is None else layers, literal=literal or None)
 
 
@@ -62,7 +63,7 @@ def _table(bag: Bag) -> Table:
     table = Table(box=SIMPLE_HEAD)
     for column in ("layer", "rows", "pairs", "pairs a row"):
         table.add_column(column, justify="right")
-    for layer in range(1, (1 if bag.num_layers is None else bag.num_layers) + 1):
+    for layer in range(1, (bag.num_layers or 1) + 1):
         rows = bag.stage(layer).num_rows
         name = "each" if bag.literal else str(layer)
         table.add_row(name, f"{rows:,}", f"{bag.num_pairs:,}", f"{bag.num_pairs / rows:.1f}")

@@ -200,7 +200,7 @@ def _tell(skipped: tuple[Skipped, ...], rows: int, path: Path, skip: bool) -> No
     if not skip:
         raise ValueError(
             f"Expected SMILES that RDKit reads (got {len(skipped)} of {rows} rows in {path} that it does not: "
-            f"{_listed(skipped)}). Correct them, or pass skip_unreadable=True (--skip-unreadable) to leave them out."
+            f"{_listed(skipped)}). Correct them, or pass skip_unreadable=True to leave them out."
         )
     warnings.warn(f"Left out {len(skipped)} of {rows} rows of {path}: {_listed(skipped)}.", stacklevel=5)
 

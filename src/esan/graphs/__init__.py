@@ -11,6 +11,7 @@ from esan.graphs.families import atlas as atlas
 from esan.graphs.families import random_regular as random_regular
 from esan.graphs.families import strong_regularity as strong_regularity
 from esan.graphs.families import strongly_regular as strongly_regular
+from esan.graphs.files import holds_graphs as holds_graphs
 from esan.graphs.files import load_graphs as load_graphs
 from esan.graphs.graph6 import from_graph6 as from_graph6
 from esan.graphs.graph6 import read_graph6 as read_graph6

@@ -32,12 +32,19 @@ def load_graphs(path: str | Path) -> list[Data]:
         raise FileNotFoundError(f"Expected a file or folder of graphs (got {str(path)!r}, which is not there).")
     if path.is_dir():
         return _from_tu(path)
-    readers = {".g6": read_graph6, ".npz": _from_arrays, ".pt": _from_pt}
-    if path.suffix not in readers:
+    if path.suffix not in _READERS:
         raise ValueError(
-            f"Expected {', '.join(readers)} or a TU folder (got {str(path)!r}). Write the graphs in one of these."
+            f"Expected {', '.join(_READERS)} or a TU folder (got {str(path)!r}). Write the graphs in one of these."
         )
-    return readers[path.suffix](path)
+    return _READERS[path.suffix](path)
+
+
+def holds_graphs(path: Path) -> bool:
+    """Whether `load_graphs` is to read it: a folder, or a name with one of the endings that it knows."""
+    try:
+        return path.suffix in _READERS or path.is_dir()
+    except OSError:  # a long line of graph6 is too long for the name of a file
+        return False
 
 
 def _from_tu(folder: Path) -> list[Data]:
@@ -142,3 +149,6 @@ def _from_pt(path: Path) -> list[Data]:
     if not isinstance(found, list) or not all(isinstance(graph, Data) for graph in found):
         raise ValueError(f"Expected a list of PyG Data (got {type(found).__name__} in {path}). Save a plain list.")
     return found
+
+
+_READERS = {".g6": read_graph6, ".npz": _from_arrays, ".pt": _from_pt}

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import networkx as nx
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
@@ -50,10 +50,10 @@ def read(source: Source) -> Graphs:
 
 def several(source: Any) -> list[Any] | None:
     """What a list, a dataset or anything else that holds several graphs holds; None for all else."""
-    if isinstance(source, Dataset) and hasattr(source, "__len__"):
+    if isinstance(source, Dataset) and hasattr(source, "__len__") and not isinstance(source, IterableDataset):
         # Not list(source): a dataset indexes by its own split, and len is the honest bound.
         return [source[i] for i in range(len(source))]
-    if not isinstance(source, Iterable) or isinstance(source, BaseData | str | bytes | dict | Tensor):
+    if not isinstance(source, Iterable) or isinstance(source, BaseData | nx.Graph | str | bytes | dict | Tensor):
         return None
     return list(source)
 

@@ -44,11 +44,12 @@ def policy_named(text: str) -> Policy:
 
 
 def policy_called(text: str) -> Policy | str:
-    """The policy whose `repr` is `text`; a user's own stays the text."""
+    """The policy whose `repr` is `text`; the text itself where it is none of ours."""
     try:
-        return policy_named(text)
+        known = policy_named(text)
     except ValueError:
         return text
+    return known if repr(known) == text else text
 
 
 def as_policy(policy: Policy | str) -> Policy:

@@ -1,6 +1,5 @@
 """`SelectedData`: a PyG `Data` that carries its selection, so that PyG's own `DataLoader` can batch it."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -54,15 +53,16 @@ class SelectedData(Data):
 def graphs_of(batch: Batch) -> list[Data]:
     """The graphs of a PyG batch, one by one."""
     # PyG takes a batch apart where it was put together: what was added since is lost, and too little is an error.
+    again = None
     try:
         graphs = batch.to_data_list()
-        whole = torch.equal(Batch.from_data_list(graphs).edge_index, batch.edge_index)
+        again = Batch.from_data_list(graphs)
     except RuntimeError:
-        whole = False
-    if not whole:
+        pass
+    if again is None or {*again.keys()} != {*batch.keys()} or read(again).fingerprint != read(batch).fingerprint:
         raise ValueError(
-            "Expected a batch as Batch.from_data_list made it (got one with other edges). Transform the graphs before "
-            "they are batched, or call Bag.of(batch, policy, ...)."
+            "Expected a batch as Batch.from_data_list made it (got one changed since, or made otherwise). Transform "
+            "the graphs before they are batched, or call Bag.of(batch, policy, ...)."
         )
     return graphs
 
@@ -118,15 +118,17 @@ def checked_source(source: Any, *policies: str, remedy: str = _REMEDY) -> Any:
     """`source`, unless it carries the selection of another policy, which would be passed over in silence.
 
     Args:
-        source: graphs, or whatever else they are read from; what can be gone through only once comes back as a list.
+        source: graphs, or whatever else they are read from; several come back as a list, gone through once.
         policies: the names of the policy that is asked for; errors have the first.
         remedy: how an error ends.
     """
-    if isinstance(source, Iterator):
-        source = list(source)
-    # All graphs of a dataset have the same transforms, and these may take long: the first one tells.
-    items = [source[i] for i in range(min(1, len(source)))] if isinstance(source, Dataset) else several(source)
-    for item in [source] if items is None else items:
+    items = [source]
+    if isinstance(source, Dataset):
+        # All graphs of a PyG dataset have the same transforms, and these may take long: the first one tells.
+        items = [source[i] for i in range(min(1, len(source)))]
+    elif (held := several(source)) is not None:
+        items = source = held
+    for item in items:
         others = [name for name in _policies(item) if name not in policies]
         if others:
             raise ValueError(

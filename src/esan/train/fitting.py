@@ -11,7 +11,7 @@ from esan import data
 from esan.data import Dataset
 from esan.data.own import Labels
 from esan.graphs import Source
-from esan.policies import Policy, Sampled, as_policy, checked_source, policy_named
+from esan.policies import Policy, Sampled, as_policy, checked_source, policy_called
 from esan.train.fitted import Fitted
 from esan.train.job import Job
 from esan.train.loop import run_jobs
@@ -102,11 +102,7 @@ def _dataset(source: Source | Dataset | str | Path, asked: dict[str, Any]) -> Da
 def _policy(policy: Policy) -> tuple[str, float]:
     """The name of a policy, and the fraction of its bag that is sampled."""
     inner, fraction = (policy.policy, policy.fraction) if isinstance(policy, Sampled) else (policy, 1.0)
-    try:
-        readable = repr(policy_named(repr(inner))) == repr(inner)
-    except ValueError:
-        readable = False
-    if not readable:
+    if isinstance(policy_called(repr(inner)), str):
         raise ValueError(
             f"Expected a policy that esan can name in a file (got {inner!r}). With a policy of your own, build "
             "bags with Bag.of and train with Loader."

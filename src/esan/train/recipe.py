@@ -26,7 +26,7 @@ class Recipe:
         name: what the run folder is called; a changed recipe (`variant`) gets a name of its own.
         model: "ds", "dss", or "gnn", the base encoder on the graph itself.
         conv: the base encoder, as in `esan.ds_gnn`.
-        policy: the policy by name, as in `esan.policy_named`; "identity" for model "gnn".
+        policy: the policy by name, as in `esan.policy_named`, without its sample; "identity" for model "gnn".
         fraction: the part of each bag that a sample has; 1 for whole bags.
         votes: of sampled bags, how many samples vote on a prediction.
         layers: message-passing layers.
