@@ -43,6 +43,10 @@ def test_a_file_of_graphs_and_a_saved_bag(tmp_path: Path) -> None:
         refused = RUNNER.invoke(app, ["bag", str(saved), *options])
         assert refused.exit_code == 2
         assert expected in refused.stderr
+    saved.write_bytes(saved.read_bytes()[:3000])
+    refused = RUNNER.invoke(app, ["bag", str(saved)])
+    assert refused.exit_code == 2
+    assert "Expected a whole bag file" in refused.stderr
 
 
 def test_a_picture(tmp_path: Path) -> None:

@@ -75,12 +75,14 @@ def load_bag(path: Path, *, source: Source | None, policy: Policy | str | None, 
 
 
 def is_bag_file(path: Path) -> bool:
-    """Whether a file is an archive with the header of a bag, whole or not."""
+    """Whether a file begins as `save_bag` writes it, whole or cut short."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            return "header.npy" in archive.namelist()
-    except (zipfile.BadZipFile, OSError):
+        with path.open("rb") as file:
+            start = file.read(40)
+    except OSError:
         return False
+    # An archive whose first member, named behind 30 bytes, is the header.
+    return start.startswith(b"PK\3\4") and start[30:] == b"header.npy"
 
 
 def _name(policy: Policy | str | None) -> str:
