@@ -27,8 +27,6 @@ class Arcs:
         copies: which arcs here are copies of one arc of the graph; their owner is the line of their edge features.
         num_rows: how many rows there are to send from and to.
         weight: a factor a message, or None for 1.
-        by_node: the rows to send to by their node, where some of them are not there yet to send from and still equal
-            the row of their node; None where all are there.
         real: which rows are not filler; None if all are, or filler is read too.
     """
 
@@ -36,7 +34,6 @@ class Arcs:
     copies: Grouping
     num_rows: int
     weight: Tensor | None = None
-    by_node: Grouping | None = None
     real: Real | None = None
     #: The types that were asked for, of each arc as they are, and in the order of `out_of`.
     _types: tuple[Tensor, Tensor, Tensor] | None = None
@@ -56,6 +53,12 @@ class Arcs:
     def source(self) -> Tensor:
         """The row that each comes from, `[B]`."""
         return self.edge_index[0]
+
+    @cached_property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The row that each comes from, and the row that it ends at, each in one piece."""
+        source, target = self.edge_index
+        return source.contiguous(), target.contiguous()
 
     @cached_property
     def degree(self) -> Tensor:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -296,5 +296,5 @@ class Bag:
         return SharedArcs(self.graphs, self.selection, self.literal)
 
     @cached_property
-    def codes(self) -> dict[object, Tensor]:
-        return {}  # what layers have found the categories of `edge_attr` to be, for the next one to take
+    def found(self) -> dict[object, Any]:
+        return {}  # what networks have found out about the bag, such as categories of `edge_attr`, to be taken again

@@ -90,7 +90,7 @@ class LaidArcs(Arcs):
         self, fields: Fields, name: str, num_rows: int, weight: Tensor | None = None, real: Real | None = None
     ) -> None:
         self.__dict__.update(_fields=fields, _name=name, _types=None)
-        self.__dict__.update(num_rows=num_rows, weight=weight, by_node=None, real=real)
+        self.__dict__.update(num_rows=num_rows, weight=weight, real=real)
         self.__dict__["_ends"] = [f"edge_{end}" if name == "graph" else f"{name}.{end}" for end in ("source", "target")]
 
     def _field(self, name: str) -> Tensor:

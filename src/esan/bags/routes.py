@@ -6,19 +6,19 @@ from esan.bags.sums import Grouping
 from esan.kernels.cpu_groups import routes
 
 
-def arcs_from(rows: Rows, known: int, by_node: Grouping, num_arcs: int, copies: Grouping) -> Arcs:
+def arcs_from(rows: Rows, known: int, num_rows: int, num_arcs: int, copies: Grouping) -> Arcs:
     """The first arcs of a bag's rows; a source behind the first `known` rows is the background row of its node.
 
     Args:
         rows: the rows of the bag, on a CPU.
         known: how many rows there are to read from.
-        by_node: the rows to send to, as many as `known` or more, by their node.
+        num_rows: how many there are to send to, `known` or more.
         num_arcs: how many arcs end at them.
         copies: these arcs by the arc of the graph.
     """
     source, target = rows.source[:num_arcs], rows.target[:num_arcs]
-    found = routes(source, target, rows.node, rows.background, known, by_node.owner.numel())
-    arcs = Arcs(found.ends, copies, by_node.owner.numel(), by_node=by_node)
+    found = routes(source, target, rows.node, rows.background, known, num_rows)
+    arcs = Arcs(found.ends, copies, num_rows)
     arcs.__dict__["out_of"] = Grouping.known(found.ends[0], known, found.order, found.first)
     arcs.into.__dict__["first"] = found.into
     return arcs

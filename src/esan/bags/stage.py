@@ -13,6 +13,7 @@ from esan.bags.stage_rows import StageRows
 from esan.kernels import cpu
 
 if TYPE_CHECKING:
+    from esan.kernels.cpu_groups import Subgraphs
     from esan.kernels.gpu_gather import PoolBeside
 
 #: How lines are pooled.
@@ -54,7 +55,7 @@ class Stage(StageRows):
         if cpu.fits(h) and self.plain and reduce in ("sum", "mean"):
             from esan.kernels.cpu_groups import Lift, Rise
 
-            share = self._shares.of_subgraph.to(h.dtype) if reduce == "mean" else None
+            share = self.shares.of_subgraph.to(h.dtype) if reduce == "mean" else None
             return Lift.apply(h, Rise(self.by_node, self.weight_in(h.dtype), share))
         h = self.lift(h)
         return h, self.pool_bag(h, reduce)
@@ -100,11 +101,9 @@ class Stage(StageRows):
 
             total = gpu_pools.PoolNodes.apply(h, self)
         elif self._background and self.plain and cpu.fits(h):
-            from esan.kernels.cpu_groups import PoolNodes, Subgraphs
+            from esan.kernels.cpu_groups import PoolNodes
 
-            share = None if reduce == "sum" else self._shares.of_node.to(h.dtype)
-            of = Subgraphs(self._by_subgraph, self.by_node, self._by_graph, self.subgraphs_by_graph, share)
-            return PoolNodes.apply(h, of)
+            return PoolNodes.apply(h, self.of_subgraphs(reduce, h.dtype))
         elif self._background:
             # What the subgraph would have if nothing differed, and what differs.
             h = self._background_first(h)
@@ -113,6 +112,13 @@ class Stage(StageRows):
         else:
             total = self._by_subgraph.sum(h)
         return total if reduce == "sum" else total / self._graphs.num_nodes[graph, None]
+
+    def of_subgraphs(self, reduce: str, kind: torch.dtype) -> "Subgraphs":
+        """The rows of each subgraph as compiled loops pool them, by sum or mean."""
+        from esan.kernels.cpu_groups import Subgraphs
+
+        share = None if reduce == "sum" else self.shares.of_node.to(kind)
+        return Subgraphs(self._by_subgraph, self.by_node, self._by_graph, self.subgraphs_by_graph, share)
 
     def _background_first(self, h: Tensor) -> Tensor:
         """The rows, those of the background before all stored ones, as they are here."""

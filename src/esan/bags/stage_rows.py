@@ -12,7 +12,6 @@ from esan.bags.routes import arcs_from
 from esan.bags.rows import Rows
 from esan.bags.shares import Shares
 from esan.bags.sums import Grouping
-from esan.bags.twins import Twins
 from esan.graphs import Graphs
 from esan.kernels import cpu
 from esan.policies import Selection
@@ -45,11 +44,10 @@ class StageRows:
 
     def __init__(self, graphs: Graphs, selection: Selection, rows: Rows, slot: int, whole: Self | None = None) -> None:
         self._graphs, self._selection, self._rows, self._whole = graphs, selection, rows, whole
-        self.num_rows, self._num_arcs = rows.row_ends[slot], rows.arc_ends[slot]
+        self.num_rows, self.num_arcs = rows.row_ends[slot], rows.arc_ends[slot]
         self._background = rows.background
         self._stored = self.num_rows - self._background
         self._arcs: dict[int, Arcs] = {}
-        self._twins: dict[int, Twins | None] = {}
 
     @cached_property
     def node(self) -> Tensor:
@@ -84,8 +82,9 @@ class StageRows:
         return self.norm_weight if kind == torch.float32 or self.weight is None else self.weight.to(kind)
 
     @cached_property
-    def _shares(self) -> Shares:
-        return Shares(self._graphs, self._selection) if self._whole is None else self._whole._shares
+    def shares(self) -> Shares:
+        """The parts of subgraphs and nodes in means."""
+        return Shares(self._graphs, self._selection) if self._whole is None else self._whole.shares
 
     @property
     def _compiled(self) -> bool:
@@ -98,7 +97,7 @@ class StageRows:
         if self._background and self._compiled:
             from esan.kernels.cpu_groups import weights
 
-            return weights(self._shares.subgraphs, self._rows.node[: self._stored])
+            return weights(self.shares.subgraphs, self._rows.node[: self._stored])
         return None if self.weight is None else self.weight.float()
 
     @cached_property
@@ -109,28 +108,19 @@ class StageRows:
         """The arcs with the first `known` rows to read from (all of them, unless compiled loops read)."""
         if self._compiled:
             if known not in self._arcs:
-                self._arcs[known] = arcs_from(self._rows, known, self.by_node, self._num_arcs, self._copies)
+                self._arcs[known] = arcs_from(self._rows, known, self.num_rows, self.num_arcs, self._copies)
             return self._arcs[known]
-        source, target, arc = (x[: self._num_arcs] for x in (self._rows.source, self._rows.target, self._rows.arc))
+        source, target, arc = (x[: self.num_arcs] for x in (self._rows.source, self._rows.target, self._rows.arc))
         if self._background and self.num_rows < self._rows.row_ends[-1]:
             # A pair that is not of this stage still equals its background.
             source = torch.where(source < self.num_rows, source, self._graphs.edge_index[0, arc])
         return Arcs(torch.stack([source, target]), self._copies, self.num_rows)
 
-    def twins_from(self, known: int) -> Twins | None:
-        """The rows that differ if the first `known` rows are read, for compiled loops; None where most do."""
-        if known == self.num_rows or self.norm_weight is None:
-            return None
-        if known not in self._twins:
-            nodes, arcs = self._background, self.arcs_from(known)
-            self._twins[known] = Twins.of(arcs, known, self.node, nodes, self.norm_weight)
-        return self._twins[known]
-
     @cached_property
     def _copies(self) -> Grouping:
         """The arcs by the arc of the graph that they are copies of."""
-        arc, whole = self._rows.arc[: self._num_arcs], self._whole
-        return whole._copies.prefix(self._num_arcs) if whole else Grouping(arc, self._graphs.edge_index.size(1))
+        arc, whole = self._rows.arc[: self.num_arcs], self._whole
+        return whole._copies.prefix(self.num_arcs) if whole else Grouping(arc, self._graphs.edge_index.size(1))
 
     @cached_property
     def by_node(self) -> Grouping:

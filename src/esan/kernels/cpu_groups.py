@@ -61,16 +61,18 @@ def routes(source: Tensor, target: Tensor, node: Tensor, background: int, known:
     return found
 
 
-def sums(lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None) -> Tensor:
-    """Sum i is that of the lines `which[first[i]], ..., which[first[i + 1] - 1]`, each times its weight."""
+def sums(
+    lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None = None, start: Tensor | None = None
+) -> Tensor:
+    """Sum i is that of the lines `which[first[i]], ..., which[first[i + 1] - 1]`, each times its weight, on a start."""
     from esan.kernels import groups_loops
 
     lines, which, first = lines.contiguous(), which.contiguous(), first.contiguous()
     (n, d), groups, terms = lines.shape, first.numel(), which.numel()
     total = empty_table(lines, groups, d)
-    weight = None if weight is None else weight.contiguous()
+    weight, start = (None if t is None else t.contiguous() for t in (weight, start))
     count = pieces(groups, _GROUPS)
-    run(groups_loops.sums, lines, count, n, d, groups, terms, _GROUPS, lines, total, which, first, weight)
+    run(groups_loops.sums, lines, count, n, d, groups, terms, _GROUPS, lines, total, which, first, weight, start)
     return total
 
 
@@ -140,23 +142,34 @@ class Subgraphs:
     graph: Any
     share: Tensor | None
 
+    def totals(self, h: Tensor, alike: Tensor, colour: Tensor | None) -> Tensor:
+        """The sum of each subgraph.
+
+        Args:
+            h: a line a row, or a line a colour.
+            alike: the sum of each graph's background.
+            colour: of each row; None where there is a line a row.
+        """
+        from esan.kernels import groups_loops
+
+        (lines, d), n, stored, nodes = h.shape, self.by_node.owner.numel(), self.stored.whole, self.by_node.size
+        total, subgraphs = empty_table(h, self.stored.size, d), self.stored.size
+        run(
+            groups_loops.pool, h, pieces(subgraphs, _GROUPS), n, d, nodes, subgraphs, self.nodes.size, _GROUPS, h,
+            alike, total, stored.order, stored.first, self.by_node.owner, self.graph.owner, self.share,
+            stored.owner.numel(), lines, colour,
+        )  # fmt: skip
+        return total
+
 
 class PoolNodes(torch.autograd.Function):
     """The sum over the nodes of each subgraph, times its factor: its graph's background, and what its pairs differ."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, of: Subgraphs) -> Tensor:
-        from esan.kernels import groups_loops
-
-        ctx.of, h, (n, d), nodes, stored = of, h.contiguous(), h.shape, of.by_node.size, of.stored.whole
-        alike = sums(h[:nodes], of.nodes.order, of.nodes.first, None)
-        total = empty_table(h, of.stored.size, d)
-        run(
-            groups_loops.pool, h, pieces(of.stored.size, _GROUPS), n, d, nodes, of.stored.size, of.nodes.size, _GROUPS,
-            h, alike, total, stored.order, stored.first, of.by_node.owner, of.graph.owner, of.share,
-            stored.owner.numel(),
-        )  # fmt: skip
-        return total
+        ctx.of, h, nodes = of, h.contiguous(), of.by_node.size
+        alike = sums(h[:nodes], of.nodes.order, of.nodes.first)
+        return of.totals(h, alike, None)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from esan.kernels.cpu import blas, pieces, run, tiles
+from esan.kernels.cpu_messages import Onward, messages_backward
 from esan.kernels.cpu_norm import Norm, Parts, applied, grad_sums
 from esan.kernels.cpu_tables import empty_table
 
@@ -21,14 +22,14 @@ class Branch:
     """What a branch is made of besides its tensors.
 
     Attributes:
-        arcs: an `Arcs`; of its rows, x may have the first only.
+        arcs: an `Arcs`; its rows, and those of x that they come from, may be others.
         code: the edge line of each arc of the graph; None where each has a line of its own.
         factor: a factor a message; None for 1.
         weight: how many pairs each row stands for, in the precision of the rows; None for 1.
         norms: the `BatchNorm` inside the MLP and the one behind it.
         relu: whether ReLU comes last.
         groups: which rows each added line belongs to; None where none is added.
-        node: the node of each row; None where x has all rows.
+        onward: how rows go on from those of x; None where x has all rows.
     """
 
     arcs: Any
@@ -38,7 +39,7 @@ class Branch:
     norms: tuple[Any, Any]
     relu: bool
     groups: Any = None
-    node: Tensor | None = None
+    onward: Onward | None = None
 
 
 def fits(x: Tensor, matrices: tuple[Tensor, Tensor]) -> bool:
@@ -88,12 +89,13 @@ class Layer(torch.autograd.Function):
         count = pieces(n, size)
 
         a, z, c = empty_table(x, n, d), empty_table(x, n, o1), empty_table(x, n, o2)
-        part, source = Parts.empty(x, count, o1), arcs.edge_index[0].contiguous()
-        lines, num_arcs = 0 if e is None else e.size(0), source.numel()
+        part, source = Parts.empty(x, count, o1), arcs.ends[0]
+        lines, num_arcs, onward = 0 if e is None else e.size(0), source.numel(), branch.onward
         run(
             layer_loops.first, x, count, n, d, o1, lines, num_arcs, size, x, e, a, source, arcs.arc, arcs.into.first,
             branch.factor, own, code, 0 if code is None else code.numel(), w1, z, weight, part.total, part.mean,
-            part.square, _product(w1), known, branch.node,
+            part.square, _product(w1), known, n if onward is None else onward.kept,
+            None if onward is None else onward.rows.owner,
         )  # fmt: skip
         norm1 = Norm.of(part, branch.norms[0], gamma1, beta1, b1)
         part = Parts.empty(x, count, o2)
@@ -110,7 +112,6 @@ class Layer(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         from esan.kernels import layer_loops
-        from esan.kernels.cpu_messages import messages_backward
 
         x, e, own, w1, w2, a, z, c, y = ctx.saved_tensors
         branch, norm1, norm2, size, grad = ctx.branch, ctx.norm1, ctx.norm2, ctx.size, grad.contiguous()
@@ -137,7 +138,7 @@ class Layer(torch.autograd.Function):
         grad_w1 = part_w.sum(0)
         grad_x, grad_e, grad_own = messages_backward(
             grad_a, x, e, own, branch.code, branch.arcs, branch.factor, ctx.needs_input_grad[1],
-            ctx.needs_input_grad[2], x.size(0),
+            ctx.needs_input_grad[2], branch.onward,
         )  # fmt: skip
         grads = (
             grad_x, grad_e, grad_own,

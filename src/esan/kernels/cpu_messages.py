@@ -1,5 +1,6 @@
 """Sums of messages on a CPU without the messages: each is made where it is added, and made again on the way back."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +13,21 @@ from esan.kernels.cpu_tables import empty_table
 _ROWS = 512
 #: Up to this many edge lines, or where they are coded, their gradient is summed with that of the rows, piece by piece.
 _FEW = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Onward:
+    """How rows go on from those of x, which are others.
+
+    Attributes:
+        known: how many rows x has.
+        kept: how many of these are the first rows themselves.
+        rows: all rows by the row of x that they go on from, a `Grouping`; that of the first is not read.
+    """
+
+    known: int
+    kept: int
+    rows: Any
 
 
 def sum_messages(
@@ -73,27 +89,26 @@ def messages_backward(
     weight: Tensor | None,
     needs_e: bool,
     needs_own: bool,
-    known: int | None = None,
+    onward: Onward | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The gradients of x, e and own, from that of the sums; x may be None where neither e nor own needs it.
 
-    Where x has only the first `known` rows, the arcs know the nodes of all.
+    `onward` is for sums whose rows are not those of x.
     """
     from esan.kernels import messages_loops
 
     (rows, d), num_arcs, size = grad.shape, arcs.edge_index.size(1), 0 if e is None else e.size(0)
-    n = rows if known is None else known
-    later = None if n == rows else arcs.by_node.whole
+    n, kept, later = (rows, rows, None) if onward is None else (onward.known, onward.kept, onward.rows.whole)
     count = pieces(n, _ROWS)
     few = e is not None and (size <= _FEW or code is not None)
     grad_x, part_e = empty_table(grad, n, d), grad.new_empty(count, size, d) if few else None
     part_own = grad.new_empty(count, dtype=torch.double) if needs_own else None
-    (source, target), order, first = arcs.edge_index.contiguous(), arcs.out_of.order, arcs.out_of.first
+    (source, target), order, first = arcs.ends, arcs.out_of.order, arcs.out_of.first
     run(
         messages_loops.to_rows, grad, count, n, d, size, num_arcs, _ROWS, x, e, grad, target, arcs.arc, order, first,
         weight, own, grad_x, part_e, part_own, code, 0 if code is None else code.numel(), rows,
         0 if later is None else later.size, None if later is None else later.order,
-        None if later is None else later.first, 0 if later is None else later.owner.numel(),
+        None if later is None else later.first, 0 if later is None else later.owner.numel(), kept,
     )  # fmt: skip
     grad_e = None
     if part_e is not None:

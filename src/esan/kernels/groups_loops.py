@@ -68,18 +68,23 @@ def routes(source, target, node, background, ends, into, order, first):
 
 @njit(fastmath=MATHS)
 def _sums(block, real):
-    """The sum of the lines of each group, each times its weight."""
+    """The sum of the lines of each group, each times its weight, onto what is there to begin with."""
     n, d, groups, terms, size = block[2], block[3], block[4], block[5], block[6]
     x, y = table(block[7], n, d, real), table(block[8], groups, d, real)
     which, first = vector(block[9], terms, np.int64), vector(block[10], groups, np.int64)
-    weight = vector(block[11], terms, real)
+    weight, start = vector(block[11], terms, real), table(block[12], groups, d, real)
     zero, one = real(0), real(1)
     piece = next_piece(block)
     while piece < block[1]:
         for v in range(piece * size, min(groups, (piece + 1) * size)):
             out = y[v]
-            for j in range(d):
-                out[j] = zero
+            if block[12]:
+                line = start[v]
+                for j in range(d):
+                    out[j] = line[j]
+            else:
+                for j in range(d):
+                    out[j] = zero
             for q in range(first[v], first[v + 1] if v + 1 < groups else terms):
                 line, w = x[which[q]], weight[q] if block[11] else one
                 for j in range(d):
@@ -155,10 +160,13 @@ def _lift_back(block, real):
 
 @njit(fastmath=MATHS)
 def _pool(block, real):
-    """The sum of each subgraph: that of its graph's background, and what its stored rows differ from theirs."""
+    """The sum of each subgraph: that of its graph's background, and what its stored rows differ from theirs.
+
+    Where rows have colours, there is a line a colour.
+    """
     n, d, nodes, subgraphs, graphs, size = block[2], block[3], block[4], block[5], block[6], block[7]
-    x, alike, y = table(block[8], n, d, real), table(block[9], graphs, d, real), table(block[10], subgraphs, d, real)
-    every = block[16]
+    x, alike = table(block[8], block[17], d, real), table(block[9], graphs, d, real)
+    y, every, colour = table(block[10], subgraphs, d, real), block[16], vector(block[18], n, np.int64)
     order, first = vector(block[11], every, np.int64), vector(block[12], subgraphs, np.int64)
     node, graph = vector(block[13], n, np.int64), vector(block[14], subgraphs, np.int64)
     share = vector(block[15], subgraphs, real)
@@ -172,7 +180,8 @@ def _pool(block, real):
                 r = nodes + order[q]
                 if r >= n:
                     break
-                mine, base = x[r], x[node[r]]
+                own, behind = (colour[r], colour[node[r]]) if block[18] else (r, node[r])
+                mine, base = x[own], x[behind]
                 for j in range(d):
                     out[j] += mine[j] - base[j]
             if block[15]:
@@ -214,12 +223,12 @@ def _pool_back(block, real):
 
 @Entry
 def _pool_single(data):
-    _pool(carray(data, (17,), np.int64), np.float32)
+    _pool(carray(data, (19,), np.int64), np.float32)
 
 
 @Entry
 def _pool_double(data):
-    _pool(carray(data, (17,), np.int64), np.float64)
+    _pool(carray(data, (19,), np.int64), np.float64)
 
 
 @Entry
@@ -234,12 +243,12 @@ def _pool_back_double(data):
 
 @Entry
 def _sums_single(data):
-    _sums(carray(data, (12,), np.int64), np.float32)
+    _sums(carray(data, (13,), np.int64), np.float32)
 
 
 @Entry
 def _sums_double(data):
-    _sums(carray(data, (12,), np.int64), np.float64)
+    _sums(carray(data, (13,), np.int64), np.float64)
 
 
 @Entry

@@ -17,7 +17,7 @@ def _first(block, real):
     source, line = vector(block[11], arcs, np.int64), vector(block[12], arcs, np.int64)
     first, factor = vector(block[13], n, np.int64), vector(block[14], arcs, real)
     own = vector(block[15], 1, real)[0] if block[15] else real(0)
-    code, node = vector(block[16], block[17], np.int64), vector(block[26], n, np.int64)
+    code, goes_on = vector(block[16], block[17], np.int64), vector(block[27], n, np.int64)
     bonds, coded, weighted = block[9] != 0, block[16] != 0, block[14] != 0
     z, weight = table(block[19], n, o, real), vector(block[20], n, real)
     total = vector(block[21], count, np.float64)
@@ -26,7 +26,9 @@ def _first(block, real):
     piece = next_piece(block)
     while piece < count:
         begin, end = piece * size, min(n, (piece + 1) * size)
-        sum_some(begin, end, x, e, a, source, line, code, first, factor, node, own, bonds, coded, weighted)
+        sum_some(
+            begin, end, x, e, a, source, line, code, first, factor, block[26], goes_on, own, bonds, coded, weighted
+        )
         at_a, at_z = block[10] + begin * d * width, block[19] + begin * o * width
         rows_times_turned(block[24], end - begin, d, o, at_a, block[18], across.ctypes.data, at_z, width, real(0))
         total[piece] = moments_of_some(begin, end, z, weight, block[20] != 0, mean[piece], square[piece])
@@ -140,12 +142,12 @@ def _back_first(block, real):
 
 @Entry
 def _first_single(data):
-    _first(carray(data, (27,), np.int64), np.float32)
+    _first(carray(data, (28,), np.int64), np.float32)
 
 
 @Entry
 def _first_double(data):
-    _first(carray(data, (27,), np.int64), np.float64)
+    _first(carray(data, (28,), np.int64), np.float64)
 
 
 @Entry

@@ -7,15 +7,15 @@ from esan.kernels.loops import MATHS, Entry, before_relu, next_piece, table, vec
 
 
 @njit(fastmath=MATHS)
-def sum_some(begin, end, x, e, y, source, line, code, first, weight, node, own, bonds, coded, weighted):
+def sum_some(begin, end, x, e, y, source, line, code, first, weight, kept, goes_on, own, bonds, coded, weighted):
     """The sums of the rows from `begin` to `end`; the flags say which of the tables are there.
 
-    Rows that x does not have yet are those of their `node`, as the sources are already.
+    The first `kept` rows are those of x; of another, x has the row that it `goes_on` from.
     """
-    n, known, d, arcs = y.shape[0], x.shape[0], x.shape[1], source.shape[0]
+    n, d, arcs = y.shape[0], x.shape[1], source.shape[0]
     zero, one = x.dtype.type(0), x.dtype.type(1)
     for v in range(begin, end):
-        out, mine = y[v], x[v if v < known else node[v]]
+        out, mine = y[v], x[v if v < kept else goes_on[v]]
         for j in range(d):
             out[j] = own * mine[j]
         for k in range(first[v], first[v + 1] if v + 1 < n else arcs):
@@ -43,8 +43,8 @@ def _forward(block, real):
     piece = next_piece(block)
     while piece < block[1]:
         begin, end = piece * size, min(n, (piece + 1) * size)
-        # Every row is there: `first` only stands in for the nodes, which nobody reads.
-        sum_some(begin, end, x, e, y, source, line, code, first, weight, first, own, bonds, coded, weighted)
+        # Every row is there: `first` only stands in for what nobody reads.
+        sum_some(begin, end, x, e, y, source, line, code, first, weight, n, first, own, bonds, coded, weighted)
         piece = next_piece(block)
 
 
@@ -52,16 +52,16 @@ def _forward(block, real):
 def _to_rows(block, real):
     """The gradient of each row, from the arcs that leave it; and of the edge lines, a sum a piece, if they are few.
 
-    Of the first rows, which are nodes, some of the rows behind the first n are copies: `later` has all rows, node by
-    node and those of a node in their order.
+    Behind the first `kept` rows, which are those of x, others go on from some of them: `later` has all rows by the one
+    that they go on from, in their order.
     """
     n, d, lines, arcs, size, count = block[2], block[3], block[4], block[5], block[6], block[1]
-    rows, nodes = block[21], block[22]
+    rows, sources, kept = block[21], block[22], block[26]
     x, e, grad = table(block[7], n, d, real), table(block[8], lines, d, real), table(block[9], rows, d, real)
     target, line = vector(block[10], arcs, np.int64), vector(block[11], arcs, np.int64)
     order, first = vector(block[12], arcs, np.int64), vector(block[13], n, np.int64)
     weight = vector(block[14], arcs, real)
-    later, later_first, every = vector(block[23], block[25], np.int64), vector(block[24], nodes, np.int64), block[25]
+    later, later_first, every = vector(block[23], block[25], np.int64), vector(block[24], sources, np.int64), block[25]
     own = vector(block[15], 1, real)[0] if block[15] else real(0)
     grad_x, grad_e = table(block[16], n, d, real), table(block[17], count * lines, d, real)
     grad_own, code = vector(block[18], count, np.float64), vector(block[19], block[20], np.int64)
@@ -75,17 +75,21 @@ def _to_rows(block, real):
                     grad_e[c, j] = zero
         of_own = 0.0
         for u in range(piece * size, min(n, (piece + 1) * size)):
-            out, at_end = grad_x[u], grad[u]
+            out = grad_x[u]
             for j in range(d):
-                out[j] = own * at_end[j]
-            if block[18]:
-                mine, product = x[u], zero
+                out[j] = zero
+            if u < kept:
+                at_end = grad[u]
                 for j in range(d):
-                    product += at_end[j] * mine[j]
-                of_own += product
-            if u < nodes:
-                for q in range(later_first[u], later_first[u + 1] if u + 1 < nodes else every):
-                    if later[q] < n:
+                    out[j] = own * at_end[j]
+                if block[18]:
+                    mine, product = x[u], zero
+                    for j in range(d):
+                        product += at_end[j] * mine[j]
+                    of_own += product
+            if u < sources:
+                for q in range(later_first[u], later_first[u + 1] if u + 1 < sources else every):
+                    if later[q] < kept:
                         continue
                     if later[q] >= rows:
                         break
@@ -156,12 +160,12 @@ def _forward_double(data):
 
 @Entry
 def _to_rows_single(data):
-    _to_rows(carray(data, (26,), np.int64), np.float32)
+    _to_rows(carray(data, (27,), np.int64), np.float32)
 
 
 @Entry
 def _to_rows_double(data):
-    _to_rows(carray(data, (26,), np.int64), np.float64)
+    _to_rows(carray(data, (27,), np.int64), np.float64)
 
 
 @Entry

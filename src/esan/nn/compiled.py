@@ -9,6 +9,7 @@ from esan.bags import Arcs, Bag, Stage
 from esan.bags.coded import CodedLines
 from esan.bags.sums import Grouping
 from esan.kernels import cpu
+from esan.kernels.cpu_messages import Onward
 from esan.nn.conv import GIN, GINE, Conv, WeightedMLP
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, is_just, is_relu
@@ -29,29 +30,31 @@ def reads_earlier(layer: Any, bag: Bag) -> bool:
 
 def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSLayer.forward`; compiled convolutions read rows that begin to differ here from where they still are."""
-    if _takes(layer.inside, layer.norm, h):
-        rows = _Rows.of(bag, stage, h)
-        return rows.every(_branch(layer.inside, layer.norm, h, rows, bag, relu=True))
+    if takes(layer.inside, layer.norm, h):
+        return branch(layer.inside, layer.norm, h, RowsRead.of(stage, h), bag, relu=True)
     h = stage.lift(h)
     return layer.norm(layer.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight), stage.weight, relu=True)
 
 
 def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSSLayer.forward` where the bag is pooled by sum or mean."""
-    earlier = _stage_with(bag, h.size(0)) if _takes(layer.inside, layer.norm, h) else None
+    earlier = _stage_with(bag, h.size(0)) if takes(layer.inside, layer.norm, h) else None
     # What is pooled over the bag is the same before rows are lifted, when they are fewer.
     h, pooled = (earlier or stage).lift_and_pool(h, layer.bag_pool)
-    arcs = bag.shared.between_nodes(layer.adjacency)
-    if _takes(layer.shared, layer.shared_norm, pooled):
-        shared = _branch(layer.shared, layer.shared_norm, pooled, _Rows(arcs), bag)
-    else:
-        shared = layer.shared_norm(layer.shared(pooled, arcs, bag.graphs.edge_attr, None))
+    shared = shared_branch(layer, pooled, bag)
     if earlier is not None:
-        rows = _Rows.of(bag, stage, h)
-        return rows.every(_branch(layer.inside, layer.norm, h, rows, bag, relu=True, added=shared))
+        return branch(layer.inside, layer.norm, h, RowsRead.of(stage, h), bag, relu=True, added=shared)
     inside = layer.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight)
     assert isinstance(layer.norm, BatchNorm)
     return layer.norm.add_and_relu(inside, stage.weight, shared, stage.by_node)
+
+
+def shared_branch(layer: "DSSLayer", pooled: Tensor, bag: Bag) -> Tensor:
+    """What the subgraphs share, a line a node."""
+    arcs = bag.shared.between_nodes(layer.adjacency)
+    if takes(layer.shared, layer.shared_norm, pooled):
+        return branch(layer.shared, layer.shared_norm, pooled, RowsRead(arcs), bag)
+    return layer.shared_norm(layer.shared(pooled, arcs, bag.graphs.edge_attr, None))
 
 
 def _stage_with(bag: Bag, rows: int) -> Stage | None:
@@ -61,39 +64,30 @@ def _stage_with(bag: Bag, rows: int) -> Stage | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """The rows that a branch gives.
+class RowsRead:
+    """The rows that a branch gives, and what it reads for them.
 
     Attributes:
         arcs: the arcs into them.
         weight: how many pairs each stands for; None for one.
-        node: their nodes; None where all rows are there to be read.
+        onward: how they go on from the rows that are read; None where these are the same.
         by_node: the rows by their node; None for nodes themselves.
-        alike: the rows of the stage by the row here that each is like; None where these are all.
     """
 
     arcs: Arcs
     weight: Tensor | None = None
-    node: Tensor | None = None
+    onward: Onward | None = None
     by_node: Grouping | None = None
-    alike: Grouping | None = None
 
     @staticmethod
-    def of(bag: Bag, stage: Stage, h: Tensor) -> "_Rows":
-        """The rows of a stage, which h has all of, or the first; behind the input, those that are alike once."""
+    def of(stage: Stage, h: Tensor) -> "RowsRead":
+        """The rows of a stage, which h has all of, or the first."""
         known = h.size(0)
-        twins = stage.twins_from(known) if known == bag.stage(0).num_rows else None
-        if twins is not None:
-            return _Rows(twins.arcs, twins.weight.to(h.dtype), twins.node, twins.by_node, twins.rows)
-        node = None if known == stage.num_rows else stage.node
-        return _Rows(stage.arcs_from(known), stage.weight_in(h.dtype), node, stage.by_node)
-
-    def every(self, lines: Tensor) -> Tensor:
-        """A line for every row of the stage."""
-        return lines if self.alike is None else self.alike.spread(lines)
+        onward = None if known == stage.num_rows else Onward(known, known, stage.by_node)
+        return RowsRead(stage.arcs_from(known), stage.weight_in(h.dtype), onward, stage.by_node)
 
 
-def _takes(conv: Conv, norm: nn.Module, h: Tensor) -> bool:
+def takes(conv: Conv, norm: nn.Module, h: Tensor) -> bool:
     """Whether a convolution and the norm behind it are computed as one."""
     if not (is_just(conv, GIN) or is_just(conv, GINE)) or not cpu.fits(h):
         return False
@@ -107,25 +101,26 @@ def _takes(conv: Conv, norm: nn.Module, h: Tensor) -> bool:
     return all(n.compiled(h) for n in norms) and cpu_layer.fits(h, (mlp.first.weight, mlp.second.weight))
 
 
-def _branch(
+def branch(
     conv: Any,
     norm: Any,
     h: Tensor,
-    rows: _Rows,
+    rows: RowsRead,
     bag: Bag,
     relu: bool = False,
     added: Tensor | None = None,
 ) -> Tensor:
+    """A convolution and the norm behind it, with the line of its node added to each row and ReLU if wanted."""
     from esan.kernels.cpu_layer import Branch, Layer
 
     table, code = None, None
     if isinstance(conv, GINE):
-        lines = conv.edges.for_messages(bag.graphs.edge_attr, h, bag.codes)
+        lines = conv.edges.for_messages(bag.graphs.edge_attr, h, bag.found)
         table, code = (lines.table, lines.code.contiguous()) if isinstance(lines, CodedLines) else (lines, None)
     mlp = conv.mlp
     groups = None if added is None else rows.by_node
-    branch = Branch(rows.arcs, code, rows.arcs.factor(h), rows.weight, (mlp.norm, norm), relu, groups, rows.node)
+    parts = Branch(rows.arcs, code, rows.arcs.factor(h), rows.weight, (mlp.norm, norm), relu, groups, rows.onward)
     return Layer.apply(
         h, table, 1 + conv.eps, mlp.first.weight, mlp.first.bias, mlp.norm.weight, mlp.norm.bias, mlp.second.weight,
-        mlp.second.bias, norm.weight, norm.bias, added, branch,
+        mlp.second.bias, norm.weight, norm.bias, added, parts,
     )  # fmt: skip

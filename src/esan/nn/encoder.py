@@ -1,14 +1,16 @@
 """`Encoder`: a stack of equivariant layers, rows → rows."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
+from esan.bags.coloured import ColouredStage
 from esan.bags.padded import PaddedBag
 from esan.kernels.ahead import Ahead
-from esan.nn import compiled, fused
+from esan.nn import coloured, compiled, fused
 from esan.nn.layer import DSLayer, DSSLayer
 
 
@@ -18,6 +20,14 @@ class Encoded:
 
     h: Tensor
     stage: Stage
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedColours:
+    """The same with a line a colour."""
+
+    h: Tensor
+    stage: ColouredStage
 
 
 class Encoder(nn.Module):
@@ -70,6 +80,14 @@ class Encoder(nn.Module):
             if self.reads_all:
                 Ahead.forget(h)
             given.append(Encoded(h, stage))
+        return given
+
+    def on_colours(self, h: Tensor, bag: Bag, stages: list[ColouredStage]) -> list[EncodedColours]:
+        """`forward` with a line a colour; `stages` are those of the input and of each layer."""
+        given = []
+        for layer, (before, stage) in zip(self.layers, pairwise(stages), strict=True):
+            h = coloured.layer(layer, h, bag, before, stage)  # type: ignore[arg-type]
+            given.append(EncodedColours(h, stage))
         return given
 
     def _dropped(self, h: Tensor, bag: Bag, stage: Stage, t: int) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from esan import kernels
 from esan.bags import Bag, Stage
 from esan.bags.coded import CodedLines
+from esan.bags.coloured import ColouredStage
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels
 
 #: Where features can take at most so many values, each of them is encoded once.
@@ -228,7 +229,7 @@ class NodeFeatures(nn.Module):
         for some in () if x is None else x.split(_AT_ONCE):
             lines(some.cpu(), some.size(0), torch.empty(0))
 
-    def forward(self, bag: Bag, stage: Stage, like: Tensor, width: int | None = None) -> Tensor:
+    def forward(self, bag: Bag, stage: Stage | ColouredStage, like: Tensor, width: int | None = None) -> Tensor:
         """The rows of a stage.
 
         Args:

@@ -1,6 +1,7 @@
 """`SubgraphGNN`: a whole network, from a bag to its predictions."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -8,8 +9,10 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from esan.bags import Bag
-from esan.nn.encoder import Encoded, Encoder
+from esan.nn import coloured
+from esan.nn.encoder import Encoded, EncodedColours, Encoder
 from esan.nn.features import NodeFeatures
+from esan.nn.norm import is_just
 from esan.nn.ppgn import PPGNEncoder
 from esan.nn.set_encoder import SetEncoder
 
@@ -77,17 +80,25 @@ class SubgraphGNN(nn.Module):
         like = next(self.parameters())
         if self._sums_rows and self.encoder.real_only(like):
             bag = bag.without_filler()
-        width = self.encoder.filled(self.features.out_channels, like)
-        h = self.features(bag, self.encoder.first_stage(bag), like, width)
-        given = self.encoder(h, bag)
+        given = self._encoded(bag, like)
         return self._predict(given if self.jk == "cat" else given[-1:], bag)
+
+    def _encoded(self, bag: Bag, like: Tensor) -> Sequence[Encoded | EncodedColours]:
+        """What each layer gave; rows that it cannot tell apart are computed once, where that is less work."""
+        encoder = self.encoder
+        if isinstance(encoder, Encoder) and is_just(encoder, Encoder):
+            stages = coloured.stages(self.features, encoder, bag, like)
+            if stages is not None:
+                return encoder.on_colours(self.features(bag, stages[0], like), bag, stages)
+        width = encoder.filled(self.features.out_channels, like)
+        return encoder(self.features(bag, encoder.first_stage(bag), like, width), bag)
 
     @property
     def _sums_rows(self) -> bool:
         """Whether rows are read by sums alone, which leave filler out: a maximum, or pairs of rows, would read it."""
         return self.output == "graph" and self.readout != "max"
 
-    def _predict(self, given: list[Encoded], bag: Bag) -> Tensor:
+    def _predict(self, given: Sequence[Encoded | EncodedColours], bag: Bag) -> Tensor:
         if self.output == "node":
             return self.head(torch.cat([g.stage.pool_bag(g.h, "mean") for g in given], 1))
         if self.output == "edge":
