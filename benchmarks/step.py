@@ -1,14 +1,17 @@
-"""A training step on ZINC-like batches of 128: literal and compact bags against the yardstick, as ratios.
+"""A training step on batches of 128 molecules: literal and compact bags against the yardstick, as ratios.
 
-    python benchmarks/step.py [--width 64] [--repeats 15] [--out benchmarks/figures/step.json]
+    python benchmarks/step.py [--graphs zinc] [--width 64] [--repeats 15] [--out benchmarks/figures/step.json]
+
+The molecules are those of ZINC12k (`--graphs zinc`; read from $ESAN_DATA), or made at random in ZINC's sizes with atoms
+and bonds of every kind equally often (`--graphs like`), among which few rows are alike.
 
 Forward, backward and Adam step, the batch ready in memory, every batch new to the network (nothing is cached from an
 earlier step). All take turns, and a ratio is that of medians. "row-layers" is how many rows all layers together
-compute, literal over compact: what the compact bag saves by construction. "graphs alone" is what a network of the same
-kind takes on the graphs themselves (identity policy), as a part of the compact step: the shared branch, Adam and all
-that is done once a batch, which no bag saves, and one row a node. "reachable" is how much faster the compact bag would
-be if that stayed and all the rest shrank by the row-layers. The yardstick has the same weights; its prediction is
-compared first.
+have, literal over compact: what the compact bag saves by construction. "colours" is how many times fewer of these are
+computed, since rows that are alike are computed once. "graphs alone" is what a network of the same kind takes on the
+graphs themselves (identity policy), as a part of the compact step: the shared branch, Adam and all that is done once a
+batch, which no bag saves, and one row a node. "reachable" is how much faster the compact bag would be if that stayed
+and all the rest shrank by the row-layers. The yardstick has the same weights; its prediction is compared first.
 """
 
 import argparse
@@ -20,40 +23,48 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch_geometric.data import Data
 
 import esan
 from report import machine, markdown, print_table
-from workloads import ATOM_TYPES, BOND_TYPES, zinc_like
+from workloads import ATOM_TYPES, BOND_TYPES, zinc, zinc_like
 from yardstick import Union, Yardstick
 
 POLICIES = ("ED", "ND", "EGO(3)", "EGO+(3)", "NM")
 LAYERS, BATCH = 4, 128
+#: What graphs are called, and how they are made.
+GRAPHS = {"zinc": ("molecules of ZINC12k", zinc), "like": ("ZINC-like molecules", zinc_like)}
 NOTE = (
-    "Written by `benchmarks/step.py`: ZINC-like batches of 128, 4 layers of width {}, forward, backward and Adam, the "
-    "batch in memory. Ratios of times; more is better for esan. Row-layers: the rows that all layers compute, literal "
-    "over compact. Graphs alone: what the same kind of network takes on the graphs themselves, as a part of the "
+    "Written by `benchmarks/step.py`: batches of 128 {}, 4 layers of width {}, forward, backward and Adam, the "
+    "batch in memory. Ratios of times; more is better for esan. Row-layers: the rows that all layers have, literal "
+    "over compact; colours: how many times fewer are computed, as those that are alike are computed once. Graphs "
+    "alone: what the same kind of network takes on the graphs themselves, as a part of the "
     "compact step; reachable: compact vs literal, if that part stays and the rest shrinks by the row-layers."
 )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", choices=GRAPHS, default="like")
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--policies", nargs="*", default=POLICIES)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "figures" / "step.json")
     arguments = parser.parse_args()
     kinds = [(name, shares) for name in arguments.policies for shares in (False, True)]
-    lines = [measure(name, shares, arguments.width, arguments.repeats) for name, shares in kinds]
+    words, make = GRAPHS[arguments.graphs]
+    graphs = make(2 * BATCH)
+    lines = [measure(graphs, name, shares, arguments.width, arguments.repeats) for name, shares in kinds]
     print_table("A training step, as ratios of times (more is better for esan)", lines)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    record = {"machine": machine(), "batch": BATCH, "layers": LAYERS, "width": arguments.width, "rows": lines}
+    record = {"machine": machine(), "batch": BATCH, "layers": LAYERS, "width": arguments.width}
+    record |= {"graphs": arguments.graphs, "rows": lines}
     arguments.out.write_text(json.dumps(record, indent=1) + "\n")
-    page = markdown("A training step", record["machine"], NOTE.format(arguments.width), lines)
+    page = markdown("A training step", record["machine"], NOTE.format(words, arguments.width), lines)
     arguments.out.with_suffix(".md").write_text(page)
 
 
-def measure(name: str, shares: bool, width: int, repeats: int) -> dict[str, Any]:
+def measure(graphs: list[Data], name: str, shares: bool, width: int, repeats: int) -> dict[str, Any]:
     policy = esan.policy_named(name)
     torch.manual_seed(0)
     build = esan.dss_gnn if shares else esan.ds_gnn
@@ -67,7 +78,6 @@ def measure(name: str, shares: bool, width: int, repeats: int) -> dict[str, Any]
     )  # fmt: skip
     plain = Yardstick(width, LAYERS, policy.marked, shares)
     plain.load_from(model)
-    graphs = zinc_like(2 * BATCH)
     batches = {kind: esan.Bag.of(graphs, policy, LAYERS, literal=kind == "literal") for kind in ("literal", "compact")}
     batches["graphs"] = esan.Bag.of(graphs, esan.policy_named("identity"), LAYERS)
     union = Union.of(graphs[:BATCH], policy)
@@ -105,12 +115,17 @@ def measure(name: str, shares: bool, width: int, repeats: int) -> dict[str, Any]
     middle = {kind: statistics.median(values) for kind, values in times.items()}
     rows = {kind: sum(fresh(kind).stage(t).num_rows for t in range(1, LAYERS + 1)) for kind in batches}
     saved, alone_part = rows["literal"] / rows["compact"], middle["graphs"] / middle["compact"]
+    used = fresh("compact")
+    model(used)
+    colours = next((found for found in used.found.values() if isinstance(found, list)), None)
+    computed = rows["compact"] if colours is None else sum(stage.num_colours for stage in colours[1:])
     return {
         "network": "DSS" if shares else "DS",
         "policy": name,
         "literal vs yardstick": middle["yardstick"] / middle["literal"],
         "compact vs literal": middle["literal"] / middle["compact"],
         "row-layers": saved,
+        "colours": rows["compact"] / computed,
         "compact vs yardstick": middle["yardstick"] / middle["compact"],
         "graphs alone": alone_part,
         "reachable": alone_part + (1 - alone_part) * saved,

@@ -6,6 +6,8 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
+from esan.data import load
+
 #: ZINC's numbers of atom and bond types.
 ATOM_TYPES, BOND_TYPES = 28, 4
 
@@ -64,6 +66,28 @@ def zinc_like(count: int, seed: int = 0) -> list[Data]:
     for graph, y in zip(graphs, draw.normal(size=count), strict=True):
         graph.y = torch.tensor([y], dtype=torch.float)
     return graphs
+
+
+def zinc(count: int, seed: int = 0) -> list[Data]:
+    """Molecules of ZINC12k, drawn at random; the data are read from $ESAN_DATA, or downloaded."""
+    every = load("zinc").graphs
+    ids = np.random.default_rng(seed).permutation(len(every))[:count]
+    made = []
+    for i in ids:
+        one = every.take(torch.tensor([i]))
+        assert one.x is not None
+        assert one.edge_attr is not None
+        assert one.y is not None
+        made.append(
+            Data(
+                x=one.x.reshape(-1),
+                edge_index=one.edge_index,
+                edge_attr=one.edge_attr.reshape(-1),
+                y=one.y.reshape(-1).float(),
+                num_nodes=int(one.num_nodes.sum()),
+            )
+        )
+    return made
 
 
 def _labelled(edges: torch.Tensor, n: int, seed: int) -> Data:

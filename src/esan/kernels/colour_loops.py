@@ -120,11 +120,15 @@ def refined(colour, beside, node, background, source, arc, begin, kind, weight, 
     number, met, own, into = of_rows[0], of_rows[1], of_rows[2], of_rows[3]
     from_colour, to_colour, copied = of_arcs[0], of_arcs[1], of_arcs[2]
     kinds, weights = 1 + (kind.max() if kind.shape[0] else 0), np.zeros(rows, np.float64)
-    heirs, table, keys = scratch[:colours], scratch[colours : colours + room(rows)], scratch[colours + room(rows) :]
     # A row that alone goes on from its colour is like no other.
+    heirs, alone = scratch[:colours], 0
     heirs[:] = 0
     for r in range(rows):
         heirs[colour[r if r < known else node[r - background]]] += 1
+    for c in range(colours):
+        alone += heirs[c] == 1
+    behind = colours + room(rows - alone)
+    table, keys = scratch[colours:behind], scratch[behind:]
     table[:] = -1
     by_source[:] = 0
     count, total, at = 0, 0, 0

@@ -1,0 +1,267 @@
+"""Colours of rows are those of colour refinement on the literal bag, and say what a layer computes them from."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch_geometric.data import Data
+
+import esan
+import strategies
+from esan.bags import colours
+from esan.bags.coloured import ColouredStage
+from esan.bags.colours import Alike, Sharing, coloured, numbered
+from esan.data.expressive import SKIPS
+from esan.kernels import cpu
+from esan.kernels.cpu_colours import Pooled
+from refinement import Pair, Reference, numbers
+
+pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
+
+#: How the layers of a network share, by name.
+LAYERS: dict[str, list[Sharing | None]] = {
+    "none": [None] * 3,
+    "mean, max": [Sharing("max", mean=True)] * 3,
+    "sum, sum": [Sharing("sum", mean=False)] * 3,
+    "mixed": [None, Sharing("original", mean=False), Sharing("sum", mean=True), None],
+}
+POLICIES = {name: strategies.POLICIES[name] for name in ("ND", "ED", "EGO+(2)", "NM", "ND^")}
+POLICIES |= {"EGO(2)": esan.EgoNets(2), "half of ND": esan.Sampled(esan.NodeDeletion(), 0.5)}
+
+
+@pytest.fixture
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Colours are given however many there are."""
+    monkeypatch.setattr(colours, "_FIRST", 2.0)
+    monkeypatch.setattr(colours, "_WORTH", 2.0)
+
+
+def _graphs() -> list[Data]:
+    """A tree and a copy of it, a long path, a ring, a graph with isolated nodes and a loop, and one without edges."""
+    tree = strategies.from_edges(8, [(0, 1), (1, 2), (1, 3), (3, 4), (3, 5), (5, 6), (5, 7)], 7)
+    return [
+        tree,
+        strategies.from_edges(3, [], 3),
+        esan.graphs.permuted(tree, torch.Generator().manual_seed(1)),
+        strategies.from_edges(11, [(v, v + 1) for v in range(10)], 1),
+        strategies.from_edges(6, [(v, (v + 1) % 6) for v in range(6)], 2),
+        strategies.from_edges(7, [(0, 1), (1, 2), (2, 0), (3, 4), (4, 4)], 4),
+    ]
+
+
+def _alike(bag: esan.Bag, kinds: int, layers: Sequence[Sharing | None]) -> Alike:
+    """Nodes and arcs of so many kinds, by their features."""
+    graphs = bag.graphs
+    assert graphs.x is not None
+    assert graphs.edge_attr is not None
+    return Alike(numbered(graphs.x % kinds)[0], numbered(graphs.edge_attr % kinds)[0], layers)
+
+
+def _of_pairs(bag: esan.Bag, stage: ColouredStage) -> dict[Pair, int]:
+    """The colour of each pair: that of its row where it is stored, else that of its node's."""
+    nodes, graph = bag.num_nodes, bag.graphs.node_graph.tolist()
+    subgraphs: dict[int, list[int]] = defaultdict(list)
+    for s, g in enumerate(bag.selection.subgraph_graph.tolist()):
+        subgraphs[g].append(s)
+    colour, rows = stage.rows.owner.tolist(), bag.rows
+    found = {(v, s): colour[v] for v in range(nodes) for s in subgraphs[graph[v]]}
+    stored = zip(rows.node.tolist(), rows.subgraph.tolist(), strict=True)
+    return found | dict(zip(stored, colour[nodes:], strict=False))
+
+
+def check(bag: esan.Bag, reference: Reference, stages: Sequence[ColouredStage], alike: Alike, finer: bool) -> None:
+    """Raise an `AssertionError` unless stages have the colours of the reference, or finer ones if they may be finer."""
+    assert len(stages) == len(reference.rounds)
+    of_pairs = [_of_pairs(bag, stage) for stage in stages]
+    for stage, mine, expected in zip(stages, of_pairs, reference.rounds, strict=True):
+        if finer:
+            assert len({(colour, expected[pair]) for pair, colour in mine.items()}) == len(set(mine.values()))
+        else:
+            assert numbers(mine) == expected
+        held, owner = Counter(mine.values()), stage.rows.owner.tolist()
+        # Of rows from the last to the first, the first is what stays.
+        first = {colour: row for row, colour in reversed(list(enumerate(owner)))}
+        assert stage.met.tolist() == [first[colour] for colour in range(stage.num_colours)]
+        assert stage.weight.tolist() == [held[colour] for colour in range(stage.num_colours)]
+    for sharing, stage, mine in zip([*alike.layers, None], stages, of_pairs, strict=True):
+        assert (stage.pooled is None) == (sharing is None)
+        if sharing is not None and stage.pooled is not None:
+            _check_pooled(bag, mine, stage.pooled, sharing)
+    assert stages[0].read is None
+    for stage, mine, before in zip(stages[1:], of_pairs[1:], of_pairs, strict=False):
+        _check_read(bag, reference, stage, mine, before, alike.arcs.tolist())
+
+
+def _check_pooled(bag: esan.Bag, mine: Mapping[Pair, int], pooled: Pooled, sharing: Sharing) -> None:
+    """The entries are the colours of each node's pairs, by node and by colour."""
+    many = bag.selection.num_subgraphs[bag.graphs.node_graph].tolist()
+    held = Counter((v, colour) for (v, _), colour in mine.items())
+    expected = {(v, c): pairs / many[v] if sharing.mean else pairs for (v, c), pairs in held.items()}
+    nodes, coloured = _owners(pooled.first, pooled.colour), _owners(pooled.back_first, pooled.back_node)
+    there = zip(nodes, pooled.colour.tolist(), strict=True), pooled.weight.tolist()
+    back = zip(pooled.back_node.tolist(), coloured, strict=True), pooled.back_weight.tolist()
+    for entries, weight in (there, back):
+        assert len(weight) == len(expected)
+        assert dict(zip(entries, weight, strict=True)) == pytest.approx(expected, rel=1e-12)
+
+
+def _owners(first: Tensor, lines: Tensor) -> list[int]:
+    """Which group each line is in, of groups that begin there."""
+    return np.repeat(np.arange(first.numel()), np.diff([*first.tolist(), lines.numel()])).tolist()
+
+
+def _check_read(
+    bag: esan.Bag,
+    reference: Reference,
+    stage: ColouredStage,
+    mine: Mapping[Pair, int],
+    before: Mapping[Pair, int],
+    kinds: list[int],
+) -> None:
+    """A colour goes on from and reads what each of its pairs does, along arcs that lie in order."""
+    assert stage.read is not None
+    arcs, goes_on = stage.read.arcs, stage.read.goes_on.owner.tolist()
+    source, target, arc = *(end.tolist() for end in arcs.edge_index), arcs.arc.tolist()
+    reads: list[list[tuple[int, int]]] = [[] for _ in goes_on]
+    for u, v, a in zip(source, target, arc, strict=True):
+        reads[v].append((u, kinds[a]))
+    for pair, colour in mine.items():
+        assert goes_on[colour] == before[pair]
+        assert tuple(sorted(reads[colour])) == reference.reads(pair, before)
+    node = stage.stage.node[stage.met]
+    assert torch.equal(node[arcs.edge_index[1]], bag.graphs.edge_index[1, arcs.arc])
+    assert arcs.num_rows == stage.num_colours == len(goes_on)
+    assert _owners(arcs.into.first, arcs.arc) == target
+    order = arcs.out_of.order.tolist()
+    assert sorted(order) == list(range(len(order)))
+    assert _owners(arcs.out_of.first, arcs.arc) == [source[k] for k in order]
+
+
+def _checked(bag: esan.Bag, alike: Alike, finer: bool = False) -> list[ColouredStage]:
+    stages = coloured(bag, alike)
+    assert stages is not None
+    check(bag, Reference(bag, alike), stages, alike, finer)
+    return stages
+
+
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize("layers", LAYERS.values(), ids=LAYERS)
+@pytest.mark.parametrize("kinds", [1, 2])
+def test_colours_are_those_of_the_literal_bag(kinds: int, layers: list[Sharing | None], policy: esan.Policy) -> None:
+    bag = esan.Bag.of(_graphs(), policy, 4, generator=torch.Generator().manual_seed(0))
+    stages = _checked(bag, _alike(bag, kinds, layers))
+    # Copies of a graph have the same colours, of which there are fewer than rows.
+    of_graphs: list[set[int]] = [set() for _ in range(len(bag))]
+    for (v, _), colour in _of_pairs(bag, stages[-1]).items():
+        of_graphs[int(bag.graphs.node_graph[v])].add(colour)
+    assert of_graphs[0] == of_graphs[2] or isinstance(policy, esan.Sampled)
+    assert stages[-1].num_colours < stages[-1].stage.num_rows
+
+
+@pytest.mark.usefixtures("_always")
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    graphs=strategies.batches(),
+    policy=strategies.policies(),
+    layers=st.sampled_from(list(LAYERS.values())),
+    kinds=st.integers(1, 3),
+)
+def test_colours_of_any_graphs(
+    kinds: int, layers: list[Sharing | None], policy: esan.Policy, graphs: list[Data]
+) -> None:
+    """Also of a part of a bag, in another order."""
+    bag = esan.Bag.of([*graphs, *_graphs()[:2]], policy, len(layers))
+    for part in (bag, bag[list(reversed(range(1, len(bag))))]):
+        _checked(part, _alike(part, kinds, layers))
+
+
+@pytest.mark.usefixtures("_always")
+def test_wrong_colours_are_noticed() -> None:
+    """Colours of nodes or arcs that are told apart too little, or too much."""
+    bag = esan.Bag.of(_graphs(), esan.NodeDeletion(), 3)
+    right = _alike(bag, 3, LAYERS["mean, max"])
+    no_nodes = Alike(torch.zeros_like(right.nodes), right.arcs, right.layers)
+    no_arcs = Alike(right.nodes, torch.zeros_like(right.arcs), right.layers)
+    alone = Alike(right.nodes, right.arcs, LAYERS["none"])
+    for one, other in ((no_nodes, right), (right, no_nodes), (no_arcs, right), (right, no_arcs), (alone, right)):
+        stages = coloured(bag, one)
+        assert stages is not None
+        with pytest.raises(AssertionError):
+            check(bag, Reference(bag, other), stages, one, finer=False)
+
+
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize("kinds", [2, 200])
+def test_nodes_with_more_keys_than_are_put_in_order(kinds: int) -> None:
+    """Stars whose leaves come in another order, of two kinds or each of its own: colours may be finer, never wrong."""
+    from esan.kernels.colour_loops import _SORTED
+
+    star = esan.graphs.star(_SORTED + 3)
+    star.x = torch.arange(star.num_nodes) % kinds
+    other = esan.graphs.permuted(star, order=torch.cat([torch.tensor([0]), torch.arange(1, star.num_nodes).flip(0)]))
+    bag = esan.Bag.of([star, other], esan.NodeDeletion(), 2)
+    assert bag.graphs.x is not None
+    alike = partial(Alike, numbered(bag.graphs.x)[0], torch.zeros_like(bag.graphs.arc_edge))
+    for layers in ([None, None], [Sharing("max", mean=True)] * 2):
+        _checked(bag, alike(layers), finer=True)
+
+
+@pytest.mark.usefixtures("_always")
+def test_colours_are_given_up_where_too_many_rows_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the first layer, and of all layers so far: just above that part they are given, just below it they are not."""
+    bag = esan.Bag.of(_graphs(), esan.NodeDeletion(), 3)
+    alike = _alike(bag, 2, LAYERS["none"])
+    stages = coloured(bag, alike)
+    assert stages is not None
+    counts = np.cumsum([(stage.num_colours, stage.stage.num_rows) for stage in stages[1:]], axis=0)
+    parts = counts[:, 0] / counts[:, 1]
+    for name, part in (("_FIRST", parts[0]), ("_WORTH", parts[1:].max())):
+        for limit, given_up in ((part + 1e-6, False), (part - 1e-6, True)):
+            with monkeypatch.context() as patch:
+                patch.setattr(colours, name, limit)
+                assert (coloured(bag, alike) is None) == given_up
+
+
+@pytest.mark.parametrize("policy", [esan.NodeDeletion(), esan.EgoNets(3, marked=True)], ids=repr)
+def test_symmetric_graphs_have_few_colours(policy: esan.Policy) -> None:
+    """The circulant graphs of CSL: their nodes are all alike, so that a graph has the colours of one subgraph.
+
+    After four layers 49 colours stand for 26,076 rows (ND), and 87 for 18,696 (EGO+).
+    """
+    ones = [esan.graphs.csl(41, skip) for skip in SKIPS]
+    counts = []
+    for graphs in (ones, [*ones, *map(esan.graphs.permuted, ones)]):
+        bag = esan.Bag.of(graphs, policy, 4)
+        alike = Alike(torch.zeros_like(bag.graphs.node_graph), torch.zeros_like(bag.graphs.arc_edge), [None] * 4)
+        stages = coloured(bag, alike)
+        assert stages is not None
+        assert 100 * stages[-1].num_colours < stages[-1].stage.num_rows
+        counts.append([stage.num_colours for stage in stages])
+    # The same graphs in another numbering add none.
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        torch.tensor([3, 1, 3, 2, 1]),
+        torch.tensor([True, False, True]),
+        torch.tensor([[0.25, 1.0], [0.5, 1.0], [0.25, 1.0], [0.5, 1.5]]),
+        torch.tensor([[0, 0, 0], [7, 1, 7]], dtype=torch.int32).t(),
+        torch.empty(0, 2),
+    ],
+    ids=["whole", "truths", "fractions", "not in one piece", "none"],
+)
+def test_lines_have_one_number_where_they_are_the_same(lines: Tensor) -> None:
+    keys = [tuple(line) if isinstance(line, list) else line for line in lines.tolist()]
+    met = list(dict.fromkeys(keys))
+    number, first = numbered(lines)
+    assert number.tolist() == [met.index(key) for key in keys]
+    assert first.tolist() == [keys.index(key) for key in met]
