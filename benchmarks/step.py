@@ -26,6 +26,7 @@ import torch
 from torch_geometric.data import Data
 
 import esan
+from esan.nn import coloured
 from report import machine, markdown, print_table
 from workloads import ATOM_TYPES, BOND_TYPES, zinc, zinc_like
 from yardstick import Union, Yardstick
@@ -115,9 +116,7 @@ def measure(graphs: list[Data], name: str, shares: bool, width: int, repeats: in
     middle = {kind: statistics.median(values) for kind, values in times.items()}
     rows = {kind: sum(fresh(kind).stage(t).num_rows for t in range(1, LAYERS + 1)) for kind in batches}
     saved, alone_part = rows["literal"] / rows["compact"], middle["graphs"] / middle["compact"]
-    used = fresh("compact")
-    model(used)
-    colours = next((found for found in used.found.values() if isinstance(found, list)), None)
+    colours = coloured.stages(model.features, model.encoder, fresh("compact"), next(model.parameters()))
     computed = rows["compact"] if colours is None else sum(stage.num_colours for stage in colours[1:])
     return {
         "network": "DSS" if shares else "DS",

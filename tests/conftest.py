@@ -32,3 +32,12 @@ def gpu() -> torch.device:
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU, and torch sees none here")
     return torch.device("cuda")
+
+
+@pytest.fixture
+def always_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Colours are used however many there are."""
+    from esan.bags import colours
+
+    monkeypatch.setattr(colours, "_FIRST", 2.0)
+    monkeypatch.setattr(colours, "_WORTH", 2.0)

@@ -14,9 +14,10 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
+from colouring import ND, check_same, checked_on_colours, found, graphs_like, network_of
 from esan.bags import colours
 from esan.bags.coloured import ColouredStage
-from esan.bags.colours import Alike, Sharing, coloured, numbered
+from esan.bags.colours import Alike, Sharing, coloured_stages, numbered
 from esan.data.expressive import SKIPS
 from esan.kernels import cpu
 from esan.kernels.cpu_colours import Pooled
@@ -33,13 +34,6 @@ LAYERS: dict[str, list[Sharing | None]] = {
 }
 POLICIES = {name: strategies.POLICIES[name] for name in ("ND", "ED", "EGO+(2)", "NM", "ND^")}
 POLICIES |= {"EGO(2)": esan.EgoNets(2), "half of ND": esan.Sampled(esan.NodeDeletion(), 0.5)}
-
-
-@pytest.fixture
-def _always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Colours are given however many there are."""
-    monkeypatch.setattr(colours, "_FIRST", 2.0)
-    monkeypatch.setattr(colours, "_WORTH", 2.0)
 
 
 def _graphs() -> list[Data]:
@@ -144,13 +138,13 @@ def _check_read(
 
 
 def _checked(bag: esan.Bag, alike: Alike, finer: bool = False) -> list[ColouredStage]:
-    stages = coloured(bag, alike)
+    stages = coloured_stages(bag, alike)
     assert stages is not None
     check(bag, Reference(bag, alike), stages, alike, finer)
     return stages
 
 
-@pytest.mark.usefixtures("_always")
+@pytest.mark.usefixtures("always_coloured")
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 @pytest.mark.parametrize("layers", LAYERS.values(), ids=LAYERS)
 @pytest.mark.parametrize("kinds", [1, 2])
@@ -165,7 +159,7 @@ def test_colours_are_those_of_the_literal_bag(kinds: int, layers: list[Sharing |
     assert stages[-1].num_colours < stages[-1].stage.num_rows
 
 
-@pytest.mark.usefixtures("_always")
+@pytest.mark.usefixtures("always_coloured")
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     graphs=strategies.batches(),
@@ -182,7 +176,7 @@ def test_colours_of_any_graphs(
         _checked(part, _alike(part, kinds, layers))
 
 
-@pytest.mark.usefixtures("_always")
+@pytest.mark.usefixtures("always_coloured")
 def test_wrong_colours_are_noticed() -> None:
     """Colours of nodes or arcs that are told apart too little, or too much."""
     bag = esan.Bag.of(_graphs(), esan.NodeDeletion(), 3)
@@ -191,13 +185,13 @@ def test_wrong_colours_are_noticed() -> None:
     no_arcs = Alike(right.nodes, torch.zeros_like(right.arcs), right.layers)
     alone = Alike(right.nodes, right.arcs, LAYERS["none"])
     for one, other in ((no_nodes, right), (right, no_nodes), (no_arcs, right), (right, no_arcs), (alone, right)):
-        stages = coloured(bag, one)
+        stages = coloured_stages(bag, one)
         assert stages is not None
         with pytest.raises(AssertionError):
             check(bag, Reference(bag, other), stages, one, finer=False)
 
 
-@pytest.mark.usefixtures("_always")
+@pytest.mark.usefixtures("always_coloured")
 @pytest.mark.parametrize("kinds", [2, 200])
 def test_nodes_with_more_keys_than_are_put_in_order(kinds: int) -> None:
     """Stars whose leaves come in another order, of two kinds or each of its own: colours may be finer, never wrong."""
@@ -213,12 +207,12 @@ def test_nodes_with_more_keys_than_are_put_in_order(kinds: int) -> None:
         _checked(bag, alike(layers), finer=True)
 
 
-@pytest.mark.usefixtures("_always")
+@pytest.mark.usefixtures("always_coloured")
 def test_colours_are_given_up_where_too_many_rows_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the first layer, and of all layers so far: just above that part they are given, just below it they are not."""
     bag = esan.Bag.of(_graphs(), esan.NodeDeletion(), 3)
     alike = _alike(bag, 2, LAYERS["none"])
-    stages = coloured(bag, alike)
+    stages = coloured_stages(bag, alike)
     assert stages is not None
     counts = np.cumsum([(stage.num_colours, stage.stage.num_rows) for stage in stages[1:]], axis=0)
     parts = counts[:, 0] / counts[:, 1]
@@ -226,7 +220,7 @@ def test_colours_are_given_up_where_too_many_rows_differ(monkeypatch: pytest.Mon
         for limit, given_up in ((part + 1e-6, False), (part - 1e-6, True)):
             with monkeypatch.context() as patch:
                 patch.setattr(colours, name, limit)
-                assert (coloured(bag, alike) is None) == given_up
+                assert (coloured_stages(bag, alike) is None) == given_up
 
 
 @pytest.mark.parametrize("policy", [esan.NodeDeletion(), esan.EgoNets(3, marked=True)], ids=repr)
@@ -240,7 +234,7 @@ def test_symmetric_graphs_have_few_colours(policy: esan.Policy) -> None:
     for graphs in (ones, [*ones, *map(esan.graphs.permuted, ones)]):
         bag = esan.Bag.of(graphs, policy, 4)
         alike = Alike(torch.zeros_like(bag.graphs.node_graph), torch.zeros_like(bag.graphs.arc_edge), [None] * 4)
-        stages = coloured(bag, alike)
+        stages = coloured_stages(bag, alike)
         assert stages is not None
         assert 100 * stages[-1].num_colours < stages[-1].stage.num_rows
         counts.append([stage.num_colours for stage in stages])
@@ -265,3 +259,15 @@ def test_lines_have_one_number_where_they_are_the_same(lines: Tensor) -> None:
     number, first = numbered(lines)
     assert number.tolist() == [met.index(key) for key in keys]
     assert first.tolist() == [keys.index(key) for key in met]
+
+
+@pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
+def test_rows_that_nearly_all_differ(architecture: str) -> None:
+    """With the limits as they are: colours of random features are given up, those of a ring are used."""
+    graphs = graphs_like()
+    for graph in graphs:
+        graph.x = torch.randn(graph.num_nodes, 3)
+    bag = esan.Bag.of(graphs, ND, 3)
+    check_same(network_of(architecture, ND, 3), bag)
+    assert found(bag) == [None]
+    checked_on_colours(network_of(architecture, ND, None), esan.Bag.of(esan.graphs.cycle(12), ND, 3))

@@ -25,7 +25,7 @@ class Arcs:
     Attributes:
         edge_index: source and target row of each arc, as PyG has it, `[2, B]`.
         copies: which arcs here are copies of one arc of the graph; their owner is the line of their edge features.
-        num_rows: how many rows there are to send from and to.
+        num_rows: how many rows they end at; they come from `out_of.size` rows, which may be others.
         weight: a factor a message, or None for 1.
         real: which rows are not filler; None if all are, or filler is read too.
     """
@@ -109,7 +109,7 @@ class Arcs:
             from esan.kernels.cpu_messages import sum_messages
 
             table, code = (e.table, e.code) if isinstance(e, CodedLines) else (e, None)
-            return sum_messages(x, table, code, own, self, self.factor(x, weight))
+            return sum_messages(x, table.to(x.dtype), code, own, self, self.factor(x, weight))
         lines = e.spread() if isinstance(e, CodedLines) else e
         factor = self.factor(x, weight)
         if kernels.on_gpu(x, lines, own, factor):

@@ -54,12 +54,12 @@ class ColouredStage:
 
     @cached_property
     def marked(self) -> Tensor:
-        """Whether the first row of each colour is a marked node; all are, for the input."""
+        """Whether the rows of each colour are marked nodes: in the input all are, or none is."""
         return self.stage.marked.index_select(0, self.met)
 
     @cached_property
     def by_node(self) -> Grouping:
-        """The colours by the node of their first row; those of the others share alike."""
+        """The colours by the node of their first row; the nodes of the others get the same from what is shared."""
         return Grouping(self.stage.node.index_select(0, self.met), self.stage.by_node.size)
 
     def spread(self, x: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ class Alike:
     layers: Sequence[Sharing | None]
 
 
-def coloured(bag: Bag, alike: Alike) -> list[ColouredStage] | None:
+def coloured_stages(bag: Bag, alike: Alike) -> list[ColouredStage] | None:
     """The colours of the input and of each layer; None where most rows differ.
 
     Args:
@@ -56,6 +56,9 @@ def coloured(bag: Bag, alike: Alike) -> list[ColouredStage] | None:
     """
     from esan.kernels import colour_loops
 
+    # Where a list of keys begins is kept in 32 bits.
+    if 4 * bag.num_rows + bag.rows.source.numel() >= 2**32:
+        return None
     begin = torch.from_numpy(colour_loops.begins(bag.rows.target.numpy(), bag.num_rows))
     stage, colours, differing, rows = bag.stage(0), _input(bag.stage(0), alike.nodes), 0, 0
     found = []
@@ -154,8 +157,7 @@ def _heard(bag: Bag, number: Tensor, kinds: Tensor, sharing: Sharing) -> Tensor:
     kinds = kinds[arcs.arc]
     if arcs.weight is not None:
         kinds = numbered(torch.stack([kinds, arcs.weight], 1))[0]
-    begin = colour_loops.begins(*_arrays(arcs.edge_index[1]), number.numel())
-    return torch.from_numpy(colour_loops.heard(*_arrays(number, arcs.source), begin, *_arrays(kinds)))
+    return torch.from_numpy(colour_loops.heard(*_arrays(number, arcs.ends[0], arcs.into.first, kinds)))
 
 
 def _arrays(*tensors: Tensor) -> list[Any]:

@@ -57,11 +57,11 @@ class Grouping:
 
     #: Where the lines lie that are not padding, if nobody reads the others.
     real: "Real | None" = None
+    #: What this is a prefix of.
+    _whole: "Grouping | None" = None
 
     def __init__(self, owner: Tensor, size: int, ordered: bool = False, count: Tensor | None = None) -> None:
         self.owner, self.size, self._ordered, self.count = owner, size, ordered, count
-        #: The groups of all lines, whose order has those of this grouping first in each group.
-        self.whole = self
 
     @staticmethod
     def known(owner: Tensor, size: int, order: Tensor, first: Tensor, count: Tensor | None = None) -> "Grouping":
@@ -69,6 +69,12 @@ class Grouping:
         grouping = Grouping(owner, size, count=count)
         grouping.__dict__.update(order=order, first=first)
         return grouping
+
+    @property
+    def whole(self) -> "Grouping":
+        """The groups of all lines, whose order has those of this grouping first in each group."""
+        # Not kept where it is the grouping itself: that would live until the collector comes.
+        return self if self._whole is None else self._whole
 
     @cached_property
     def order(self) -> Tensor:
@@ -106,7 +112,7 @@ class Grouping:
         part = Grouping(self.owner[:lines], self.size, self._ordered)
         if not self._ordered and not self._counted:
             part.__dict__["order"] = self.order[self.order < lines]
-        part.whole = self.whole
+        part._whole = self.whole
         return part
 
     def sum(self, lines: Tensor, weight: Tensor | None = None) -> Tensor:

@@ -7,15 +7,13 @@ from esan.kernels.groups_loops import place_in_order
 
 #: Factors of a hash: odd, with bits that look random.
 _MIX, _STIR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-#: So many keys are put in order, which takes time that grows with their square; more have to come in one order.
+#: So many keys are put in order, which takes time that grows with their square; of more, the order matters.
 _SORTED = 128
 
 
 @njit(inline="always")
 def _sort(keys, begin, end):
     """Put a few keys in order where they are."""
-    if end - begin > _SORTED:
-        return
     for i in range(begin + 1, end):
         key, j = keys[i], i
         while j > begin and keys[j - 1] > key:
@@ -47,6 +45,7 @@ def _number(keys, begin, fixed, end, table, count):
     The table has, at a place that its hash tells, where it begins, and bits of the hash, so that most others are passed
     over unread.
     """
+    fixed = fixed if end - fixed <= _SORTED else end
     hashed = np.uint64(end - begin)
     for k in range(begin + 2, fixed):
         hashed = _mixed(hashed ^ np.uint64(keys[k]))
@@ -160,14 +159,15 @@ def refined(colour, beside, node, background, source, arc, begin, kind, weight, 
 
 
 @njit(cache=True, nogil=True)
-def heard(number, source, begin, kind):
+def heard(number, source, first, kind):
     """A number for each node, the same for those that go on from and read what has the same, along arcs of one kind."""
     nodes, kinds = number.shape[0], 1 + (kind.max() if kind.shape[0] else 0)
-    keys, table = np.empty(begin[nodes] + 3 * nodes, np.int64), np.full(room(nodes), -1, np.int64)
+    arcs, table = source.shape[0], np.full(room(nodes), -1, np.int64)
+    keys = np.empty(arcs + 3 * nodes, np.int64)
     given, count, at = np.empty(nodes, np.int64), 0, 0
     for v in range(nodes):
         keys[at + 2], end = number[v], at + 3
-        for k in range(begin[v], begin[v + 1]):
+        for k in range(first[v], first[v + 1] if v + 1 < nodes else arcs):
             keys[end] = number[source[k]] * kinds + kind[k]
             end += 1
         given[v] = _number(keys, at, at + 3, end, table, count)
@@ -186,7 +186,8 @@ def pooled(colour, colours, order, first, weight, share):
     """
     known, nodes, every = colour.shape[0], first.shape[0], order.shape[0]
     begin, which, pairs = np.empty(nodes, np.int64), np.empty(known, np.int64), np.empty(known, np.float64)
-    back_first, place, at = np.zeros(colours, np.int64), np.full(colours, -1, np.int64), 0
+    whose, back_first = np.empty(known, np.int64), np.zeros(colours, np.int64)
+    place, at = np.full(colours, -1, np.int64), 0
     keys, table = np.empty(2 * (known + nodes), np.int64), np.full(room(nodes), -1, np.int64)
     number, count, kept = np.empty(nodes, np.int64), 0, 0
     for v in range(nodes):
@@ -199,11 +200,12 @@ def pooled(colour, colours, order, first, weight, share):
                 continue
             c = colour[r]
             if place[c] < begin[v]:
-                place[c], which[at], pairs[at] = at, c, 0.0
+                place[c], which[at], pairs[at], whose[at] = at, c, 0.0, v
                 back_first[c] += 1
                 at += 1
             pairs[place[c]] += weight[r]
-        _sort(which, begin[v], at)
+        if at - begin[v] <= _SORTED:
+            _sort(which, begin[v], at)
         end = kept + 2
         for k in range(begin[v], at):
             keys[end], keys[end + 1] = which[k], np.int64(pairs[place[which[k]]])
@@ -213,12 +215,6 @@ def pooled(colour, colours, order, first, weight, share):
         number[v] = _number(keys, kept, end, end, table, count)
         if number[v] == count:
             count, kept = count + 1, end
-    by_colour, back_node, back_weight = np.empty(at, np.int64), np.empty(at, np.int64), np.empty(at, np.float64)
+    by_colour = np.empty(at, np.int64)
     place_in_order(which[:at], by_colour, back_first)
-    turned = np.empty(at, np.int64)
-    for k in range(at):
-        turned[by_colour[k]] = k
-    for v in range(nodes):
-        for k in range(begin[v], begin[v + 1] if v + 1 < nodes else at):
-            back_node[turned[k]], back_weight[turned[k]] = v, pairs[k]
-    return (begin, which[:at], pairs[:at]), (back_first, back_node, back_weight), number
+    return (begin, which[:at], pairs[:at]), (back_first, whose[by_colour], pairs[by_colour]), number

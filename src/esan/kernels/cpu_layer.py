@@ -22,7 +22,7 @@ class Branch:
     """What a branch is made of besides its tensors.
 
     Attributes:
-        arcs: an `Arcs`; its rows, and those of x that they come from, may be others.
+        arcs: the arcs into the rows, from the rows of x, an `Arcs`.
         code: the edge line of each arc of the graph; None where each has a line of its own.
         factor: a factor a message; None for 1.
         weight: how many pairs each row stands for, in the precision of the rows; None for 1.

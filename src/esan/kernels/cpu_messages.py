@@ -20,12 +20,10 @@ class Onward:
     """How rows go on from those of x, which are others.
 
     Attributes:
-        known: how many rows x has.
-        kept: how many of these are the first rows themselves.
+        kept: how many rows of x are the first rows themselves.
         rows: all rows by the row of x that they go on from, a `Grouping`; that of the first is not read.
     """
 
-    known: int
     kept: int
     rows: Any
 
@@ -62,7 +60,7 @@ class _SumMessages(torch.autograd.Function):
         x = x.contiguous()
         e, code = (None if t is None else t.contiguous() for t in (e, code))
         (n, d), count, size = x.shape, arcs.edge_index.size(1), 0 if e is None else e.size(0)
-        y, source, line, first = empty_table(x, *x.shape), arcs.edge_index[0].contiguous(), arcs.arc, arcs.into.first
+        y, source, line, first = empty_table(x, *x.shape), arcs.ends[0], arcs.arc, arcs.into.first
         run(
             messages_loops.forward, x, pieces(n, _ROWS), n, d, size, count, _ROWS, x, e, y, source, line, first,
             weight, own, code, 0 if code is None else code.numel(),
@@ -98,7 +96,8 @@ def messages_backward(
     from esan.kernels import messages_loops
 
     (rows, d), num_arcs, size = grad.shape, arcs.edge_index.size(1), 0 if e is None else e.size(0)
-    n, kept, later = (rows, rows, None) if onward is None else (onward.known, onward.kept, onward.rows.whole)
+    n = arcs.out_of.size
+    kept, later = (rows, None) if onward is None else (onward.kept, onward.rows.whole)
     count = pieces(n, _ROWS)
     few = e is not None and (size <= _FEW or code is not None)
     grad_x, part_e = empty_table(grad, n, d), grad.new_empty(count, size, d) if few else None

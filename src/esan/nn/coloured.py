@@ -1,14 +1,16 @@
-"""Networks on colours: rows that a network cannot tell apart are computed once, while it trains on a CPU."""
+"""Networks on colours: rows that cannot be told apart are computed once, on a CPU, where norms are of the rows."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from esan.bags import Bag
 from esan.bags.coloured import ColouredStage
-from esan.bags.colours import Alike, Sharing, coloured, numbered
+from esan.bags.colours import Alike, Sharing, coloured_stages, numbered
 from esan.kernels import cpu
 from esan.kernels.cpu_messages import Onward
 from esan.nn.compiled import RowsRead, branch, shared_branch, takes
@@ -38,12 +40,24 @@ def stages(features: NodeFeatures, encoder: "Encoder", bag: Bag, like: Tensor) -
     shares = tuple(
         Sharing(one.adjacency, one.bag_pool == "mean") if isinstance(one, DSSLayer) else None for one in encoder.layers
     )
-    key = "colours", shares, _version(x) if reads_x else None, _version(edge_attr) if reads_edges else None
-    if key not in bag.found:
-        nodes = _numbers(x if reads_x else None, bag.num_nodes)
-        arcs = _numbers(edge_attr if reads_edges else None, bag.graphs.edge_index.size(1))
-        bag.found[key] = coloured(bag, Alike(nodes, arcs, shares))
-    return bag.found[key]
+    x, edge_attr = x if reads_x else None, edge_attr if reads_edges else None
+    key, versions = ("colours", shares, reads_x, reads_edges), (_version(x), _version(edge_attr))
+    known = bag.found.get(key)
+    if known is None or known.versions != versions:
+        nodes, arcs = _numbers(x, bag.num_nodes), _numbers(edge_attr, bag.graphs.edge_index.size(1))
+        known = _Known(versions, coloured_stages(bag, Alike(nodes, arcs, shares)))
+        # Tensors of inference mode do not say whether somebody has written to them.
+        if not any(lines is not None and lines.is_inference() for lines in (x, edge_attr)):
+            bag.found[key] = known
+    return known.stages
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Colours that were found, and the versions of the features that they were found for."""
+
+    versions: tuple[Any, Any]
+    stages: list[ColouredStage] | None
 
 
 def layer(of: DSLayer | DSSLayer, h: Tensor, bag: Bag, before: ColouredStage, stage: ColouredStage) -> Tensor:
@@ -54,7 +68,7 @@ def layer(of: DSLayer | DSSLayer, h: Tensor, bag: Bag, before: ColouredStage, st
         shared = shared_branch(of, pooled, bag)
     read = stage.read
     assert read is not None
-    rows = RowsRead(read.arcs, stage.weight.to(h.dtype), Onward(h.size(0), 0, read.goes_on), stage.by_node)
+    rows = RowsRead(read.arcs, stage.weight.to(h.dtype), Onward(0, read.goes_on), stage.by_node)
     return branch(of.inside, of.norm, h, rows, bag, relu=True, added=shared)
 
 
@@ -62,7 +76,7 @@ def _takes(features: NodeFeatures, encoder: "Encoder", like: Tensor) -> bool:
     """Whether a network is one that goes through here."""
     # As many lines as any norm needs: how many colours there are does not matter, their weights are those of the rows.
     lines = like.new_empty(3, 1)
-    if not cpu.fits(lines) or (encoder.training and encoder.dropout > 0):
+    if not cpu.fits(lines) or (encoder.training and encoder.dropout > 0) or _has_any_global_hook():
         return False
     if not is_just(features, NodeFeatures) or not _by_line(features.lines):
         return False
@@ -91,13 +105,15 @@ def _by_line(part: nn.Module) -> bool:
     return all(any(is_just(one, kind) for kind in kinds) for one in part.modules())
 
 
-def _version(lines: Tensor | None) -> tuple[int | None, bool] | None:
+def _version(lines: Tensor | None) -> tuple[int, bool] | None:
     """What tells lines from those that somebody has made of them since."""
-    return None if lines is None else (None if lines.is_inference() else lines._version, lines.requires_grad)
+    return None if lines is None or lines.is_inference() else (lines._version, lines.requires_grad)
 
 
 def _numbers(lines: Tensor | None, count: int) -> Tensor:
     """A number a line, the same for the same; where the gradient of each is asked for, each has its own."""
     if lines is None:
         return torch.zeros(count, dtype=torch.long)
-    return torch.arange(count) if lines.requires_grad else numbered(lines)[0]
+    # Where a list of numbers begins is kept in 32 bits.
+    too_many = lines.numel() + 2 * count >= 2**32
+    return torch.arange(count) if lines.requires_grad or too_many else numbered(lines)[0]

@@ -10,7 +10,7 @@ from esan.bags.coded import CodedLines
 from esan.bags.sums import Grouping
 from esan.kernels import cpu
 from esan.kernels.cpu_messages import Onward
-from esan.nn.conv import GIN, GINE, Conv, WeightedMLP
+from esan.nn.conv import GIN, GINE, WeightedMLP
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, is_just, is_relu
 
@@ -83,22 +83,26 @@ class RowsRead:
     def of(stage: Stage, h: Tensor) -> "RowsRead":
         """The rows of a stage, which h has all of, or the first."""
         known = h.size(0)
-        onward = None if known == stage.num_rows else Onward(known, known, stage.by_node)
+        onward = None if known == stage.num_rows else Onward(known, stage.by_node)
         return RowsRead(stage.arcs_from(known), stage.weight_in(h.dtype), onward, stage.by_node)
 
 
-def takes(conv: Conv, norm: nn.Module, h: Tensor) -> bool:
+def takes(conv: Any, norm: nn.Module, h: Tensor) -> bool:
     """Whether a convolution and the norm behind it are computed as one."""
     if not (is_just(conv, GIN) or is_just(conv, GINE)) or not cpu.fits(h):
         return False
     from esan.kernels import cpu_layer
 
-    mlp: Any = conv.mlp
+    mlp = conv.mlp
     norms: tuple[Any, Any] = mlp.norm, norm
     parts = [(mlp, WeightedMLP), (mlp.first, Linear), (mlp.second, Linear), *((n, BatchNorm) for n in norms)]
     if not all(is_just(part, kind) for part, kind in parts):
         return False
-    return all(n.compiled(h) for n in norms) and cpu_layer.fits(h, (mlp.first.weight, mlp.second.weight))
+    return (
+        conv.eps.numel() == 1
+        and all(n.compiled(h) for n in norms)
+        and cpu_layer.fits(h, (mlp.first.weight, mlp.second.weight))
+    )
 
 
 def branch(
@@ -117,6 +121,8 @@ def branch(
     if isinstance(conv, GINE):
         lines = conv.edges.for_messages(bag.graphs.edge_attr, h, bag.found)
         table, code = (lines.table, lines.code.contiguous()) if isinstance(lines, CodedLines) else (lines, None)
+        # Where torch chooses the precision of products, theirs may be another.
+        table = table.to(h.dtype)
     mlp = conv.mlp
     groups = None if added is None else rows.by_node
     parts = Branch(rows.arcs, code, rows.arcs.factor(h), rows.weight, (mlp.norm, norm), relu, groups, rows.onward)

@@ -167,7 +167,7 @@ class BatchNorm(nn.BatchNorm1d):
 def is_just(part: nn.Module, kind: type[nn.Module]) -> bool:
     """Whether a part is what it was built as: a subclass or a hook of the user's may do something else."""
     hooks = part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks
-    return type(part) is kind and not any(hooks)
+    return type(part) is kind and "forward" not in vars(part) and not any(hooks)
 
 
 def is_relu(act: Any) -> bool:
