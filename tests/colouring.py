@@ -3,7 +3,6 @@
 import copy
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -14,7 +13,6 @@ from esan.testing.compare import check_close
 
 ND, EGO, EGO_PLUS = esan.NodeDeletion(), esan.EgoNets(2), esan.EgoNets(2, marked=True)
 CATEGORIES, BONDS = esan.Categories(strategies.ATOMS), esan.Categories(strategies.BONDS)
-always = pytest.mark.usefixtures("_always")
 
 
 def graphs_like(x: Any = CATEGORIES, edge_attr: Any = BONDS) -> list[Data]:
