@@ -128,9 +128,9 @@ def test_what_differs_under_one_number_is_noticed(
 
 
 @ARCHITECTURES
-def test_more_keys_than_are_put_in_order(architecture: str) -> None:
+def test_nodes_of_high_degree(architecture: str) -> None:
     """Stars whose leaves come in another order."""
-    star = esan.graphs.star(131)
+    star = esan.graphs.star(40)
     star.x = torch.arange(star.num_nodes) % strategies.ATOMS
     graphs = [star, esan.graphs.permuted(star, torch.Generator().manual_seed(0))]
     checked_on_colours(network_of(architecture, ND), esan.Bag.of(graphs, ND, 3))
@@ -168,12 +168,12 @@ def test_a_layer_that_is_used_twice_and_norms_of_other_kinds(architecture: str) 
 
 
 def test_a_hub_whose_neighbours_come_in_many_orders() -> None:
-    """Lists of keys that are too long to be put in order do not all look alike to the table."""
+    """Its rows, each of which lacks one of them, have two colours, one a kind of what is lacking."""
     star = esan.graphs.star(1500)
     star.x = torch.arange(star.num_nodes) % 2
     network, bag = network_of("ds", ND, esan.Categories(2)), esan.Bag.of(star, ND, 3)
     network(bag)
-    assert isinstance(found(bag)[-1], list)
+    assert found(bag)[-1][1].num_colours < 12
 
 
 def test_products_of_another_precision() -> None:

@@ -4,22 +4,10 @@ import numpy as np
 from numba import njit
 
 from esan.kernels.groups_loops import place_in_order
+from esan.kernels.rows_loops import sort_some
 
 #: Factors of a hash: odd, with bits that look random.
 _MIX, _STIR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-#: So many keys are put in order, which takes time that grows with their square; of more, the order matters.
-_SORTED = 128
-
-
-@njit(inline="always")
-def _sort(keys, begin, end):
-    """Put a few keys in order where they are."""
-    for i in range(begin + 1, end):
-        key, j = keys[i], i
-        while j > begin and keys[j - 1] > key:
-            keys[j] = keys[j - 1]
-            j -= 1
-        keys[j] = key
 
 
 @njit(cache=True)
@@ -45,7 +33,6 @@ def _number(keys, begin, fixed, end, table, count):
     The table has, at a place that its hash tells, where it begins, and bits of the hash, so that most others are passed
     over unread.
     """
-    fixed = fixed if end - fixed <= _SORTED else end
     hashed = np.uint64(end - begin)
     for k in range(begin + 2, fixed):
         hashed = _mixed(hashed ^ np.uint64(keys[k]))
@@ -65,9 +52,9 @@ def _number(keys, begin, fixed, end, table, count):
             if same:
                 # Only lists that are met again are put in order.
                 if not ordered:
-                    _sort(keys, fixed, end)
+                    sort_some(keys, fixed, end)
                     ordered = True
-                _sort(keys, there + fixed - begin, there + length)
+                sort_some(keys, there + fixed - begin, there + length)
             k = 2
             while same and k < length:
                 same = keys[there + k] == keys[begin + k]
@@ -204,8 +191,7 @@ def pooled(colour, colours, order, first, weight, share):
                 back_first[c] += 1
                 at += 1
             pairs[place[c]] += weight[r]
-        if at - begin[v] <= _SORTED:
-            _sort(which, begin[v], at)
+        sort_some(which, begin[v], at)
         end = kept + 2
         for k in range(begin[v], at):
             keys[end], keys[end + 1] = which[k], np.int64(pairs[place[which[k]]])

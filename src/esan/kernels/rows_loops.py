@@ -5,7 +5,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def _sort(numbers, begin, end):
+def sort_some(numbers, begin, end):
     """Sort a stretch of numbers: by insertion, since most are short and nearly in order."""
     if end - begin > 32:
         numbers[begin:end].sort()
@@ -57,7 +57,7 @@ def ego_edges(roots, hops, most, first, degree, source, arc_edge):
     seen[:] = -1
     for ball in range(balls):
         at, size = count[ball], _ball(roots[ball], ball, hops, first, degree, source, seen, queue)
-        _sort(queue, 0, size)
+        sort_some(queue, 0, size)
         for place in range(size):
             v = queue[place]
             for arc in range(first[v], first[v] + degree[v]):
@@ -77,7 +77,7 @@ def _level_pairs(
         v = mark[k]
         stamp[v], level[v], queue[end] = s, 0, v
         end += 1
-    _sort(queue, 0, end)
+    sort_some(queue, 0, end)
     ends[0] = end
     begin = 0
     for t in range(1, layers + 1):
@@ -97,7 +97,7 @@ def _level_pairs(
                     if stamp[u] != s:
                         stamp[u], level[u], queue[end] = s, t, u
                         end += 1
-        _sort(queue, last, end)
+        sort_some(queue, last, end)
         ends[t], begin = end, last
 
 
