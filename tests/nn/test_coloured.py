@@ -183,3 +183,29 @@ def test_products_of_another_precision() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         given = network(bag).float()
     check_close(given, network(bag), "predictions", tolerance=0.5)
+
+
+def test_a_copy_of_a_bag_finds_its_own_colours() -> None:
+    """Features of a copy count what is written to them anew."""
+    network, bag = network_of("ds", ND), esan.Bag.of(graphs_like(), ND, 3)
+    assert bag.graphs.x is not None
+    for _ in range(2):
+        bag.graphs.x.mul_(1)
+    network(bag)
+    copied = copy.deepcopy(bag)
+    assert copied.graphs.x is not None
+    copied.graphs.x.copy_(copied.graphs.x.flip(0))
+    checked_on_colours(network, copied)
+
+
+@pytest.mark.parametrize("conv", ["gin", "gine", "graphconv"])
+@pytest.mark.parametrize("literal", [True, False])
+def test_second_derivatives_are_refused(conv: str, literal: bool) -> None:
+    """They would lack what passes through loops, and nobody would know."""
+    network = network_of("ds", ND, conv=conv, edge_channels=BONDS if conv == "gine" else None)
+    output = network(esan.Bag.of(graphs_like(), ND, 3, literal=literal))
+    first = torch.autograd.grad(
+        output.square().sum(), list(network.encoder.parameters()), create_graph=True, allow_unused=True
+    )
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        torch.stack([grad.square().sum() for grad in first if grad is not None]).sum().backward()

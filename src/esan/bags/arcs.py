@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan import kernels
 from esan.bags.coded import CodedLines
@@ -200,6 +201,7 @@ class _SumRows(torch.autograd.Function):
         return _with_own(add_up(x, arcs.edge_index[0], arcs.into.first, weight), x, own)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         own, x = ctx.saved_tensors
         group = ctx.arcs.out_of
@@ -219,6 +221,7 @@ class _SumMessages(torch.autograd.Function):
         return _with_own(add_up(messages, arcs.into.order, arcs.into.first, weight), x, own)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         messages, own, x = ctx.saved_tensors
         arcs = ctx.arcs

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan import kernels, ragged
 from esan.kernels import cpu
@@ -150,6 +151,7 @@ class _Sum(torch.autograd.Function):
         return add_up(lines, grouping.order, grouping.first, ordered, grouping.count)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         if kernels.on_gpu(grad):
             return _spread_on_gpu(grad, ctx.grouping, ctx.weight), None, None
@@ -177,6 +179,7 @@ class _Spread(torch.autograd.Function):
         return groups.index_select(0, grouping.owner)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return add_up(grad, ctx.grouping.order, ctx.grouping.first, count=ctx.grouping.count), None
 
@@ -191,6 +194,7 @@ class _AddSpread(torch.autograd.Function):
         return total
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         return grad, add_up(grad, ctx.grouping.order, ctx.grouping.first, count=ctx.grouping.count), None
 
@@ -204,6 +208,7 @@ class _SumOfDifferences(torch.autograd.Function):
         return add_up(lines, order + base.size, first, count=count).sub_(bases)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         grouping, base = ctx.grouping, ctx.base
         into_bases = add_up(grad, grouping.owner[base.order], base.first, count=base.count).neg_()

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan.kernels.cpu import pieces, run
 from esan.kernels.cpu_groups import Subgraphs, sums
@@ -48,6 +49,7 @@ class PoolBag(torch.autograd.Function):
         return h.view_as(h), sums(h, of.colour, of.first, of.weight)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor, grad_pool: Tensor) -> tuple[Tensor, None]:
         of = ctx.of
         return sums(grad_pool, of.back_node, of.back_first, of.back_weight, start=grad), None
@@ -63,6 +65,7 @@ class PoolNodes(torch.autograd.Function):
         return of.totals(h, alike, rows.owner)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         from esan.kernels import colour_pool_loops
 

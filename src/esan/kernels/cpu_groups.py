@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan.kernels.cpu import pieces, run
 from esan.kernels.cpu_tables import empty_numbers, empty_table
@@ -110,6 +111,7 @@ class Lift(torch.autograd.Function):
         return h if lifted is None else lifted, pool
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor, grad_pool: Tensor) -> tuple[Tensor, None]:
         from esan.kernels import groups_loops
 
@@ -172,6 +174,7 @@ class PoolNodes(torch.autograd.Function):
         return of.totals(h, alike, None)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         from esan.kernels import groups_loops
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan.kernels.cpu import blas, pieces, run, tiles
 from esan.kernels.cpu_messages import Onward, messages_backward
@@ -110,6 +111,7 @@ class Layer(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         from esan.kernels import layer_loops
 

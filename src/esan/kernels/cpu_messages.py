@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan.kernels.cpu import pieces, run
 from esan.kernels.cpu_tables import empty_table
@@ -70,6 +71,7 @@ class _SumMessages(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, e, own = ctx.saved_tensors
         needs = ctx.needs_input_grad

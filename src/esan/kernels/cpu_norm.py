@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan.kernels.cpu import PIECE, pieces, run
 from esan.kernels.cpu_tables import empty_table
@@ -123,6 +124,7 @@ class _Normalise(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         from esan.kernels import norm_loops
 

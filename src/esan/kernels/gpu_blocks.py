@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan.kernels.ahead import Ahead, Normed
 from esan.kernels.gpu_linear import linear
@@ -138,6 +139,7 @@ class Normalise(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, gate = ctx.saved_tensors
         sums = None if ctx.ahead is None else ctx.ahead.found(grad)
@@ -178,6 +180,7 @@ class MLP(torch.autograd.Function):
         return c, after.weight, after.mean, after.deviation
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         u, a, *matrices = ctx.saved_tensors
         w1, w2 = Matrix(*matrices[:2]), Matrix(*matrices[2:])
@@ -220,6 +223,7 @@ class Blend(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         c, s, y = ctx.saved_tensors
         sums = None if ctx.ahead is None else ctx.ahead.found(grad)
@@ -259,6 +263,7 @@ class Affine(torch.autograd.Function):
         return linear(x, read, bias.contiguous(), None, None, moments=False)[0]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         x, *matrix = ctx.saved_tensors
         grads = linear_backward(grad.contiguous(), x, Matrix(*matrix), None)

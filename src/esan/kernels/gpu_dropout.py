@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan.kernels.gpu_tiles import columns, lines_of, tiles
 from esan.kernels.real import Real
@@ -47,6 +48,7 @@ class Dropout(torch.autograd.Function):
         return Dropout.dropped(x, *ctx.given)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
         return Dropout.dropped(grad, *ctx.given), None, None, None, None
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan.kernels.ahead import Ahead
 from esan.kernels.gpu_edge_grads import edges_backward
@@ -79,6 +80,7 @@ class Gather(torch.autograd.Function):
         return y, sum_lines(x, group.order, group.first, group.count, line_weight=pool.weight)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor, of_pool: Tensor) -> tuple[Tensor | None, ...]:
         x, e, own = ctx.saved_tensors
         along: Along = ctx.along

@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan.kernels.gpu import WIDEST
 from esan.kernels.gpu_sums import sum_lines
@@ -58,6 +59,7 @@ class Input(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         by_node = ctx.by_node
         of_node = sum_lines(grad, by_node.order, by_node.first, by_node.count)

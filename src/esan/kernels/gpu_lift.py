@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan.kernels.gpu_sums import ends_of, tuning_of
 from esan.kernels.gpu_tiles import TILE, columns, lines_of, tiles
@@ -81,6 +82,7 @@ class Lift(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         lifted, grad = ctx.lifted, grad.contiguous()
         group, networks, width = lifted.by_node, lifted.networks, grad.size(1)

@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from esan.kernels.gpu_sums import sum_lines
 from esan.kernels.gpu_tiles import TILE, columns, copies, lines_of, padded, tiles, total
@@ -61,6 +62,7 @@ class Pool(torch.autograd.Function):
         return sum_lines(lines, group.order, group.first, group.count, line_weight=weight)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return spread(grad, ctx.owner, ctx.weight, ctx.real), None, None
 
@@ -82,6 +84,7 @@ class PoolNodes(torch.autograd.Function):
         return own.add_(spread(alike, stage.subgraph_graph, None))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         stage = ctx.stage
         by_graph, stored = stage.subgraphs_by_graph, stage.stored_by_node
@@ -146,6 +149,7 @@ class Lookup(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (index,) = ctx.saved_tensors
         grad = grad.contiguous()

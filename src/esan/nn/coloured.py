@@ -59,6 +59,10 @@ class _Known:
     versions: tuple[Any, Any]
     stages: list[ColouredStage] | None
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """A copy of a bag finds its own: versions of features are not copied with them."""
+        return type(None), ()
+
 
 def layer(of: DSLayer | DSSLayer, h: Tensor, bag: Bag, before: ColouredStage, stage: ColouredStage) -> Tensor:
     """`DSLayer.forward` or `DSSLayer.forward`, with a line a colour, from those of the stage before."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from esan import kernels
 from esan.kernels.gpu import WIDEST
@@ -60,6 +61,7 @@ class Products(torch.autograd.Function):
             return torch.bmm(x, across) if bias is None else torch.baddbmm(bias[:, None], x, across)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         # Under autocast the gradient may be of another precision.
         x, weight = (tensor.to(grad.dtype) for tensor in ctx.saved_tensors)

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from esan import kernels
 from esan.bags.sums import Grouping, pieces
@@ -34,6 +35,7 @@ class _WeightedNorm(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         centred, weight, inverse, gamma, y = ctx.saved_tensors
         grad_beta, grad_gamma = torch.zeros_like(inverse), torch.zeros_like(inverse)
