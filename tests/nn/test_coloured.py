@@ -209,3 +209,21 @@ def test_second_derivatives_are_refused(conv: str, literal: bool) -> None:
     )
     with pytest.raises(RuntimeError, match="once_differentiable"):
         torch.stack([grad.square().sum() for grad in first if grad is not None]).sum().backward()
+
+
+@pytest.mark.parametrize("policy", [esan.EgoNets(1), esan.EdgeDeletion()], ids=repr)
+@pytest.mark.parametrize("conv", ["gin", "graphconv", "gcn"])
+@ARCHITECTURES
+def test_rows_that_stand_for_no_pair_blow_nothing_up(
+    architecture: str, conv: str, policy: esan.Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all pairs are alike a norm divides by next to nothing, and rows that are no pair's are not."""
+    network = strategies.ARCHITECTURES[architecture](None, 8, 6, 2, conv=conv).double()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    graphs = [esan.graphs.complete(5)] * 4
+    for first in (2.0, 0.0):
+        monkeypatch.setattr("esan.bags.colours._FIRST", first)
+        compact, literal = (network(esan.Bag.of(graphs, policy, 7, literal=kind)) for kind in (None, True))
+        check_close(compact, literal, "predictions", tolerance=1e-7)

@@ -62,6 +62,15 @@ class ColouredStage:
         """The colours by the node of their first row; the nodes of the others get the same from what is shared."""
         return Grouping(self.stage.node.index_select(0, self.met), self.stage.by_node.size)
 
+    def settled(self, h: Tensor) -> Tensor:
+        """`Stage.settled`."""
+        return h.index_fill(0, self._of_none, 0.0) if self._of_none.numel() else h
+
+    @cached_property
+    def _of_none(self) -> Tensor:
+        """The colours that stand for no pair."""
+        return (self.weight == 0).nonzero().squeeze(1)
+
     def spread(self, x: Tensor) -> Tensor:
         """A line a node → a line a colour."""
         return self.by_node.spread(x)

@@ -42,6 +42,22 @@ class Stage(StageRows):
     def _lift_from(self, rows: int) -> Lifted:
         return Lifted(self.by_node, rows, self._background)
 
+    def settled(self, h: Tensor) -> Tensor:
+        """The rows, with 0 in those that stand for no pair; on a CPU.
+
+        Nobody reads them but by what cancels. A norm may blow them up, as it divides by the deviation of the others;
+        what cancels would then leave no digit.
+        """
+        if not self._background or not self.plain or kernels.on_gpu(h) or not self._of_none.numel():
+            return h
+        return h.index_fill(0, self._of_none, 0.0)
+
+    @cached_property
+    def _of_none(self) -> Tensor:
+        """The rows that stand for no pair."""
+        assert self.norm_weight is not None
+        return (self.norm_weight[: self._background] == 0).nonzero().squeeze(1)
+
     def spread(self, x: Tensor) -> Tensor:
         """A line a node → a line a row."""
         return self.by_node.spread(x)

@@ -76,7 +76,7 @@ class Encoder(nn.Module):
         given = []
         for t, layer in enumerate(self.layers, start=1):
             stage = bag.stage(t + self.lookahead)
-            h = self._dropped(layer(h, bag, stage), bag, stage, t)
+            h = self._dropped(stage.settled(layer(h, bag, stage)), bag, stage, t)
             if self.reads_all:
                 Ahead.forget(h)
             given.append(Encoded(h, stage))
@@ -86,7 +86,7 @@ class Encoder(nn.Module):
         """`forward` with a line a colour; `stages` are those of the input and of each layer."""
         given = []
         for layer, (before, stage) in zip(self.layers, pairwise(stages), strict=True):
-            h = coloured.layer(layer, h, bag, before, stage)  # type: ignore[arg-type]
+            h = stage.settled(coloured.layer(layer, h, bag, before, stage))  # type: ignore[arg-type]
             given.append(EncodedColours(h, stage))
         return given
 
