@@ -12,6 +12,7 @@ from torch import Tensor
 
 import esan
 import strategies
+import unpaired
 from esan.bags.padded import PaddedBag
 from esan.bags.padding import Padder
 from esan.kernels import gpu_blocks
@@ -62,6 +63,11 @@ def test_networks(architecture: str, encoder: str, name: str, literal: bool, cho
         close(buffer, other, part)
     with torch.no_grad():
         close(ours.eval()(bag), theirs.eval()(bag), "predictions in eval mode")
+
+
+@pytest.mark.parametrize(("architecture", "conv"), [("ds", "gin"), ("dss", "gin"), ("ds", "graphconv")])
+def test_rows_that_stand_for_no_pair_blow_nothing_up(architecture: str, conv: str) -> None:
+    unpaired.check_in_single_precision(architecture, conv, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,22 @@ def test_batch_norm(networks: int, weighted: bool, relu: bool) -> None:
     agree(kernel, plain, torch.randn(networks * LINES, OUTER), *drawn_parameters(networks, OUTER))
 
 
+@ONE_OR_THREE
+def test_lines_that_count_for_nothing_settle(networks: int) -> None:
+    """At 0, behind the ReLU; nothing passes back through them."""
+    weight, tracked = drawn_weight(networks, True), fresh_buffers(networks, OUTER)
+    assert weight is not None
+
+    def kernel(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+        norm = Norm(gamma, beta, EPS, tracked, frozen=False)
+        return Normalise.apply(x, gamma, beta, norm, Rows(weight, settled=True), True)
+
+    def plain(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+        return Plain(x, weight, networks).normed(gamma, beta).relu() * (weight > 0)[:, None]
+
+    agree(kernel, plain, torch.randn(networks * LINES, OUTER), *drawn_parameters(networks, OUTER))
+
+
 def test_a_norm_wider_than_a_program() -> None:
     """Columns in pieces, the last of them not whole."""
     weight, tracked = drawn_weight(3, True), fresh_buffers(3, 150)
@@ -141,7 +157,8 @@ def test_one_row_alone() -> None:
 
 
 @ONE_OR_THREE
-def test_rows_and_the_line_of_their_node(networks: int) -> None:
+@pytest.mark.parametrize("settled", [False, True])
+def test_rows_and_the_line_of_their_node(networks: int, settled: bool) -> None:
     """The end of an equivariant layer: two normalised branches, one of them with a line for several rows."""
     nodes = 9
     node = (torch.randint(nodes, (networks, LINES)) + torch.arange(networks)[:, None] * nodes).reshape(-1)
@@ -154,14 +171,15 @@ def test_rows_and_the_line_of_their_node(networks: int) -> None:
             Norm(shared_gamma, shared_beta, EPS, fresh_buffers(networks, OUTER), frozen=False),
         )
         rows = (
-            Rows(weight, tile_moments(c.detach(), weight, networks)),
+            Rows(weight, tile_moments(c.detach(), weight, networks), settled=settled),
             Rows(None, tile_moments(s.detach(), None, networks)),
         )
         return Blend.apply(c, gamma, beta, s, shared_gamma, shared_beta, norms, rows, spread)
 
     def plain(c: Tensor, gamma: Tensor, beta: Tensor, s: Tensor, shared_gamma: Tensor, shared_beta: Tensor) -> Tensor:
         shared = Plain(s, None, networks).normed(shared_gamma, shared_beta)
-        return (Plain(c, weight, networks).normed(gamma, beta) + shared[node]).relu()
+        y = (Plain(c, weight, networks).normed(gamma, beta) + shared[node]).relu()
+        return y * (weight > 0)[:, None] if settled and weight is not None else y
 
     agree(
         kernel, plain, torch.randn(networks * LINES, OUTER), *drawn_parameters(networks, OUTER),

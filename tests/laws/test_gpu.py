@@ -7,6 +7,7 @@ import torch
 
 import esan
 import strategies
+import unpaired
 from esan.bags import compact, kept, padding
 from esan.bags.building import bag_built_on
 from esan.bags.padding import Padder
@@ -118,6 +119,12 @@ def test_networks_in_single_precision(name: str, architecture: str, encoder: str
             check_close(got, mine.grad, f"gradient of {part} on the GPU", scale=max(1.0, largest), tolerance=1e-4)
     for (part, buffer), theirs in zip(network.named_buffers(), twin.buffers(), strict=True):
         check_close(theirs.to(buffer.dtype).cpu(), buffer, f"{part} on the GPU", tolerance=1e-5)
+
+
+@pytest.mark.parametrize("conv", ["gin", "graphconv"])
+@pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
+def test_rows_that_stand_for_no_pair_blow_nothing_up(architecture: str, conv: str, gpu: torch.device) -> None:
+    unpaired.check_in_single_precision(architecture, conv, gpu)
 
 
 @pytest.mark.parametrize(("inner", "outer"), [(64, 64), (80, 64), (20, 33)])

@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
+import unpaired
 from colouring import (
     BONDS,
     CATEGORIES,
@@ -218,12 +219,8 @@ def test_rows_that_stand_for_no_pair_blow_nothing_up(
     architecture: str, conv: str, policy: esan.Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where all pairs are alike a norm divides by next to nothing, and rows that are no pair's are not."""
-    network = strategies.ARCHITECTURES[architecture](None, 8, 6, 2, conv=conv).double()
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    graphs = [esan.graphs.complete(5)] * 4
+    network = unpaired.network(architecture, conv)
     for first in (2.0, 0.0):
         monkeypatch.setattr("esan.bags.colours._FIRST", first)
-        compact, literal = (network(esan.Bag.of(graphs, policy, 7, literal=kind)) for kind in (None, True))
+        compact, literal = (network(esan.Bag.of(unpaired.GRAPHS, policy, 7, literal=kind)) for kind in (None, True))
         check_close(compact, literal, "predictions", tolerance=1e-7)

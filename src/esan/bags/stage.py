@@ -43,14 +43,18 @@ class Stage(StageRows):
         return Lifted(self.by_node, rows, self._background)
 
     def settled(self, h: Tensor) -> Tensor:
-        """The rows, with 0 in those that stand for no pair; on a CPU.
+        """The rows, with 0 in those that stand for no pair.
 
         Nobody reads them but by what cancels. A norm may blow them up, as it divides by the deviation of the others;
         what cancels would then leave no digit.
         """
-        if not self._background or not self.plain or kernels.on_gpu(h) or not self._of_none.numel():
+        if not self._background:
             return h
-        return h.index_fill(0, self._of_none, 0.0)
+        if h.device.type == "cpu" and self.plain:
+            return h.index_fill(0, self._of_none, 0.0) if self._of_none.numel() else h
+        assert self.norm_weight is not None
+        # A GPU is not asked how many there are: it would have to be waited for.
+        return torch.where(self.norm_weight[:, None] > 0, h, 0.0)
 
     @cached_property
     def _of_none(self) -> Tensor:

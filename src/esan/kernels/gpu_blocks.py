@@ -58,12 +58,19 @@ class Rows:
         part: their moments, tile by tile.
         behind: where the MLP looks for what the norm leaves.
         real: which of them are not filler; None if all are.
+        settled: whether lines that count for nothing are 0 behind the ReLU, and so is their gradient.
     """
 
     weight: Tensor | None
     part: TileMoments | None = None
     behind: "Behind | None" = None
     real: Real | None = None
+    settled: bool = False
+
+    @property
+    def kept(self) -> Tensor | None:
+        """The lines that are 0 behind the ReLU have 0 here; None if none is."""
+        return self.weight if self.settled else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +138,7 @@ class Normalise(torch.autograd.Function):
     ) -> Tensor:
         x = x.contiguous()
         moments = norm.moments_of(x, rows)
-        y = blend(x, moments, relu, real=rows.real)
+        y = blend(x, moments, relu, real=rows.real, kept=rows.kept)
         ctx.save_for_backward(x, y if relu else None)
         ctx.moments, ctx.rows, ctx.shape, ctx.ahead = moments, rows, gamma.shape, ahead
         if ahead is not None:
@@ -214,7 +221,7 @@ class Blend(torch.autograd.Function):
     ) -> Tensor:
         c, s = c.contiguous(), s.contiguous()
         own, shared = (norm.moments_of(x, r) for norm, x, r in zip(norms, (c, s), rows, strict=True))
-        y = blend(c, own, True, (s, shared, spread.node), rows[0].real)
+        y = blend(c, own, True, (s, shared, spread.node), rows[0].real, rows[0].kept)
         ctx.save_for_backward(c, s, y)
         ctx.own, ctx.shared, ctx.rows, ctx.spread, ctx.shape = own, shared, rows, spread, gamma.shape
         ctx.ahead = ahead

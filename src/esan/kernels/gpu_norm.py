@@ -16,8 +16,9 @@ from esan.kernels.real import Real
 
 @triton.jit(do_not_specialize=["rows"])
 def _blend_kernel(
-    x, scale, shift, shared, shared_scale, shared_shift, node, y, real, rows, width,
-    TILE: tl.constexpr, WIDTH: tl.constexpr, RELU: tl.constexpr, SHARED: tl.constexpr, SLOTS: tl.constexpr,
+    x, scale, shift, shared, shared_scale, shared_shift, node, kept, y, real, rows, width,
+    TILE: tl.constexpr, WIDTH: tl.constexpr, RELU: tl.constexpr, SHARED: tl.constexpr, SETTLED: tl.constexpr,
+    SLOTS: tl.constexpr,
 ):  # fmt: skip
     first, end = lines_of(tl.program_id(0), rows, real, tl.program_id(1), TILE, SLOTS)
     if SLOTS > 0 and first >= end:
@@ -39,6 +40,8 @@ def _blend_kernel(
         value += tl.load(shared_shift + of, mask=there, other=0.0)
     if RELU:
         value = tl.maximum(value, 0.0)
+    if SETTLED:
+        value = tl.where((tl.load(kept + row, mask=inside, other=0.0) > 0)[:, None], value, 0.0)
     tl.store(y + here, value, mask=mask)
 
 
@@ -48,8 +51,12 @@ def blend(
     relu: bool,
     shared: tuple[Tensor, Moments, Tensor] | None = None,
     real: Real | None = None,
+    kept: Tensor | None = None,
 ) -> Tensor:
-    """Normalised x, plus the normalised line of each line's node if `shared` = (lines, moments, node), then ReLU."""
+    """Normalised x, plus the normalised line of each line's node if `shared` = (lines, moments, node), then ReLU.
+
+    Lines where `kept` is 0 become 0.
+    """
     y = torch.empty_like(x)
     s, of, node = (x, moments, x) if shared is None else shared
     networks = moments.scale.size(0)
@@ -57,8 +64,9 @@ def blend(
     wide = columns(x.size(1))
     ranges, slots = Real.given(real, x)
     _blend_kernel[(tiles(rows, real), networks, triton.cdiv(x.size(1), wide))](
-        x, moments.scale, moments.shift, s, of.scale, of.shift, node, y, ranges, rows, x.size(1),
-        TILE=TILE, WIDTH=wide, RELU=relu, SHARED=shared is not None, SLOTS=slots,
+        x, moments.scale, moments.shift, s, of.scale, of.shift, node, x if kept is None else kept, y, ranges, rows,
+        x.size(1),
+        TILE=TILE, WIDTH=wide, RELU=relu, SHARED=shared is not None, SETTLED=kept is not None, SLOTS=slots,
     )  # fmt: skip
     return y
 

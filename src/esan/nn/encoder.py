@@ -76,7 +76,7 @@ class Encoder(nn.Module):
         given = []
         for t, layer in enumerate(self.layers, start=1):
             stage = bag.stage(t + self.lookahead)
-            h = self._dropped(stage.settled(layer(h, bag, stage)), bag, stage, t)
+            h = self._dropped(layer(h, bag, stage), bag, stage, t)
             if self.reads_all:
                 Ahead.forget(h)
             given.append(Encoded(h, stage))

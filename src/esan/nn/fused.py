@@ -80,21 +80,32 @@ def dss_layer(layer: "DSSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     return _blended(layer, (c, s), (rows, nodes), stage, _ahead(bag))
 
 
-def blends(layer: "DSSLayer", c: Tensor) -> bool:
+def ends(layer: "DSLayer | DSSLayer", c: Tensor) -> bool:
     """Whether the norms, sum and ReLU that a layer ends with are one kernel, whatever its convolutions are."""
-    norms = (layer.norm, layer.shared_norm)
+    norms = (layer.norm, getattr(layer, "shared_norm", layer.norm))
     usual = is_relu(layer.act) and all(is_just(norm, BatchNorm) and cast(BatchNorm, norm).fused for norm in norms)
     return usual and kernels.on_gpu(c) and c.size(0) > 0
 
 
-def blend(layer: "DSSLayer", c: Tensor, s: Tensor, bag: Bag, stage: Stage) -> Tensor:
-    """The end of a layer: ReLU of the normalised rows c plus, for each, the normalised line s of its node."""
+def normalised(layer: "DSLayer", c: Tensor, stage: Stage) -> Tensor:
+    """The end of a layer: ReLU of the normalised rows c, 0 in those that stand for no pair."""
+    from esan.kernels import gpu_blocks as blocks
+
+    norm = cast(BatchNorm, layer.norm)
+    norm.refuse_one(c, stage.norm_weight)
+    return blocks.Normalise.apply(
+        c, norm.weight, norm.bias, norm.for_kernels(), blocks.Rows(stage.norm_weight, settled=True), True
+    )
+
+
+def blended(layer: "DSSLayer", c: Tensor, s: Tensor, bag: Bag, stage: Stage) -> Tensor:
+    """The same plus, for each row, the normalised line s of its node."""
     from esan.kernels.gpu_blocks import Rows
 
     own, shared = cast(BatchNorm, layer.norm), cast(BatchNorm, layer.shared_norm)
     own.refuse_one(c, stage.norm_weight)
     shared.refuse_one(s, bag.node_weight)
-    return _blended(layer, (c, s), (Rows(stage.norm_weight), Rows(bag.node_weight)), stage)
+    return _blended(layer, (c, s), (Rows(stage.norm_weight, settled=True), Rows(bag.node_weight)), stage)
 
 
 def _blended(
@@ -155,4 +166,4 @@ def _mlp(conv: Conv, u: Tensor, weight: Tensor | None, real: Real | None = None)
         mlp.second.weight, mlp.second.bias,
         mlp.norm.for_kernels(), weight, behind, real,
     )  # fmt: skip
-    return c, blocks.Rows(weight, TileMoments(*part), behind, real)
+    return c, blocks.Rows(weight, TileMoments(*part), behind, real, settled=True)

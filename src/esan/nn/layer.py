@@ -33,14 +33,16 @@ class DSLayer(nn.Module):
 
     def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
         if compiled.fits(self, h, stage):
-            return compiled.ds_layer(self, h, bag, stage)
+            return stage.settled(compiled.ds_layer(self, h, bag, stage))
         h = stage.lift(h)
         if fused.fits(self, h):
             return fused.ds_layer(self, h, bag, stage)
         y = self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight)
+        if fused.ends(self, y):
+            return fused.normalised(self, y, stage)
         if is_just(self.norm, BatchNorm) and is_relu(self.act):
-            return self.norm(y, stage.weight, relu=True)
-        return self.act(self.norm(y, stage.weight))
+            return stage.settled(self.norm(y, stage.weight, relu=True))
+        return stage.settled(self.act(self.norm(y, stage.weight)))
 
 
 class DSSLayer(nn.Module):
@@ -87,7 +89,7 @@ class DSSLayer(nn.Module):
 
     def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
         if self.bag_pool in ("sum", "mean") and compiled.fits(self, h, stage):
-            return compiled.dss_layer(self, h, bag, stage)
+            return stage.settled(compiled.dss_layer(self, h, bag, stage))
         h = stage.lift(h)
         if fused.fits(self, h):
             return fused.dss_layer(self, h, bag, stage)
@@ -99,9 +101,10 @@ class DSSLayer(nn.Module):
             return self.act(self.norm(inside, stage.weight) + self.shared_norm(around, stage.weight))
         pooled = stage.pool_bag(h, self.bag_pool)
         around = self.shared(pooled, bag.shared.between_nodes(self.adjacency), edges, bag.node_weight)
-        if fused.blends(self, inside):
-            return fused.blend(self, inside, around, bag, stage)
-        return self.act(stage.add(self.norm(inside, stage.weight), self.shared_norm(around, bag.node_weight)))
+        if fused.ends(self, inside):
+            return fused.blended(self, inside, around, bag, stage)
+        y = stage.add(self.norm(inside, stage.weight), self.shared_norm(around, bag.node_weight))
+        return stage.settled(self.act(y))
 
     def extra_repr(self) -> str:
         return f"bag_pool={self.bag_pool!r}, adjacency={self.adjacency!r}"
