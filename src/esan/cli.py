@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from esan.commands import advise, bag, bench, campaign, predict, report, reproduce, search, train, wl
+from esan.commands import advise, bag, bench, campaign, compiling, predict, report, reproduce, search, train, wl
 from esan.version import __version__
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("search")(search.run)
 app.command("report")(report.run)
 app.command("reproduce")(reproduce.run)
 app.command("bench")(bench.run)
+app.command("compile")(compiling.run)
 
 
 def _version(asked: bool) -> None:

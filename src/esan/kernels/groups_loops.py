@@ -39,7 +39,8 @@ def weights(subgraphs, node):
     """How many pairs each row stands for: a stored one for itself, and a node's for those that are not stored."""
     nodes, stored = subgraphs.shape[0], node.shape[0]
     weight = np.ones(nodes + stored, np.float32)
-    weight[:nodes] = subgraphs
+    for v in range(nodes):  # not as a whole: shapes that may not fit would take seconds to compile
+        weight[v] = subgraphs[v]
     for r in range(stored):
         weight[node[r]] -= np.float32(1)
     return weight

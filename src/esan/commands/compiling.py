@@ -1,0 +1,27 @@
+"""`esan compile`: what is compiled for a CPU, compiled now, so that nobody waits for it later."""
+
+from rich.progress import track
+
+import esan
+from esan.commands.plainly import console, plainly
+from esan.counted import counted
+from esan.kernels.compiling import compile_all, loops
+
+
+@plainly
+def run() -> None:
+    """Compile the loops for this processor; otherwise each is compiled, and kept, when it is first used."""
+    some = loops()
+    for _ in track(compile_all(some), "Loops", len(some), console=console):
+        pass
+    _take_steps()
+    console.print(f"Compiled and kept: {counted(len(some), 'loop')}.")
+
+
+def _take_steps() -> None:
+    """Build bags and train on them: what finds rows and colours is compiled for what it is given."""
+    graphs = [esan.graphs.cycle(5)] * 20
+    for policy in (esan.EgoNets(1, marked=True), esan.EdgeDeletion()):
+        for architecture in (esan.ds_gnn, esan.dss_gnn):
+            model = architecture(None, 8, 2, 1, marked=policy.marked)
+            model(esan.Bag.of(graphs, policy, 2)).sum().backward()

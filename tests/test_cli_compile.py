@@ -1,0 +1,53 @@
+"""`esan compile`: loops that are kept before anybody enters them."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from esan.cli import app
+from esan.commands import compiling as command
+from esan.kernels import compiling, cpu
+
+pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
+
+
+def test_every_loop_is_known_in_both_precisions() -> None:
+    known = compiling.loops()
+    assert len(known) == len(set(known))
+    names = {f"{loop.module}.{loop.name}" for loop in known}
+    for loop in known:
+        single, double = (f"{loop.module}.{loop.name.rsplit('_', 1)[0]}_{kind}" for kind in ("single", "double"))
+        assert {single, double} <= names
+    entered = import_module("esan.kernels.norm_loops").moments
+    assert [getattr(import_module(loop.module), loop.name) for loop in known if "._moments" in ".".join(loop)] == [
+        *entered
+    ]
+
+
+def test_loops_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    some = [loop for loop in compiling.loops() if loop.name == "_merge_double"]
+    monkeypatch.setattr(command, "loops", lambda: some)
+    monkeypatch.setattr(command, "_take_steps", lambda: None)
+    done = CliRunner().invoke(app, ["compile"])
+    assert done.exit_code == 0, done.output
+    assert "Compiled and kept: 1 loop." in done.output
+    (kept,) = tmp_path.rglob("*.nbi")
+    assert kept.name.startswith("merge_loops._merge_double")
+
+
+def test_steps_use_what_is_compiled_for_what_it_is_given() -> None:
+    from esan.kernels import colour_loops, groups_loops, rows_loops
+
+    command._take_steps()
+    for loop in (colour_loops.refined, colour_loops.pooled, groups_loops.weights, rows_loops.compact):
+        assert loop.signatures
+
+
+def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "available", lambda: False)
+    done = CliRunner().invoke(app, ["compile"])
+    assert done.exit_code == 2
+    assert "Install the extra: esan[fast]" in done.output
