@@ -51,6 +51,21 @@ def test_take(graphs: list[Data], data: st.DataObject) -> None:
     assert read(graphs).take(torch.tensor(ids)).fingerprint == read([graphs[i] for i in ids]).fingerprint
 
 
+def test_graphs_by_number() -> None:
+    graphs = read(strategies.odd_graphs()[3:7])
+    every = [graphs.take(torch.tensor([i])).fingerprint for i in range(4)]
+    assert [graphs[i].fingerprint for i in range(len(graphs))] == every
+    assert graphs[-1].fingerprint == every[-1]
+    for some in (slice(1, 3), [1, 2], torch.tensor([False, True, True, False])):
+        assert graphs[some].fingerprint == graphs.take(torch.tensor([1, 2])).fingerprint
+    with pytest.raises(
+        IndexError, match=r"Expected numbers of graphs below 4, at least one \(got \[4\]\)\. len\(graphs"
+    ):
+        graphs[4]
+    with pytest.raises(TypeError, match=r"Expected a number, a slice, .*\(got 'first'\)\. Number graphs from 0"):
+        graphs["first"]  # type: ignore[index]
+
+
 @pytest.mark.parametrize("level", ["graph", "node", "edge"])
 def test_targets_of_every_level_travel_with_their_graphs(level: str) -> None:
     graphs = strategies.odd_graphs()[3:]

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from esan.bags.files import load_bag, save_bag
-from esan.bags.ids import Ids, graph_ids
 from esan.bags.large import never_whole
 from esan.bags.rows import Rows
 from esan.bags.shared import SharedArcs
@@ -22,6 +21,7 @@ from esan.bags.sums import Grouping
 from esan.checks import device_here
 from esan.counted import counted
 from esan.graphs import Graphs, Source, read
+from esan.graphs.ids import Ids, graph_ids
 from esan.policies import Policy, Sampled, Selection, as_policy, checked_source, policy_called, read_carried
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Bag:
 
     def __getitem__(self, ids: Ids) -> "Bag":
         """The bags of the graphs `ids`, in that order, as one bag."""
-        chosen = graph_ids(ids, len(self), self.device)
+        chosen = graph_ids(ids, len(self), self.device, "bag")
         return replace(
             self,
             graphs=self.graphs.take(chosen),

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from esan import ragged
 from esan.counted import counted
+from esan.graphs.ids import Ids, graph_ids
 from esan.record import TensorRecord
 
 Level = Literal["graph", "node", "edge"]
@@ -50,6 +51,10 @@ class Graphs(TensorRecord):
 
     def __len__(self) -> int:
         return self.num_nodes.numel()
+
+    def __getitem__(self, ids: Ids) -> "Graphs":
+        """Some of the graphs: a number, a slice, a list of numbers, or a truth value a graph."""
+        return self.take(graph_ids(ids, len(self), self.device, "graphs"))
 
     def __repr__(self) -> str:
         n, e = int(self.num_nodes.sum()), int(self.num_edges.sum())

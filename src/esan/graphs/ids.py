@@ -1,4 +1,4 @@
-"""What may stand in `bag[...]`: numbers of graphs in any form that a list or tensor takes."""
+"""What may stand in `bag[...]` and `graphs[...]`: numbers of graphs in any form that a list or tensor takes."""
 
 from collections.abc import Sequence
 
@@ -8,8 +8,8 @@ from torch import Tensor
 Ids = int | slice | Sequence[int] | Tensor
 
 
-def graph_ids(ids: Ids, count: int, device: torch.device) -> Tensor:
-    """The numbers of the graphs meant, from 0 to count - 1, at least one."""
+def graph_ids(ids: Ids, count: int, device: torch.device, of: str) -> Tensor:
+    """The numbers of the graphs meant, from 0 to count - 1, at least one; `of` is what they are taken from."""
     if isinstance(ids, slice):
         ids = range(*ids.indices(count))
     try:
@@ -22,12 +22,12 @@ def graph_ids(ids: Ids, count: int, device: torch.device) -> Tensor:
     elif chosen.shape != (0,) and (chosen.dtype not in (torch.int64, torch.int32) or chosen.dim() > 1):
         raise TypeError(
             f"Expected a number, a slice, a list of numbers or {count} truth values (got {ids!r}). "
-            "Number graphs as the bag does, from 0."
+            "Number graphs from 0, as they come."
         )
     chosen = chosen.long().reshape(-1)
     if chosen.numel() == 0 or bool(((chosen < -count) | (chosen >= count)).any()):
         raise IndexError(
             f"Expected numbers of graphs below {count}, at least one (got {chosen.tolist()[:5]}). "
-            "len(bag) says how many graphs there are."
+            f"len({of}) says how many graphs there are."
         )
     return torch.where(chosen < 0, chosen + count, chosen)
