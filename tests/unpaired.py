@@ -11,12 +11,11 @@ from esan.nn.stack import stack
 from esan.testing.compare import check_close
 
 GRAPHS = [esan.graphs.complete(5)] * 4
-LAYERS = 3
 
 
-def network(architecture: str, conv: str) -> SubgraphGNN:
+def network(architecture: str, conv: str, num_layers: int) -> SubgraphGNN:
     """One whose parameters are all drawn; in double precision."""
-    model = strategies.ARCHITECTURES[architecture](None, 8, LAYERS, 2, conv=conv).double()
+    model = strategies.ARCHITECTURES[architecture](None, 8, num_layers, 2, conv=conv).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -25,10 +24,10 @@ def network(architecture: str, conv: str) -> SubgraphGNN:
 
 def check_in_single_precision(architecture: str, conv: str, device: torch.device) -> None:
     """Networks on the compact bag of complete graphs, alone and stacked, against their literal bag in double."""
-    models, policy = [network(architecture, conv) for _ in range(2)], esan.EgoNets(1)
-    literal = esan.Bag.of(GRAPHS, policy, LAYERS, literal=True)
+    models, policy = [network(architecture, conv, 3) for _ in range(2)], esan.EgoNets(1)
+    literal = esan.Bag.of(GRAPHS, policy, literal=True)
     expected = torch.stack([model(literal) for model in models]).detach()
-    bag = esan.Bag.of(GRAPHS, policy, LAYERS)
+    bag = esan.Bag.of(GRAPHS, policy, 3)
     alone = [model.float().to(device) for model in models]
     ids = torch.arange(len(GRAPHS)).expand(1, len(models), -1)
     padder = Padder(bag, len(GRAPHS))

@@ -1,5 +1,6 @@
 """`esan compile`: what is compiled for a CPU, compiled now, so that nobody waits for it later."""
 
+import torch
 from rich.progress import track
 
 import esan
@@ -19,9 +20,12 @@ def run() -> None:
 
 
 def _take_steps() -> None:
-    """Build bags and train on them: what finds rows and colours is compiled for what it is given."""
+    """Train, and predict for some graphs: what finds rows and colours is compiled for what it is given."""
     graphs = [esan.graphs.cycle(5)] * 20
     for policy in (esan.EgoNets(1, marked=True), esan.EdgeDeletion()):
         for architecture in (esan.ds_gnn, esan.dss_gnn):
             model = architecture(None, 8, 2, 1, marked=policy.marked)
-            model(esan.Bag.of(graphs, policy, 2)).sum().backward()
+            bag = esan.Bag.of(graphs, policy, 2)
+            model(bag).sum().backward()
+            with torch.no_grad():
+                model.eval()(bag[:4])

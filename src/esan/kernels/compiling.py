@@ -33,8 +33,12 @@ def loops() -> list[Loop]:
     return [Loop(at, name) for at in modules for name, x in vars(import_module(at)).items() if isinstance(x, Entry)]
 
 
-def compile_all(some: list[Loop], workers: int | None = None) -> Iterator[Loop]:
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def compile_all(some: list[Loop]) -> Iterator[Loop]:
     """Compile loops, as many at once as there are processors; each is given when it is there."""
-    workers = min(workers or os.cpu_count() or 1, len(some))
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(min(processors(), len(some)), mp_context=get_context("spawn")) as pool:
         yield from pool.map(Loop.compile, some)

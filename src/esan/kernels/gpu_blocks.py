@@ -58,7 +58,7 @@ class Rows:
         part: their moments, tile by tile.
         behind: where the MLP looks for what the norm leaves.
         real: which of them are not filler; None if all are.
-        settled: whether lines that count for nothing are 0 behind the ReLU, and so is their gradient.
+        settled: whether lines that count for nothing are 0 behind the ReLU, which must be there, as is their gradient.
     """
 
     weight: Tensor | None
@@ -69,7 +69,7 @@ class Rows:
 
     @property
     def kept(self) -> Tensor | None:
-        """The lines that are 0 behind the ReLU have 0 here; None if none is."""
+        """The weights, if lines without any are 0 behind the ReLU."""
         return self.weight if self.settled else None
 
 

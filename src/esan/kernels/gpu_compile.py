@@ -16,6 +16,8 @@ from warnings import catch_warnings, simplefilter
 import torch
 from triton.runtime.jit import JITFunction
 
+from esan.kernels.compiling import processors
+
 #: Seconds in which a kernel that was compiled before is read from disk.
 _KEPT = 0.05
 #: Seconds after which processes that compile are given up; what they leave undone is done here.
@@ -115,9 +117,7 @@ def in_forks(jobs: Sequence[Callable[[], Any]]) -> None:
 
 def _processors() -> int:
     """How many this process may fork for: none where it cannot fork."""
-    if not hasattr(os, "fork"):
-        return 0
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors() if hasattr(os, "fork") else 0
 
 
 def _ended(child: int) -> bool:

@@ -34,7 +34,7 @@ class Encoder(nn.Module):
     r""":math:`E_{\text{subgraphs}}`: layers one after another, each on the stage of the bag that it needs.
 
     Args:
-        layers: DS or DSS layers.
+        layers: DS or DSS layers; what they give is `Stage.settled`.
         dropout: on the rows, after each layer.
     """
 
