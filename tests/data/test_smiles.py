@@ -30,6 +30,16 @@ def table(tmp_path: Path) -> Path:
     return file
 
 
+def test_a_part_of_the_molecules(table: Path) -> None:
+    dataset = data.own(table, targets=["active"])
+    part = dataset[[2, 0]]
+    assert part.smiles == ("[Na+].[Cl-]", "CCO")
+    assert part.fingerprint == dataset.graphs[[2, 0]].fingerprint
+    assert (part.task, part.in_channels, part.classes) == (dataset.task, dataset.in_channels, dataset.classes)
+    with pytest.raises(IndexError, match=r"Expected numbers of graphs below 4, .*len\(dataset\)"):
+        dataset[4]
+
+
 def test_molecules_are_those_of_ogb(table: Path) -> None:
     from ogb.utils import smiles2graph
 

@@ -1,6 +1,6 @@
 """`Dataset`: graphs with a task, the kinds of their features and, if there is one, the split they come with."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -8,6 +8,7 @@ from torch import Tensor
 from esan.checks import whole_number
 from esan.counted import counted
 from esan.graphs import Channels, Graphs
+from esan.graphs.ids import Ids, graph_ids
 
 #: What a task may be, and the metric that it is usually told in.
 METRICS = {"classification": "accuracy", "regression": "mae", "labels": "rocauc"}
@@ -108,6 +109,12 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.graphs)
+
+    def __getitem__(self, ids: Ids) -> "Dataset":
+        """A part of the data, without the split that comes with the whole."""
+        chosen = graph_ids(ids, len(self), self.graphs.device, "dataset")
+        smiles = None if self.smiles is None else tuple(self.smiles[i] for i in chosen.tolist())
+        return replace(self, graphs=self.graphs.take(chosen), smiles=smiles, given=None)
 
     def __repr__(self) -> str:
         task = f"{self.task.kind} of {self.task.out_channels}"
