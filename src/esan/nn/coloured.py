@@ -73,7 +73,7 @@ def layer(of: DSLayer | DSSLayer, h: Tensor, bag: Bag, before: ColouredStage, st
     read = stage.read
     assert read is not None
     rows = RowsRead(read.arcs, stage.weight.to(h.dtype), Onward(0, read.goes_on), stage.by_node)
-    return branch(of.inside, of.norm, h, rows, bag, relu=True, added=shared)
+    return stage.settled(branch(of.inside, of.norm, h, rows, bag, relu=True, added=shared))
 
 
 def _takes(features: NodeFeatures, encoder: "Encoder", like: Tensor) -> bool:

@@ -86,7 +86,7 @@ class Encoder(nn.Module):
         """`forward` with a line a colour; `stages` are those of the input and of each layer."""
         given = []
         for layer, (before, stage) in zip(self.layers, pairwise(stages), strict=True):
-            h = stage.settled(coloured.layer(layer, h, bag, before, stage))  # type: ignore[arg-type]
+            h = coloured.layer(layer, h, bag, before, stage)  # type: ignore[arg-type]
             given.append(EncodedColours(h, stage))
         return given
 
