@@ -20,7 +20,8 @@ import torch
 
 from esan.bags import kept
 from esan.bags.padded import PaddedStage
-from esan.kernels import gpu_layout, gpu_linear
+from esan.ops.triton import layout as gpu_layout
+from esan.ops.triton import linear as gpu_linear
 from esan.report.timing import measure
 from report import machine, markdown, print_table
 

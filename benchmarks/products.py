@@ -4,7 +4,7 @@
 
 Pieces of 512 rows of width 64 and a matrix of 64 by 64, single precision, on one thread: rows times the matrix turned
 (forward), rows times the matrix (their gradient), and the sum of products of rows (the gradient of the matrix). More
-than 1: tiles are faster. `esan.kernels.cpu.tiles` says which is used where.
+than 1: tiles are faster. `esan.ops.numba.runtime.tiles` says which is used where.
 """
 
 import argparse
@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from numba import njit
 
-from esan.kernels.cpu import blas, tiles
-from esan.kernels.product_loops import add_product_of_rows, rows_times, rows_times_turned, turned
+from esan.ops.numba.product_loops import add_product_of_rows, rows_times, rows_times_turned, turned
+from esan.ops.numba.runtime import blas, tiles
 from report import machine, markdown, print_table
 
 ROWS, WIDTH, TIMES = 512, 64, 200

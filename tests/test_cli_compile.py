@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from esan.cli import app
 from esan.commands import compiling as command
-from esan.kernels import compiling, cpu
+from esan.ops.numba import compiling
+from esan.ops.numba import runtime as cpu
 
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
 
@@ -20,7 +21,7 @@ def test_every_loop_is_known_in_both_precisions() -> None:
     for loop in known:
         single, double = (f"{loop.module}.{loop.name.rsplit('_', 1)[0]}_{kind}" for kind in ("single", "double"))
         assert {single, double} <= names
-    norms = import_module("esan.kernels.norm_loops")
+    norms = import_module("esan.ops.numba.norm_loops")
     assert [*norms.moments] == [getattr(norms, loop.name) for loop in known if loop.name.startswith("_moments_")]
 
 
@@ -37,7 +38,8 @@ def test_loops_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def test_steps_use_what_is_compiled_for_what_it_is_given() -> None:
-    from esan.kernels import colour_loops, groups_loops, rows_loops
+    from esan.ops.numba import colour_loops, rows_loops
+    from esan.ops.numba import segments_loops as groups_loops
 
     command._take_steps()
     named = {

@@ -14,13 +14,12 @@ import esan
 ROOT = Path(esan.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-BELOW_ALL = {"checks", "record", "ragged", "kernels", "version", "counted"}
+BELOW_ALL = {"checks", "record", "ops", "version", "counted"}
 #: What each part of the package may import, besides itself and what lies below all.
 MAY_IMPORT: dict[str, set[str]] = {
     "checks": set(),
     "record": set(),
-    "ragged": set(),
-    "kernels": set(),
+    "ops": set(),
     "version": set(),
     "counted": set(),
     "graphs": set(),

@@ -19,8 +19,8 @@ from esan.bags import colours
 from esan.bags.coloured import ColouredStage
 from esan.bags.colours import Alike, Sharing, coloured_stages, numbered
 from esan.data.expressive import SKIPS
-from esan.kernels import cpu
-from esan.kernels.cpu_colours import Pooled
+from esan.ops.numba import runtime as cpu
+from esan.ops.numba.colours import Pooled
 from refinement import Pair, Reference, numbers
 
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")

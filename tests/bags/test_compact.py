@@ -10,7 +10,7 @@ from esan.bags import compact
 from esan.bags.joined_rows import joined_rows
 from esan.bags.rows import Rows
 from esan.graphs import read
-from esan.kernels import cpu_rows
+from esan.ops.numba import rows as cpu_rows
 
 GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
 

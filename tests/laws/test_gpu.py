@@ -130,9 +130,9 @@ def test_rows_that_stand_for_no_pair_blow_nothing_up(architecture: str, conv: st
 @pytest.mark.parametrize(("inner", "outer"), [(64, 64), (80, 64), (20, 33)])
 def test_products_of_short_floats(inner: int, outer: int, gpu: torch.device) -> None:
     """Products are as exact as those of single precision, where numbers of all sizes meet."""
-    from esan.kernels.gpu_linear import linear
-    from esan.kernels.gpu_linear_grads import linear_backward
-    from esan.kernels.gpu_matrix import Matrix
+    from esan.ops.triton.linear import linear
+    from esan.ops.triton.linear_grads import linear_backward
+    from esan.ops.triton.matrix import Matrix
 
     torch.manual_seed(0)
     x, grad = torch.randn(3 * 1000, inner, device=gpu), torch.randn(3 * 1000, outer, device=gpu)
@@ -154,7 +154,7 @@ def test_products_of_short_floats(inner: int, outer: int, gpu: torch.device) -> 
 
 
 def test_kernels_that_are_compiled_are_not_launched(gpu: torch.device) -> None:
-    from esan.kernels.gpu_compile import compiled_together
+    from esan.ops.triton.compile import compiled_together
 
     sums = torch.zeros(2, 1, device=gpu)
     given = torch.ones(4, 1, device=gpu), torch.full((3, 1), 3.0, device=gpu), torch.tensor([1.0, 1, 1, 0], device=gpu)

@@ -24,8 +24,8 @@ from colouring import (
     graphs_like,
     network_of,
 )
-from esan.kernels import cpu
 from esan.nn import coloured
+from esan.ops.numba import runtime as cpu
 from esan.testing.compare import check_close
 
 pytestmark = [

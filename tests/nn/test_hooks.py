@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import esan
-from esan.kernels import cpu
+from esan.ops.numba import runtime as cpu
 
 COMPILED = pytest.mark.parametrize("compiled", [True, False])
 KINDS = pytest.mark.parametrize("make", [esan.ds_gnn, esan.dss_gnn])

@@ -18,9 +18,9 @@ from colouring import (
     graphs_like,
     network_of,
 )
-from esan.kernels import cpu
 from esan.nn import coloured
 from esan.nn.norm import LayerNorm
+from esan.ops.numba import runtime as cpu
 from esan.testing.compare import check_close
 
 pytestmark = [

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from esan import kernels
+from esan import ops as kernels
 from esan.bags.coded import CodedLines
 from esan.bags.sums import Grouping, add_up, pieces
 from esan.graphs import Graphs
-from esan.kernels import cpu
-from esan.kernels.real import Real
+from esan.ops.numba import runtime as cpu
+from esan.ops.real import Real
 
 if TYPE_CHECKING:
-    from esan.kernels.gpu_gather import PoolBeside
+    from esan.ops.triton.gather import PoolBeside
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +78,12 @@ class Arcs:
             pool: a pool of x that is taken beside; on a GPU.
         """
         if cpu.fits(x) and (own is None or own.numel() == 1):
-            from esan.kernels.cpu_messages import sum_messages
+            from esan.ops.numba.messages import sum_messages
 
             return sum_messages(x, None, None, own, self, self.factor(x, weight))
         factor = self.factor(x, weight)
         if kernels.on_gpu(x, own, factor):
-            from esan.kernels.gpu_gather import Along, gather
+            from esan.ops.triton.gather import Along, gather
 
             return gather(x, None, own, Along(self, factor, None, pool))
         _no_pool(pool, x)
@@ -107,14 +107,14 @@ class Arcs:
             pool: as in `sum_rows`.
         """
         if cpu.fits(x) and (own is None or own.numel() == 1):
-            from esan.kernels.cpu_messages import sum_messages
+            from esan.ops.numba.messages import sum_messages
 
             table, code = (e.table, e.code) if isinstance(e, CodedLines) else (e, None)
             return sum_messages(x, table.to(x.dtype), code, own, self, self.factor(x, weight))
         lines = e.spread() if isinstance(e, CodedLines) else e
         factor = self.factor(x, weight)
         if kernels.on_gpu(x, lines, own, factor):
-            from esan.kernels.gpu_gather import Along, gather
+            from esan.ops.triton.gather import Along, gather
 
             return gather(x, lines, own, Along(self, factor, None, pool))
         _no_pool(pool, x)
@@ -135,7 +135,7 @@ class Arcs:
         if self._types is None or self._types[0] is not types:
             object.__setattr__(self, "_types", (types, *self._types_of(types)))
         assert self._types is not None
-        from esan.kernels.gpu_gather import Along, gather
+        from esan.ops.triton.gather import Along, gather
 
         return gather(x, table, own, Along(self, self.factor(x), self._types[1:], pool))
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from esan.bags.arcs import Arcs
 from esan.bags.stage import Stage
 from esan.bags.sums import Grouping
-from esan.kernels.cpu_colours import PoolBag, Pooled, PoolNodes
+from esan.ops.numba.colours import PoolBag, Pooled, PoolNodes
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from esan.bags.bag import Bag
 from esan.bags.coloured import ColouredStage, Read
 from esan.bags.stage import Stage
 from esan.bags.sums import Grouping
-from esan.kernels.cpu_colours import Pooled
-from esan.kernels.cpu_tables import empty_numbers
+from esan.ops.numba.colours import Pooled
+from esan.ops.numba.workspace import empty_numbers
 
 #: Colours are worth their while if no larger part of the rows is left: of the first layer, and of all layers so far.
 _FIRST, _WORTH = 0.5, 0.85
@@ -54,7 +54,7 @@ def coloured_stages(bag: Bag, alike: Alike) -> list[ColouredStage] | None:
         bag: a compact bag on a CPU.
         alike: what the network does not tell apart from the start.
     """
-    from esan.kernels import colour_loops
+    from esan.ops.numba import colour_loops
 
     # Where a list of keys begins is kept in 32 bits.
     if 4 * bag.num_rows + bag.rows.source.numel() >= 2**32:
@@ -78,7 +78,7 @@ def coloured_stages(bag: Bag, alike: Alike) -> list[ColouredStage] | None:
 
 def numbered(lines: Tensor) -> tuple[Tensor, Tensor]:
     """A number for each line, the same for the same and in the order in which they are met; the first line of each."""
-    from esan.kernels import colour_loops
+    from esan.ops.numba import colour_loops
 
     lines = lines.detach()
     lines = lines.flatten(1) if lines.dim() > 1 else lines[:, None]
@@ -117,7 +117,7 @@ def _weight(stage: Stage) -> Tensor:
 
 def _refined(bag: Bag, stage: Stage, before: _Colours, beside: Tensor, begin: Tensor, kinds: Tensor) -> _Colours:
     """The colours behind a layer, whose nodes share alike where `beside` is the same."""
-    from esan.kernels import colour_loops
+    from esan.ops.numba import colour_loops
 
     rows = bag.rows
     of_rows, of_arcs = empty_numbers(4 * stage.num_rows).view(4, -1), empty_numbers(4 * stage.num_arcs).view(4, -1)
@@ -139,7 +139,7 @@ def _refined(bag: Bag, stage: Stage, before: _Colours, beside: Tensor, begin: Te
 
 def _pooled(stage: Stage, colours: _Colours, sharing: Sharing) -> tuple[Pooled, Tensor]:
     """How colours are pooled over the bag, and a number for each node, the same where it gets the same."""
-    from esan.kernels import colour_loops
+    from esan.ops.numba import colour_loops
 
     by_node, share = stage.by_node.whole, stage.shares.of_subgraph
     share = share if sharing.mean else torch.ones_like(share)
@@ -151,7 +151,7 @@ def _pooled(stage: Stage, colours: _Colours, sharing: Sharing) -> tuple[Pooled, 
 
 def _heard(bag: Bag, number: Tensor, kinds: Tensor, sharing: Sharing) -> Tensor:
     """A number for each node, the same where the layer that is shared gives the same."""
-    from esan.kernels import colour_loops
+    from esan.ops.numba import colour_loops
 
     arcs = bag.shared.between_nodes(sharing.adjacency)
     kinds = kinds[arcs.arc]

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from esan import ragged
 from esan.bags.cuts import Before, cuts, graphs_between, selection_between, subgraphs_before
 from esan.bags.joined_rows import joined_rows
 from esan.bags.pairs import Pairs, entry_keys
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
-from esan.kernels import cpu_rows
+from esan.ops import ragged
+from esan.ops.numba import rows as cpu_rows
 from esan.policies import Selection
 
 #: Most pairs of the graphs whose rows are found at a time; the arcs of the graphs count too.

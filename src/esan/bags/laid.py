@@ -8,7 +8,7 @@ from torch import Tensor
 
 from esan.bags.arcs import Arcs
 from esan.bags.sums import Grouping
-from esan.kernels.real import Real
+from esan.ops.real import Real
 
 #: The tensors of a batch by name.
 Fields = Mapping[str, Tensor]

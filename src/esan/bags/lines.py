@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from esan import ragged
+from esan.ops import ragged
 
 if TYPE_CHECKING:
     from esan.bags.shapes import Shape

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from esan import ragged
 from esan.bags.arcs import Arcs
 from esan.bags.rows import Rows
 from esan.bags.sums import Grouping
 from esan.graphs import Graphs
+from esan.ops import ragged
 from esan.policies import Selection
 
 

@@ -17,7 +17,7 @@ from esan.bags.shared import ADJACENCIES, SharedArcs
 from esan.bags.stage import Stage
 from esan.bags.sums import Grouping
 from esan.graphs import Graphs
-from esan.kernels.real import Real
+from esan.ops.real import Real
 from esan.policies import Selection
 
 

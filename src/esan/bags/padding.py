@@ -8,7 +8,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from esan import kernels, ragged
+from esan import ops as kernels
 from esan.bags.bag import Bag
 from esan.bags.cuts import cuts
 from esan.bags.joined import Joined, aside
@@ -22,6 +22,7 @@ from esan.bags.shapes import Counts, Shape
 from esan.bags.sources import Makers, Sources, arc_types, held
 from esan.bags.stage_sources import StageSources
 from esan.bags.stretches import stretch
+from esan.ops import ragged
 
 #: Most rows, arcs between them and arcs of the graphs that fields are made for at a time.
 _MOST_LINES = 2**18

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from esan import ragged
 from esan.graphs import Graphs
+from esan.ops import ragged
 from esan.policies import Selection
 
 

@@ -14,7 +14,7 @@ from esan.bags.pieces import Gathered, Piece
 
 if TYPE_CHECKING:
     from esan.bags.shapes import Shape
-    from esan.kernels.gpu_layout import Entry, Fill, Stretch
+    from esan.ops.triton.layout import Entry, Fill, Stretch
 
 
 class Plan:
@@ -27,7 +27,7 @@ class Plan:
     """
 
     def __init__(self, fields: dict[str, Gathered], shape: "Shape", networks: int) -> None:
-        from esan.kernels.gpu_layout import Program
+        from esan.ops.triton.layout import Program
 
         self._networks = networks
         self._segments = segments = _Segments(fields, shape)
@@ -51,7 +51,7 @@ class Plan:
 
     def lay_out(self, ids: Tensor) -> Batches:
         """The batches of these graphs, `[K, S, B]` or `[K, 1, B]`, −1 for no graph."""
-        from esan.kernels.gpu_layout import lay_out
+        from esan.ops.triton.layout import lay_out
 
         steps, given, size = ids.shape
         ids = ids.reshape(steps * given, size)
@@ -68,7 +68,7 @@ class Plan:
             read.synchronize()
 
     def _stretch(self, piece: Piece) -> "Stretch":
-        from esan.kernels.gpu_layout import Stretch
+        from esan.ops.triton.layout import Stretch
 
         return Stretch(
             column=self._segments.first[piece.lines],
@@ -78,7 +78,7 @@ class Plan:
         )
 
     def _entry(self, field: Gathered, piece: Piece, fill: int, begin: int, size: int) -> "Entry":
-        from esan.kernels.gpu_layout import Entry
+        from esan.ops.triton.layout import Entry
 
         values, to, width = piece.values, piece.to, _width(piece)
         return Entry(
@@ -99,7 +99,7 @@ class Plan:
         )
 
     def _fills(self, piece: Piece) -> "Iterator[Fill]":
-        from esan.kernels.gpu_layout import Fill
+        from esan.ops.triton.layout import Fill
 
         for fill in piece.fill:
             column = 0 if fill.begin is None else self._segments.filler(fill.begin)

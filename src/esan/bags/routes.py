@@ -3,7 +3,7 @@
 from esan.bags.arcs import Arcs
 from esan.bags.rows import Rows
 from esan.bags.sums import Grouping
-from esan.kernels.cpu_groups import routes
+from esan.ops.numba.segments import routes
 
 
 def arcs_from(rows: Rows, known: int, num_rows: int, num_arcs: int, copies: Grouping) -> Arcs:

@@ -6,10 +6,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from esan import ragged
 from esan.graphs import Graphs
-from esan.kernels import cpu_rows
-from esan.kernels.cpu_rows import PickedArcs
+from esan.ops import ragged
+from esan.ops.numba import rows as cpu_rows
+from esan.ops.numba.rows import PickedArcs
 from esan.policies import Selection
 from esan.record import TensorRecord
 

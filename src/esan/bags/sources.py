@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from esan import ragged
 from esan.bags.bag import Bag
 from esan.bags.lines import Filler, Lines, Order, counted
 from esan.bags.pieces import Filled, Gathered, Piece, bits
 from esan.graphs import Graphs
+from esan.ops import ragged
 
 if TYPE_CHECKING:
     from esan.bags.shapes import Shape

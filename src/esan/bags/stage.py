@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from esan import kernels
+from esan import ops as kernels
 from esan.bags.edge_ends import EdgeEnds
 from esan.bags.gathered import Lifted
 from esan.bags.stage_rows import StageRows
-from esan.kernels import cpu
+from esan.ops.numba import runtime as cpu
 
 if TYPE_CHECKING:
-    from esan.kernels.cpu_groups import Subgraphs
-    from esan.kernels.gpu_gather import PoolBeside
+    from esan.ops.numba.segments import Subgraphs
+    from esan.ops.triton.gather import PoolBeside
 
 #: How lines are pooled.
 REDUCTIONS = ("sum", "mean", "max")
@@ -31,7 +31,7 @@ class Stage(StageRows):
         if h.size(0) == self.num_rows:
             return h
         if kernels.on_gpu(h):
-            from esan.kernels.gpu_lift import Lift
+            from esan.ops.triton.lift import Lift
 
             return Lift.apply(h, self._lift_from(h.size(0)))
         return self._lifted_plainly(h)
@@ -73,7 +73,7 @@ class Stage(StageRows):
     def lift_and_pool(self, h: Tensor, reduce: str) -> tuple[Tensor, Tensor]:
         """`lift`, and `pool_bag` of what it gives, by sum or mean."""
         if cpu.fits(h) and self.plain and reduce in ("sum", "mean"):
-            from esan.kernels.cpu_groups import Lift, Rise
+            from esan.ops.numba.segments import Lift, Rise
 
             share = self.shares.of_subgraph.to(h.dtype) if reduce == "mean" else None
             return Lift.apply(h, Rise(self.by_node, self.weight_in(h.dtype), share))
@@ -87,7 +87,7 @@ class Stage(StageRows):
             self._needs_every_pair("the maximum over the bag")
             return self.by_node.max(h)
         if kernels.on_gpu(h):
-            from esan.kernels.gpu_pools import Pool
+            from esan.ops.triton.pools import Pool
 
             return Pool.apply(h, self.by_node, self._bag_weight(reduce))
         total = self.by_node.sum(h, self.weight)
@@ -95,7 +95,7 @@ class Stage(StageRows):
 
     def pool_beside(self, reduce: str) -> "PoolBeside":
         """`pool_bag` as a pool that sums over the same rows take beside; on a GPU, by sum or mean."""
-        from esan.kernels.gpu_gather import PoolBeside
+        from esan.ops.triton.gather import PoolBeside
 
         return PoolBeside(self.by_node, self._bag_weight(reduce))
 
@@ -117,11 +117,11 @@ class Stage(StageRows):
             return self._by_subgraph.max(h)
         graph = self._selection.subgraph_graph
         if self._background and kernels.on_gpu(h):
-            from esan.kernels import gpu_pools
+            from esan.ops.triton import pools as gpu_pools
 
             total = gpu_pools.PoolNodes.apply(h, self)
         elif self._background and self.plain and cpu.fits(h):
-            from esan.kernels.cpu_groups import PoolNodes
+            from esan.ops.numba.segments import PoolNodes
 
             return PoolNodes.apply(h, self.of_subgraphs(reduce, h.dtype))
         elif self._background:
@@ -135,7 +135,7 @@ class Stage(StageRows):
 
     def of_subgraphs(self, reduce: str, kind: torch.dtype) -> "Subgraphs":
         """The rows of each subgraph as compiled loops pool them, by sum or mean."""
-        from esan.kernels.cpu_groups import Subgraphs
+        from esan.ops.numba.segments import Subgraphs
 
         share = None if reduce == "sum" else self.shares.of_node.to(kind)
         return Subgraphs(self._by_subgraph, self.by_node, self._by_graph, self.subgraphs_by_graph, share)

@@ -13,11 +13,11 @@ from esan.bags.rows import Rows
 from esan.bags.shares import Shares
 from esan.bags.sums import Grouping
 from esan.graphs import Graphs
-from esan.kernels import cpu
+from esan.ops.numba import runtime as cpu
 from esan.policies import Selection
 
 if TYPE_CHECKING:
-    from esan.kernels.real import Real
+    from esan.ops.real import Real
 
 
 class StageRows:
@@ -95,7 +95,7 @@ class StageRows:
     def norm_weight(self) -> Tensor | None:
         """The weight in single precision, as fused norms take it."""
         if self._background and self._compiled:
-            from esan.kernels.cpu_groups import weights
+            from esan.ops.numba.segments import weights
 
             return weights(self.shares.subgraphs, self._rows.node[: self._stored])
         return None if self.weight is None else self.weight.float()

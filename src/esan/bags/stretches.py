@@ -7,10 +7,10 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from esan import ragged
 from esan.bags.bag import Bag
 from esan.bags.cuts import Before, graphs_between, selection_between, subgraphs_before
 from esan.bags.rows import Rows
+from esan.ops import ragged
 
 
 def stretch(bag: Bag, first: int, end: int, device: torch.device) -> Bag:

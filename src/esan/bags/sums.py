@@ -9,11 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from esan import kernels, ragged
-from esan.kernels import cpu
+from esan import ops as kernels
+from esan.ops import ragged
+from esan.ops.numba import runtime as cpu
 
 if TYPE_CHECKING:
-    from esan.kernels.real import Real
+    from esan.ops.real import Real
 
 #: On a CPU lines are worked on in pieces of this many, so that what is between two steps stays in the cache.
 _PIECE = 4096
@@ -33,11 +34,11 @@ def add_up(
     Where `count` is given, a GPU may stop after that many terms: the others are padding, whose sums nobody reads.
     """
     if kernels.on_gpu(lines, weight):
-        from esan.kernels.gpu_sums import sum_lines
+        from esan.ops.triton.sums import sum_lines
 
         return sum_lines(lines, which, first, count, weight=weight)
     if cpu.fits(lines):
-        from esan.kernels.cpu_groups import sums
+        from esan.ops.numba.segments import sums
 
         return sums(lines, which, first, weight)
     if lines.size(0) == 0 or which.numel() == 0:
@@ -97,7 +98,7 @@ class Grouping:
 
     @cached_property
     def _sorted(self) -> tuple[Tensor, Tensor]:
-        from esan.kernels.cpu_groups import in_order
+        from esan.ops.numba.segments import in_order
 
         return in_order(self.owner, self.size)
 
@@ -160,7 +161,7 @@ class _Sum(torch.autograd.Function):
 
 
 def _spread_on_gpu(groups: Tensor, grouping: Grouping, weight: Tensor | None) -> Tensor:
-    from esan.kernels.gpu_pools import spread
+    from esan.ops.triton.pools import spread
 
     return spread(groups, grouping.owner, weight, grouping.real)
 
@@ -172,7 +173,7 @@ class _Spread(torch.autograd.Function):
         if kernels.on_gpu(groups):
             return _spread_on_gpu(groups, grouping, None)
         if cpu.fits(groups):
-            from esan.kernels.cpu_tables import empty_table
+            from esan.ops.numba.workspace import empty_table
 
             lines = empty_table(groups, grouping.owner.numel(), groups.size(1))
             return torch.index_select(groups, 0, grouping.owner, out=lines)

@@ -6,7 +6,7 @@ from rich.progress import track
 import esan
 from esan.commands.plainly import console, plainly
 from esan.counted import counted
-from esan.kernels.compiling import compile_all, loops
+from esan.ops.numba.compiling import compile_all, loops
 
 
 @plainly

@@ -7,9 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from esan import ragged
 from esan.counted import counted
 from esan.graphs.ids import Ids, graph_ids
+from esan.ops import ragged
 from esan.record import TensorRecord
 
 Level = Literal["graph", "node", "edge"]

@@ -11,10 +11,10 @@ from torch.utils.data import Dataset, IterableDataset
 from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
-from esan import ragged
 from esan.graphs import given
 from esan.graphs.collection import Graphs
 from esan.graphs.from_networkx import from_networkx
+from esan.ops import ragged
 
 Source: TypeAlias = Graphs | Data | nx.Graph | Dataset | Sequence[Data | nx.Graph]
 

@@ -11,14 +11,14 @@ from torch.nn.modules.module import _has_any_global_hook
 from esan.bags import Bag
 from esan.bags.coloured import ColouredStage
 from esan.bags.colours import Alike, Sharing, coloured_stages, numbered
-from esan.kernels import cpu
-from esan.kernels.cpu_messages import Onward
 from esan.nn.compiled import RowsRead, branch, shared_branch, takes
 from esan.nn.conv import GINE, EdgeFeatures
 from esan.nn.features import Constant, Embeddings, NodeFeatures, Numbers, OneHotLines
 from esan.nn.layer import DSLayer, DSSLayer
 from esan.nn.linear import Linear
 from esan.nn.norm import is_just, is_relu
+from esan.ops.numba import runtime as cpu
+from esan.ops.numba.messages import Onward
 
 if TYPE_CHECKING:
     from esan.nn.encoder import Encoder

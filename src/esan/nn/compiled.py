@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from esan.bags import Arcs, Bag, Stage
 from esan.bags.coded import CodedLines
 from esan.bags.sums import Grouping
-from esan.kernels import cpu
-from esan.kernels.cpu_messages import Onward
 from esan.nn.conv import GIN, GINE, WeightedMLP
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, is_just, is_relu
+from esan.ops.numba import runtime as cpu
+from esan.ops.numba.messages import Onward
 
 if TYPE_CHECKING:
     from esan.nn.layer import DSLayer, DSSLayer
@@ -91,7 +91,7 @@ def takes(conv: Any, norm: nn.Module, h: Tensor) -> bool:
     """Whether a convolution and the norm behind it are computed as one."""
     if not (is_just(conv, GIN) or is_just(conv, GINE)) or not cpu.fits(h):
         return False
-    from esan.kernels import cpu_layer
+    from esan.ops.numba import gin as cpu_layer
 
     mlp = conv.mlp
     norms: tuple[Any, Any] = mlp.norm, norm
@@ -115,7 +115,7 @@ def branch(
     added: Tensor | None = None,
 ) -> Tensor:
     """A convolution and the norm behind it, with the line of its node added to each row and ReLU if wanted."""
-    from esan.kernels.cpu_layer import Branch, Layer
+    from esan.ops.numba.gin import Branch, Layer
 
     table, code = None, None
     if isinstance(conv, GINE):

@@ -6,17 +6,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from esan import kernels
+from esan import ops as kernels
 from esan.bags import Arcs
 from esan.bags.coded import CodedLines
 from esan.graphs.channels import Channels
-from esan.kernels import cpu
 from esan.nn.features import Embeddings, encoder
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm
+from esan.ops.numba import runtime as cpu
 
 if TYPE_CHECKING:
-    from esan.kernels.gpu_gather import PoolBeside
+    from esan.ops.triton.gather import PoolBeside
 
 
 class Conv(nn.Module):

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from esan.bags import Bag, Stage
 from esan.bags.coloured import ColouredStage
 from esan.bags.padded import PaddedBag
-from esan.kernels.ahead import Ahead
 from esan.nn import coloured, compiled, fused
 from esan.nn.layer import DSLayer, DSSLayer
+from esan.ops.triton.ahead import Ahead
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +95,6 @@ class Encoder(nn.Module):
         seeds = bag.seeds if isinstance(bag, PaddedBag) else None
         if seeds is None or not self.dropout or not self.training:
             return F.dropout(h, self.dropout, self.training)
-        from esan.kernels.gpu_dropout import Dropout
+        from esan.ops.triton.dropout import Dropout
 
         return Dropout.apply(h, self.dropout, seeds, t, stage.real)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from esan import kernels
+from esan import ops as kernels
 from esan.bags import Bag, Stage
 from esan.bags.coded import CodedLines
 from esan.bags.coloured import ColouredStage
@@ -151,7 +151,7 @@ class Embeddings(LineEncoder):
         table: nn.Embedding = self.tables[place]  # type: ignore[assignment]
         # In a fixed order of summation, and without the sort that torch's own gradient takes on a GPU.
         if kernels.on_gpu(table.weight) and table.weight.size(-2) <= LOOKED_UP:
-            from esan.kernels.gpu_pools import Lookup
+            from esan.ops.triton.pools import Lookup
 
             return Lookup.apply(table.weight, columns[:, place].contiguous())
         return table(columns[:, place])
@@ -242,7 +242,7 @@ class NodeFeatures(nn.Module):
         # Encoded once a node and then spread, never once a pair.
         x = self.lines(bag.graphs.x, nodes, like)
         if width is not None:
-            from esan.kernels.gpu_input import Input
+            from esan.ops.triton.input import Input
 
             return Input.apply(x, stage.by_node, stage.marked if self.marked else None, width)
         x = stage.spread(x)

@@ -8,18 +8,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from esan import kernels
+from esan import ops as kernels
 from esan.bags import Arcs, Bag, Stage
 from esan.bags.padded import PaddedBag
-from esan.kernels.ahead import Ahead
-from esan.kernels.gpu import WIDEST
-from esan.kernels.real import Real
 from esan.nn.conv import GIN, GINE, Conv
 from esan.nn.norm import BatchNorm, is_just, is_relu
+from esan.ops.dispatch import WIDEST
+from esan.ops.real import Real
+from esan.ops.triton.ahead import Ahead
 
 if TYPE_CHECKING:
-    from esan.kernels.gpu_gather import PoolBeside
     from esan.nn.layer import DSLayer, DSSLayer
+    from esan.ops.triton.gather import PoolBeside
 
 #: Widths that are multiples of this are read fast.
 _VECTOR = 16
@@ -47,7 +47,7 @@ def _fits(conv: Any, norm: Any) -> bool:
 
 def ds_layer(layer: "DSLayer", h: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """`DSLayer.forward`."""
-    from esan.kernels import gpu_blocks as blocks
+    from esan.ops.triton import blocks
 
     h = _aligned(h)
     norm = cast(BatchNorm, layer.norm)
@@ -89,7 +89,7 @@ def ends(layer: "DSLayer | DSSLayer", c: Tensor) -> bool:
 
 def normalised(layer: "DSLayer", c: Tensor, stage: Stage) -> Tensor:
     """The end of a layer: ReLU of the normalised rows c, 0 in those that stand for no pair."""
-    from esan.kernels import gpu_blocks as blocks
+    from esan.ops.triton import blocks
 
     norm = cast(BatchNorm, layer.norm)
     norm.refuse_one(c, stage.norm_weight)
@@ -100,7 +100,7 @@ def normalised(layer: "DSLayer", c: Tensor, stage: Stage) -> Tensor:
 
 def blended(layer: "DSSLayer", c: Tensor, s: Tensor, bag: Bag, stage: Stage) -> Tensor:
     """The same plus, for each row, the normalised line s of its node."""
-    from esan.kernels.gpu_blocks import Rows
+    from esan.ops.triton.blocks import Rows
 
     own, shared = cast(BatchNorm, layer.norm), cast(BatchNorm, layer.shared_norm)
     own.refuse_one(c, stage.norm_weight)
@@ -111,7 +111,7 @@ def blended(layer: "DSSLayer", c: Tensor, s: Tensor, bag: Bag, stage: Stage) -> 
 def _blended(
     layer: "DSSLayer", lines: tuple[Tensor, Tensor], rows: tuple[Any, Any], stage: Stage, ahead: Ahead | None = None
 ) -> Tensor:
-    from esan.kernels import gpu_blocks as blocks
+    from esan.ops.triton import blocks
 
     own, shared = cast(BatchNorm, layer.norm), cast(BatchNorm, layer.shared_norm)
     group = stage.by_node
@@ -156,8 +156,8 @@ def _aggregate(conv: Conv, h: Tensor, arcs: Arcs, bag: Bag, pool: "PoolBeside | 
 
 def _mlp(conv: Conv, u: Tensor, weight: Tensor | None, real: Real | None = None) -> tuple[Tensor, Any]:
     """The MLP, and what the norm behind it takes."""
-    from esan.kernels import gpu_blocks as blocks
-    from esan.kernels.gpu_moments import TileMoments
+    from esan.ops.triton import blocks
+    from esan.ops.triton.moments import TileMoments
 
     mlp = cast(GIN | GINE, conv).mlp
     behind = blocks.Behind()

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from esan import kernels
-from esan.kernels.gpu import WIDEST
+from esan import ops as kernels
+from esan.ops.dispatch import WIDEST
 
 #: Lines of a network that are few, and pieces of a matrix: of graphs, and of a head.
 _FEW, _FEW_PIECES = 1024, 4
@@ -108,7 +108,7 @@ class Linear(nn.Linear):
         For few lines of a wide head too: a library's product would keep more memory for itself than the network takes,
         and may add up in another order for many networks than for one. A layer of many pieces would be many kernels.
         """
-        from esan.kernels.gpu_blocks import Affine
+        from esan.ops.triton.blocks import Affine
 
         given, found = x.split(WIDEST, 1), []
         for matrix, bias in zip(self.weight.split(WIDEST, 1), self._biases(), strict=True):

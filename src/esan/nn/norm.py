@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from esan import kernels
+from esan import ops as kernels
 from esan.bags.sums import Grouping, pieces
-from esan.kernels import cpu
+from esan.ops.numba import runtime as cpu
 
 
 class _WeightedNorm(torch.autograd.Function):
@@ -73,12 +73,12 @@ class BatchNorm(nn.BatchNorm1d):
         """Normalise, and apply ReLU to the result if `relu` (in the same pass over the rows)."""
         self.refuse_one(x, weight)
         if self.fused and x.size(0) and kernels.on_gpu(x):
-            from esan.kernels import gpu_blocks
+            from esan.ops.triton import blocks as gpu_blocks
 
             rows = gpu_blocks.Rows(None if weight is None else weight.to(x.dtype))
             return gpu_blocks.Normalise.apply(x, self.weight, self.bias, self.for_kernels(), rows, relu)
         if self.compiled(x):
-            from esan.kernels.cpu_norm import normalise
+            from esan.ops.numba.norm import normalise
 
             return normalise(x, None if weight is None else weight.to(x.dtype), self, relu)
         if weight is None and self.training and not self.unbiased:
@@ -119,9 +119,9 @@ class BatchNorm(nn.BatchNorm1d):
         return usual and (self.training or not torch.is_grad_enabled())
 
     def for_kernels(self) -> Any:
-        """The norm as `esan.kernels` takes it."""
-        from esan.kernels.gpu_blocks import Norm
-        from esan.kernels.gpu_moments import Tracked
+        """The norm as `esan.ops` takes it."""
+        from esan.ops.triton.blocks import Norm
+        from esan.ops.triton.moments import Tracked
 
         assert self.running_mean is not None
         assert self.running_var is not None
@@ -134,7 +134,7 @@ class BatchNorm(nn.BatchNorm1d):
         """ReLU of the normalised rows plus, for each, the line of its group."""
         if not self.compiled(x, added):
             return torch.relu(groups.add_spread(self(x, weight), added))
-        from esan.kernels.cpu_norm import normalise_and_add
+        from esan.ops.numba.norm import normalise_and_add
 
         share = None if weight is None else weight.to(x.dtype)
         return normalise_and_add(x, share, self, True, added, groups)

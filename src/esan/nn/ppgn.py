@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from esan import ragged
 from esan.bags import Bag, Stage
 from esan.bags.sums import Grouping
 from esan.graphs.channels import Channels
 from esan.nn.encoder import Encoded
 from esan.nn.features import encoded_width, encoder
+from esan.ops import ragged
 
 
 @dataclass(frozen=True, eq=False)

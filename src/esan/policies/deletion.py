@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from esan import ragged
 from esan.checks import whole_number
 from esan.graphs import Graphs
+from esan.ops import ragged
 from esan.policies.policy import Policy
 from esan.policies.selection import Selection
 

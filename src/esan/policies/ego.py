@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from esan import ragged
 from esan.checks import whole_number
 from esan.graphs import Graphs
-from esan.kernels import cpu_rows
+from esan.ops import ragged
+from esan.ops.numba import rows as cpu_rows
 from esan.policies.policy import Keep, Policy
 from esan.policies.selection import Selection, left_of_each
 

@@ -6,9 +6,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from esan import ragged
 from esan.counted import counted
 from esan.graphs import Graphs
+from esan.ops import ragged
 from esan.record import TensorRecord
 
 

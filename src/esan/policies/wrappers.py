@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from esan import ragged
 from esan.checks import real_number
 from esan.graphs import Graphs
+from esan.ops import ragged
 from esan.policies.policy import Policy
 from esan.policies.selection import Selection
 

@@ -127,7 +127,7 @@ class Captures:
 
 def _read(team: "Team", padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> frozenset[str]:
     """The fields that some work reads, found by asking for all its kernels; these are compiled on the way."""
-    from esan.kernels.gpu_compile import compiled_together
+    from esan.ops.triton.compile import compiled_together
 
     # An empty batch: the runs that warm up leave no trace.
     batches = padder.blank(shape, team.networks)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from esan import kernels
+from esan import ops as kernels
 from esan.train.objective import Objective
 
 
@@ -24,7 +24,7 @@ def loss_backward(
     """
     networks = sums.size(1)
     if kernels.on_gpu(prediction, sums):
-        from esan.kernels import gpu_loss
+        from esan.ops.triton import loss as gpu_loss
 
         if gpu_loss.fits(prediction, networks):
             scaled = None if objective.shift is None or objective.scale is None else (objective.shift, objective.scale)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from esan import ragged
 from esan.bags import Bag
+from esan.ops import ragged
 from esan.policies import Sampled
 from esan.train.fresh import FreshSamples
 

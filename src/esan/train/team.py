@@ -69,7 +69,7 @@ class Team:
 
     def assemble(self, seats: "list[Seat]") -> None:
         """Make one network of these seats'; the others leave, and take what they have learned with them."""
-        from esan.kernels.gpu_adam import FlatAdam
+        from esan.ops.triton.adam import FlatAdam
 
         states = {seat: seat.state_dict() for seat in self.seats}
         models = [seat.network() for seat in seats]

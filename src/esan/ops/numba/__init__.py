@@ -1,0 +1,1 @@
+"""Numba implementations of the operators, for a CPU."""

@@ -1,0 +1,288 @@
+"""Interpreted: the engine of teams on a GPU that is not there: streams do nothing, steps are run, not replayed."""
+
+import gc
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from interpreting import ONLY_INTERPRETED, poison
+from torch import Tensor
+
+import sampled_teams
+import sized_teams
+import teams
+import trials
+from esan import ops as kernels
+from esan.bags import shapes
+from esan.bags.lines import Lines
+from esan.bags.padded import PaddedBag
+from esan.bags.padding import Padder
+from esan.bags.plan import Plan
+from esan.bags.shapes import Shape
+from esan.nn import fused, linear
+from esan.ops.dispatch import WIDEST
+from esan.ops.triton.adam import FlatAdam
+from esan.train import captured, graphed
+from esan.train.team import Team
+
+pytestmark = ONLY_INTERPRETED
+
+
+class Stream:
+    """All streams are one: what is asked for is done at once."""
+
+    def __init__(self, device: Any = None) -> None:
+        self.device = device
+
+    def wait_stream(self, other: "Stream") -> None: ...
+
+    def wait_event(self, event: "Stream") -> None: ...
+
+    def record_event(self) -> "Stream":
+        return self
+
+    def synchronize(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    for name in ("default_stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, Stream)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(Tensor, "record_stream", lambda tensor, stream: None)
+    monkeypatch.setattr(Team, "_moved", lambda team, ids: torch.from_numpy(np.array(ids)))
+    monkeypatch.setattr(captured, "record", lambda run, stream, pool: run)
+    monkeypatch.setattr(graphed, "fits", lambda model, bag: True)
+
+
+#: The fields that work was found to read, by its name, its networks and its bag.
+FOUND: dict[tuple[str, ...], frozenset[str]] = {}
+
+
+@pytest.fixture
+def _laid_out_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are laid out by the kernel's plain twin: interpreted, the kernel takes half of the time.
+
+    What work reads is found once, not for every shape: nothing is compiled on the way, and it takes as long as a step.
+    """
+    find = captured._read
+
+    def found(team: Team, padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> frozenset[str]:
+        key = work.__name__, str(team.model), str(padder.bag.policy), str(padder.bag.asked), str(linear.WIDEST)
+        if key not in FOUND:
+            FOUND[key] = find(team, padder, shape, work)
+        return FOUND[key]
+
+    monkeypatch.setattr(kernels, "indices_on_gpu", lambda index: False)
+    monkeypatch.setattr(captured, "_read", found)
+
+
+PLAINLY = pytest.mark.usefixtures("_laid_out_plainly")
+
+
+def trial(**choices: Any) -> trials.Trial:
+    return trials.small_trial("cpu", **choices)
+
+
+def test_each_as_if_it_were_alone() -> None:
+    """With unequal numbers of batches, the last of which lacks a graph."""
+    teams.check_alone(trial(), [torch.arange(1), torch.arange(3)])
+
+
+@PLAINLY
+def test_what_is_done_with_any_numbers_leaves_no_trace() -> None:
+    t = trial()
+    engines = t.engines([0, 1])
+    teams.epoch(engines, [t.order(s, 0) for s in (0, 1)], t.valid)
+    of = teams.seats(engines)[0].team
+    before = [engine.state_dict() for engine in engines]
+    held = [*of.model.state_dict().values(), *of.optimiser.state, *of._renewal.state, of._sums, of._seeds]
+    kept = [tensor.clone() for tensor in held]
+    with of.unchanged():
+        for tensor in held:
+            tensor.fill_(-1)
+    assert all(torch.equal(tensor, one) for tensor, one in zip(held, kept, strict=True))
+    for engine, state in zip(engines, before, strict=True):
+        teams.same_bits(engine.state_dict()["model"], state["model"], "before and after")
+
+
+@PLAINLY
+def test_a_step_on_an_empty_batch_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = FlatAdam.step
+    monkeypatch.setattr(FlatAdam, "step", lambda adam, live: step(adam, torch.ones_like(live)))
+    with pytest.raises(AssertionError, match="network 0"):
+        teams.check_alone(trial(), [torch.arange(1), torch.arange(3)], epochs=1)
+
+
+@PLAINLY
+def test_batch_after_batch() -> None:
+    teams.check_eager(trial(), 1e-4)
+
+
+@PLAINLY
+def test_predictions() -> None:
+    teams.check_predictions(trial())
+
+
+@PLAINLY
+def test_predictions_that_need_more_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shape, "grown", lambda shape, factor: shape)
+    teams.check_room(trial(), 1e-4)
+
+
+@PLAINLY
+def test_states() -> None:
+    teams.check_states(trial())
+
+
+@PLAINLY
+def test_leaving() -> None:
+    teams.check_leaving(trial())
+
+
+@PLAINLY
+def test_out_of_step() -> None:
+    teams.check_out_of_step(trial())
+
+
+@PLAINLY
+def test_renewed_statistics() -> None:
+    """Over batches of another size than that of training, with room for more graphs than there are."""
+    t = trial()
+    assert t.batch_size != 5 > len(t.train)
+    teams.check_renewed(t, 1e-4, 5)
+
+
+def test_fresh_samples() -> None:
+    sampled_teams.check_fresh(trial(sampled=0.5))
+
+
+@PLAINLY
+def test_samples_of_what_is_never_whole() -> None:
+    t = sampled_teams.never_whole("cpu", 6, 4, 3)
+    sampled_teams.check_fresh(t)
+    sampled_teams.check_whole(t, 1e-4)
+
+
+@PLAINLY
+def test_samples_of_several() -> None:
+    sampled_teams.check_together(trial(sampled=0.5), [torch.arange(1), torch.arange(3), torch.arange(1, 3)])
+
+
+@pytest.fixture
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every layer is wider than the kernels take: interpreted, one that is takes minutes."""
+    for module in (linear, fused):
+        monkeypatch.setattr(module, "WIDEST", 1)
+    monkeypatch.setattr(captured, "_MANY_ROWS", 0)
+
+
+@PLAINLY
+@pytest.mark.usefixtures("_wide")
+def test_smaller_rooms_for_wide_networks() -> None:
+    sized_teams.check_sized(sized_teams.trial("cpu", 6, 8, 3), 1e-4)
+
+
+@PLAINLY
+def test_smaller_rooms_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captured, "_TOO_MANY_ROWS", 0)
+    sized_teams.check_sized(sized_teams.trial("cpu", 6, 8, 3), 1e-4)
+
+
+@PLAINLY
+@pytest.mark.usefixtures("_wide")
+@pytest.mark.parametrize(("dropout", "sampled"), [(0.5, None), (0.0, 0.5)])
+def test_smaller_rooms_beside_others(dropout: float, sampled: float | None) -> None:
+    """What is drawn, for dropout on the literal bag and for samples, depends neither on the room nor on others."""
+    sized_teams.check_near_alone(sized_teams.trial("cpu", 6, 8, 3, dropout=dropout, sampled=sampled), 1e-4)
+
+
+@pytest.mark.parametrize(("width", "sizes"), [(WIDEST + 1, [2, 2, 1]), (WIDEST, [5])])
+def test_few_wide_networks_fill_a_device(width: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Teams of them are no larger: all networks of one have the room of the largest batch."""
+    t = sized_teams.trial("cpu", 8, 8, width)
+    monkeypatch.setattr(graphed, "_ENOUGH", 2.5 * t.bag.num_rows / len(t.bag) * width)
+    found = [seat.team for seat in teams.seats(t.engines([0, 1, 2, 3, 4]))]
+    assert [len(team.seats) for team in dict.fromkeys(found)] == sizes
+
+
+@PLAINLY
+def test_dropout() -> None:
+    """With batches of unequal numbers: what one network draws depends neither on the others nor on their steps."""
+    teams.check_alone(trial(dropout=0.5), [torch.arange(1), torch.arange(3)])
+
+
+@PLAINLY
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_filler_is_not_read(monkeypatch: pytest.MonkeyPatch, dropout: float) -> None:
+    """Steps, predictions and renewed statistics are, to the bit, the same whatever memory held, and how much of it."""
+    found = []
+    for clean in (True, False):
+        if not clean:
+            poison(monkeypatch)
+            monkeypatch.setattr(shapes, "_MARGIN", 3.0)
+        t = trial(dropout=dropout)
+        (engine,) = t.engines([0])
+        loss = engine.train_epoch(t.train, renew_over=t.batch_size)
+        found.append((loss, engine.predict(t.valid), engine.weights()))
+    (loss, answer, weights), (poisoned_loss, poisoned_answer, poisoned_weights) = found
+    assert bool(poisoned_answer.isfinite().all())
+    assert torch.equal(loss, poisoned_loss)
+    assert torch.equal(answer, poisoned_answer)
+    teams.same_bits(poisoned_weights, weights, "in memory that held NaN")
+
+
+@pytest.mark.parametrize(("x", "message"), [(0.5, "got fractions"), (7.0, "got up to \\[7\\]")])
+def test_categories_that_are_none(x: float, message: str) -> None:
+    """Which a step that was captured would not see."""
+    t = trial()
+    numbers = torch.zeros(t.bag.graphs.node_graph.numel())
+    numbers[-1] = x
+    t = replace(t, bag=replace(t.bag, graphs=replace(t.bag.graphs, x=numbers)))
+    with pytest.raises(ValueError, match=message):
+        t.engines([0])
+
+
+@PLAINLY
+def test_kinds() -> None:
+    teams.check_kinds(trial())
+
+
+def alive(*kinds: type) -> list[str]:
+    return [type(thing).__name__ for thing in gc.get_objects() if type(thing) in kinds]
+
+
+def test_nothing_of_a_team_stays() -> None:
+    """Neither the team, nor what its steps and batches were made with, once its engines are gone."""
+
+    def train() -> None:
+        t = trial()
+        engines = t.engines([0])
+        teams.epoch(engines, [t.order(0, 0)], t.valid)
+        assert alive(Team, captured.Captured, Padder, Plan)
+
+    train()
+    gc.collect()
+    assert not alive(Team, captured.Captured, Padder, Plan, PaddedBag, Lines)
+
+
+def test_the_fields_of_a_plan_wait_for_no_collector() -> None:
+    """Gigabytes of a GPU would wait with them."""
+    t = trial()
+    gc.collect()
+    gc.disable()
+    try:
+        padder = Padder(t.bag, 1)
+        ids = torch.tensor([[[0, 1]]])
+        padder.lay_out(ids, padder.counts.shape(ids[0].numpy()))
+        del padder
+        assert not alive(Plan, Lines)
+    finally:
+        gc.enable()

@@ -1,0 +1,290 @@
+"""The compiled loops for a CPU against the plain torch code, which is their meaning."""
+
+import copy
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+import esan
+import strategies
+from esan.bags.arcs import Arcs
+from esan.bags.coded import CodedLines
+from esan.bags.sums import Grouping
+from esan.nn.norm import BatchNorm
+from esan.ops.numba import runtime as cpu
+from esan.ops.ragged import Segments
+from esan.testing.compare import check_close
+
+pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
+
+TYPES = pytest.mark.parametrize("kind", [torch.float32, torch.float64], ids=["single", "double"])
+WIDTHS = pytest.mark.parametrize("width", [1, 7, 64, 66, 300])
+
+
+@contextmanager
+def plain() -> Iterator[None]:
+    """Inside, the plain code is used."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "available", lambda: False)
+        yield
+
+
+def _close(ours: Tensor | None, theirs: Tensor | None, name: str = "") -> None:
+    assert (ours is None) == (theirs is None), name
+    if ours is None or theirs is None:
+        return
+    assert ours.dtype == theirs.dtype
+    size = float(theirs.abs().max()) if theirs.numel() else 0.0
+    tolerance = (2e-5 if theirs.dtype == torch.float32 else 1e-12) * max(size, 1.0)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance, msg=lambda m: f"{name}: {m}")
+
+
+def _agree(compute: Callable[..., tuple[Tensor, ...]], *inputs: Tensor) -> None:
+    """Results and every gradient, with the compiled loops and without."""
+    found = []
+    for way in (nullcontext, plain):
+        leaves = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
+        with way():
+            results = compute(*leaves)
+            torch.manual_seed(1)
+            torch.stack([(y * torch.randn_like(y)).sum() for y in results]).sum().backward()
+        found.append(([*results], [x.grad for x in leaves]))
+    for ours, theirs in zip(found[0][0], found[1][0], strict=True):
+        _close(ours.detach(), theirs.detach(), "result")
+    for place, grads in enumerate(zip(found[0][1], found[1][1], strict=True)):
+        _close(*grads, f"gradient {place}")
+
+
+def _arcs(rows: int, count: int, lines: int, weighted: bool, kind: torch.dtype) -> Arcs:
+    target = torch.randint(rows, (count,)).sort().values
+    copies = Grouping(torch.randint(lines, (count,)), lines)
+    return Arcs(
+        torch.stack([torch.randint(rows, (count,)), target]), copies, rows, torch.rand(count) if weighted else None
+    )
+
+
+@TYPES
+@WIDTHS
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_messages(kind: torch.dtype, width: int, weighted: bool) -> None:
+    torch.manual_seed(0)
+    arcs = _arcs(700, 1500, 90, weighted, kind)
+    x, e, own = torch.randn(700, width, dtype=kind), torch.randn(90, width, dtype=kind), torch.rand(1, dtype=kind)
+    table, code = torch.randn(5, width, dtype=kind), torch.randint(5, (90,))
+    _agree(lambda x, own: (arcs.sum_rows(x, own),), x, own)
+    _agree(lambda x: (arcs.sum_rows(x),), x)
+    _agree(lambda x, e, own: (arcs.sum_messages(x, e, own),), x, e, own)
+    _agree(lambda x, e: (arcs.sum_messages(x, e),), x, e)
+    _agree(lambda x, t, own: (arcs.sum_messages(x, CodedLines(t, code), own),), x, table, own)
+
+
+@TYPES
+def test_nothing_to_sum(kind: torch.dtype) -> None:
+    for rows, count in ((0, 0), (3, 0), (1, 2)):
+        arcs = _arcs(max(rows, 1), count, 2, False, kind) if rows else Arcs(
+            torch.empty(2, 0, dtype=torch.long), Grouping(torch.empty(0, dtype=torch.long), 2), 0
+        )  # fmt: skip
+        x, e = torch.randn(rows, 4, dtype=kind), torch.randn(2, 4, dtype=kind)
+        _agree(lambda x, e, arcs=arcs: (arcs.sum_messages(x, e, torch.ones(1, dtype=x.dtype)), arcs.sum_rows(x)), x, e)
+    empty = Grouping(torch.empty(0, dtype=torch.long), 3)
+    assert torch.equal(empty.sum(torch.empty(0, 4, dtype=kind)), torch.zeros(3, 4, dtype=kind))
+
+
+@TYPES
+@WIDTHS
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("relu", [False, True])
+def test_norms(kind: torch.dtype, width: int, weighted: bool, relu: bool) -> None:
+    torch.manual_seed(0)
+    # Far from 0: the mean of squares less the square of the mean would be all rounding.
+    x, weight = 10 + torch.randn(900, width, dtype=kind), torch.randint(0, 9, (900,)) if weighted else None
+    first = BatchNorm(width).to(kind)
+    nn.init.normal_(first.weight), nn.init.normal_(first.bias)
+    norms: list[BatchNorm] = []
+
+    def compute(x: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, ...]:
+        norm = copy.deepcopy(first)
+        del norm.weight, norm.bias
+        norm.weight, norm.bias = gamma, beta  # type: ignore[assignment]
+        norms.append(norm)
+        return (norm(x, weight, relu=relu),)
+
+    if kind == torch.float64 or not relu:  # in single precision the sign of what is near 0 is rounding, too
+        _agree(compute, x, first.weight.detach(), first.bias.detach())
+        for ours, theirs in zip(norms[0].buffers(), norms[1].buffers(), strict=True):
+            _close(ours, theirs, "buffer")
+
+
+@TYPES
+def test_norm_with_the_line_of_a_group(kind: torch.dtype) -> None:
+    torch.manual_seed(0)
+    groups, norm = Grouping(torch.randint(40, (500,)), 40), BatchNorm(16).to(kind)
+    x, added, weight = torch.randn(500, 16, dtype=kind), torch.randn(40, 16, dtype=kind), torch.randint(1, 9, (500,))
+    _agree(lambda x, added: (norm.add_and_relu(x, weight, added, groups),), x, added)
+
+
+@TYPES
+def test_groups(kind: torch.dtype) -> None:
+    torch.manual_seed(0)
+    owner, lines, weight = torch.randint(50, (400,)), torch.randn(400, 9, dtype=kind), torch.rand(400)
+    for part in (400, 123, 0):
+        group = Grouping(owner, 50).prefix(part)
+        with plain():
+            twin = Grouping(owner, 50).prefix(part)
+            expected = twin.order, twin.first
+        assert torch.equal(group.order, expected[0])
+        assert torch.equal(group.first, expected[1])
+    _agree(lambda x: (Grouping(owner, 50).sum(x, weight), Grouping(owner, 50).spread(x[:50])), lines)
+
+
+@TYPES
+@pytest.mark.parametrize("name", ["ED", "ND", "EGO+(2)", "NM"])
+@pytest.mark.parametrize("literal", [True, False])
+def test_rows_of_a_stage(kind: torch.dtype, name: str, literal: bool) -> None:
+    torch.manual_seed(0)
+    bag = esan.Bag.of([esan.graphs.csl(11, 2), esan.graphs.csl(8, 3)], esan.policy_named(name), 3, literal=literal)
+    for early, late in ((0, 1), (1, 2), (2, 2)):
+        h, stage = torch.randn(bag.stage(early).num_rows, 6, dtype=kind), bag.stage(late)
+        _agree(lambda h, stage=stage: stage.lift_and_pool(h, "mean"), h)
+        _agree(lambda h, stage=stage: stage.lift_and_pool(h, "sum"), h)
+        _agree(lambda h, stage=stage: (stage.pool_nodes(stage.lift(h), "mean"),), h)
+
+
+@settings(max_examples=8, deadline=None)
+@given(graphs=strategies.batches())
+@pytest.mark.parametrize("name", ["ED", "ND", "EGO(2)", "EGO+(2)", "NM", "SE"])
+def test_rows_are_the_same(name: str, graphs: list[Data]) -> None:
+    policy = esan.policy_named(name)
+    for layers in (1, 3):
+        ours = esan.Bag.of(graphs, policy, layers)
+        with plain():
+            theirs = esan.Bag.of(graphs, policy, layers)
+        assert ours.selection.fingerprint == theirs.selection.fingerprint
+        assert ours.rows.fingerprint == theirs.rows.fingerprint
+
+
+@settings(max_examples=8, deadline=None)
+@given(graphs=strategies.batches(), ids=st.lists(st.integers(0, 2), min_size=1, max_size=5))
+@pytest.mark.parametrize("name", ["ED", "ND", "EGO+(2)", "NM", "SE"])
+@pytest.mark.parametrize("literal", [True, None])
+def test_parts_of_a_bag_are_the_same(name: str, literal: bool | None, graphs: list[Data], ids: list[int]) -> None:
+    bag = esan.Bag.of(graphs, esan.policy_named(name), 3, literal=literal)
+    ours = bag[ids]
+    with plain():
+        theirs = bag[ids]
+    for part in ("graphs", "selection", "rows"):
+        one, other = getattr(ours, part), getattr(theirs, part)
+        assert one.fingerprint == other.fingerprint, part
+        assert all(t.is_contiguous() for t in one.tensors().values()), part
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32])
+@pytest.mark.parametrize("shape", [(9,), (2, 9), (0,)])
+def test_picked_numbers(kind: torch.dtype, shape: tuple[int, ...]) -> None:
+    values, any_there = torch.randint(99, shape, dtype=kind), min(shape[-1], 1)
+    segments = Segments(torch.tensor([4, 0, 8, 4]) * any_there, torch.tensor([3, 0, 1, 5]) * any_there)
+    shift = torch.tensor([10, 20, -30, 0])
+    ours = segments.pick(values, shift)
+    with plain():
+        theirs = segments.pick(values, shift)
+    assert ours.dtype == theirs.dtype
+    assert torch.equal(ours, theirs)
+
+
+KINDS = [torch.float32, torch.bfloat16, torch.bool, torch.uint8, torch.int64]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("shape", [(9,), (9, 3), (9, 0), (9, 2, 2)])
+def test_picked_lines(kind: torch.dtype, shape: tuple[int, ...]) -> None:
+    values = torch.randint(2, shape).to(kind)
+    segments = Segments(torch.tensor([4, 0, 8]), torch.tensor([3, 0, 1]))
+    assert torch.equal(segments.pick_lines(values), values[[4, 5, 6, 8]])
+
+
+def test_picked_lines_pass_gradients_on() -> None:
+    graphs = [Data(x=torch.ones(3, 2, requires_grad=True), edge_index=esan.graphs.cycle(3).edge_index)]
+    part = esan.Bag.of(graphs, esan.NodeDeletion(), 2)[[0, 0]]
+    assert part.x is not None
+    part.x.sum().backward()
+    assert torch.equal(graphs[0].x.grad, torch.full((3, 2), 2.0))
+
+
+MODELS = pytest.mark.parametrize("conv", ["gin", "gine", "graphconv", "gcn"])
+
+
+@MODELS
+@TYPES
+@pytest.mark.parametrize("build", [esan.ds_gnn, esan.dss_gnn])
+@pytest.mark.parametrize("literal", [True, False])
+def test_networks(conv: str, kind: torch.dtype, build: Callable[..., nn.Module], literal: bool) -> None:
+    """Predictions, gradients and buffers of whole networks; two columns of bonds, and a width that is no power of 2."""
+    torch.manual_seed(0)
+    graphs = [_molecule(n) for n in (9, 1, 14)]
+    policy = esan.EgoNets(2, marked=True)
+    network = build(
+        esan.Categories(5), 20, 3, 1, conv=conv, marked=True,
+        edge_channels=esan.Categories(3, 2) if conv in ("gine", "gcn") else None,
+    ).to(kind)  # fmt: skip
+    found = []
+    for way in (nullcontext, plain):
+        twin = copy.deepcopy(network)
+        with way():
+            y = twin(esan.Bag.of(graphs, policy, 4, literal=literal))
+            y.square().sum().backward()
+        found.append((y, twin))
+    _close(found[0][0].detach(), found[1][0].detach(), "prediction")
+    theirs = dict(found[1][1].named_parameters())
+    for name, parameter in found[0][1].named_parameters():
+        ours, other = parameter.grad, theirs[name].grad
+        assert (ours is None) == (other is None), name
+        if ours is not None and other is not None and kind == torch.float64:
+            check_close(ours, other, name)
+    for buffers in zip(found[0][1].buffers(), found[1][1].buffers(), strict=True):
+        _close(*buffers, "buffer")
+
+
+def _molecule(n: int) -> Data:
+    edges = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
+    bonds = torch.stack([torch.randint(3, (n - 1,)), torch.randint(2, (n - 1,))], 1)
+    columns = torch.cat([edges, edges.flip(0)], 1)
+    return Data(x=torch.randint(5, (n,)), edge_index=columns, edge_attr=torch.cat([bonds, bonds]), num_nodes=n)
+
+
+def test_the_bits_do_not_depend_on_when_or_on_how_many_threads() -> None:
+    torch.manual_seed(0)
+    graphs, policy = [_molecule(20) for _ in range(30)], esan.EgoNets(3, marked=True)
+    network = esan.dss_gnn(esan.Categories(5), 64, 2, 1, conv="gine", edge_channels=esan.Categories(3, 2), marked=True)
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (2, 1, 2):
+            torch.set_num_threads(threads)
+            twin = copy.deepcopy(network)
+            twin(esan.Bag.of(graphs, policy, 2)).sum().backward()
+            found.append([p.grad for p in twin.encoder.parameters() if p.grad is not None])
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for a, b in zip(found[0], found[2], strict=True))
+    for a, b in zip(found[0], found[1], strict=True):
+        _close(a, b)
+
+
+def test_what_is_not_finite_is_not_hidden() -> None:
+    arcs = _arcs(10, 30, 2, False, torch.float32)
+    x = torch.full((10, 4), float("nan"))
+    assert bool(arcs.sum_messages(x, torch.zeros(2, 4), torch.ones(1)).isnan().all())
+    assert bool(BatchNorm(4)(x, relu=True).isnan().all())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="torch for Linux comes with MKL, or with OpenBLAS on Arm")
+@TYPES
+def test_the_library_of_products_is_found(kind: torch.dtype) -> None:
+    """Else layers would be computed by their plain twins, and nobody would know."""
+    assert cpu.blas(kind) != 0
