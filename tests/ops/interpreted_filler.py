@@ -8,7 +8,7 @@ import torch
 from interpreting import ONLY_INTERPRETED, close, poison
 from torch import Tensor
 
-from esan.bags.sums import Grouping
+from esan.ops.segments import Grouping
 from esan.ops.real import Real
 from esan.ops.triton.ahead import Normed
 from esan.ops.triton.dropout import Dropout
@@ -18,9 +18,9 @@ from esan.ops.triton.linear_grads import linear_backward
 from esan.ops.triton.matrix import Matrix
 from esan.ops.triton.message_grads import Pooled, messages_backward
 from esan.ops.triton.moments import Moments, finish, tile_moments
-from esan.ops.triton.norm import blend, grad_sums, norm_backward
+from esan.ops.triton.normalise import blend, grad_sums, norm_backward
 from esan.ops.triton.pools import spread
-from esan.ops.triton.sums import sum_lines
+from esan.ops.triton.segments import sum_lines
 
 pytestmark = ONLY_INTERPRETED
 #: Slots of less than a tile and of several, and how many of their lines are real: all, some, or none.

@@ -8,7 +8,7 @@ from torch import Tensor
 import esan
 import strategies
 from esan.bags.stage import Stage
-from esan.bags.sums import Grouping
+from esan.ops.segments import Grouping
 from esan.ops.triton.dropout import Dropout
 from esan.ops.triton.input import Input
 from esan.ops.triton.lift import Lift

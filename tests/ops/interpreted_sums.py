@@ -5,15 +5,15 @@ import torch
 from interpreting import ONE_OR_THREE, ONLY_INTERPRETED, WEIGHTED, agree, close
 from torch import Tensor
 
-from esan.bags.arcs import Arcs
-from esan.bags.sums import Grouping
+from esan.ops.edges import Arcs
+from esan.ops.segments import Grouping
 from esan.ops.triton.ahead import Ahead, Normed
 from esan.ops.triton.edge_grads import edges_backward
 from esan.ops.triton.gather import PoolBeside
 from esan.ops.triton.input import Input
 from esan.ops.triton.message_grads import Pooled, messages_backward
 from esan.ops.triton.pools import Lookup, Pool
-from esan.ops.triton.sums import Tuning, sum_lines
+from esan.ops.triton.segments import Tuning, sum_lines
 
 pytestmark = ONLY_INTERPRETED
 ROWS, WIDTH = 37, 20

@@ -14,9 +14,9 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
-from esan.bags.arcs import Arcs
-from esan.bags.coded import CodedLines
-from esan.bags.sums import Grouping
+from esan.ops.edges import Arcs
+from esan.ops.edges import Coded
+from esan.ops.segments import Grouping
 from esan.nn.norm import BatchNorm
 from esan.ops.numba import runtime as cpu
 from esan.ops.ragged import Segments
@@ -82,7 +82,7 @@ def test_sums_of_messages(kind: torch.dtype, width: int, weighted: bool) -> None
     _agree(lambda x: (arcs.sum_rows(x),), x)
     _agree(lambda x, e, own: (arcs.sum_messages(x, e, own),), x, e, own)
     _agree(lambda x, e: (arcs.sum_messages(x, e),), x, e)
-    _agree(lambda x, t, own: (arcs.sum_messages(x, CodedLines(t, code), own),), x, table, own)
+    _agree(lambda x, t, own: (arcs.sum_messages(x, Coded(t, code), own),), x, table, own)
 
 
 @TYPES

@@ -7,17 +7,16 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from esan.bags.arcs import Arcs
 from esan.bags.bag import Bag
-from esan.bags.gathered import Differences, Lifted
 from esan.bags.laid import Fields, LaidArcs, LaidGrouping
 from esan.bags.rows import Rows
 from esan.bags.shapes import Shape
 from esan.bags.shared import ADJACENCIES, SharedArcs
-from esan.bags.stage import Stage
-from esan.bags.sums import Grouping
+from esan.bags.stage import Differences, Stage
 from esan.graphs import Graphs
+from esan.ops.edges import Arcs
 from esan.ops.real import Real
+from esan.ops.segments import Grouping
 from esan.policies import Selection
 
 
@@ -33,7 +32,7 @@ class PaddedBag(Bag):
     networks: int = 1
     side: "torch.cuda.Stream | None" = None
     #: Of what each network draws in this step, `[S]`; None if nothing is drawn.
-    seeds: Tensor | None = None
+    drawn_from: Tensor | None = None
     #: Whether filler rows are neither written nor read: all that is done with rows is done by kernels which know them.
     real_only: bool = False
 
@@ -73,6 +72,10 @@ class PaddedBag(Bag):
         )
 
     @property
+    def seeds(self) -> Tensor | None:
+        return self.drawn_from
+
+    @property
     def graph_weight(self) -> Tensor:
         """1 for each graph of the batch, 0 for the filler, and for the graphs that a last batch lacks."""
         return cast(Fields, self.fields)["graph_weight"]
@@ -84,6 +87,10 @@ class PaddedBag(Bag):
     @cached_property
     def by_graph(self) -> Grouping:
         return LaidGrouping(cast(Fields, self.fields), "subgraphs", "subgraph_graph", ordered=True)
+
+    @property
+    def plain(self) -> bool:
+        return False
 
     def without_filler(self) -> Bag:
         return replace(self, real_only=True)
@@ -113,6 +120,7 @@ class PaddedStage(Stage):
         self._fields, self._name, self.networks = cast(Fields, bag.fields), f"stage{slot}", bag.networks
         self._bag, self._room = bag, tuple(room for room in cast(Shape, bag.shape).rows[: slot + 1] if room)
         self.num_rows *= bag.networks
+        self.side = bag.side
 
     def _field(self, name: str) -> Tensor:
         return self._fields[f"{self._name}.{name}"]
@@ -129,23 +137,18 @@ class PaddedStage(Stage):
         return self._field("node")
 
     @cached_property
-    def weight(self) -> Tensor:
+    def multiplicity(self) -> Tensor:
         return self._field("weight")
-
-    @property
-    def norm_weight(self) -> Tensor:
-        return self.weight
 
     @cached_property
     def marked(self) -> Tensor:
         return self._field("marked").bool()
 
-    @cached_property
-    def _mean_weight(self) -> Tensor:
-        return self._field("mean")
+    def bag_weight(self, reduce: str, kind: torch.dtype) -> Tensor | None:
+        return self._field("mean").to(kind) if reduce == "mean" else self.multiplicity_in(kind)
 
     @property
-    def _subgraph(self) -> Tensor:
+    def subgraph(self) -> Tensor:
         return self._field("stored_subgraph")
 
     @cached_property
@@ -153,12 +156,12 @@ class PaddedStage(Stage):
         return self._laid("by_node", "node", self.real)
 
     @cached_property
-    def _by_subgraph(self) -> Grouping:
+    def by_subgraph(self) -> Grouping:
         # Where there is no background, the stored pairs are the rows.
-        return self._laid("by_subgraph", "stored_subgraph", None if self._background else self.real)
+        return self._laid("by_subgraph", "stored_subgraph", None if self.background else self.real)
 
     @cached_property
-    def _by_graph(self) -> Grouping:
+    def by_graph(self) -> Grouping:
         return LaidGrouping(self._fields, "nodes", "node_graph", ordered=True)
 
     @property
@@ -169,7 +172,7 @@ class PaddedStage(Stage):
     def stored_by_node(self) -> Grouping:
         grouping = self._laid("stored_by_node", "node")
         # The nodes of the stored pairs are behind those of the background, network by network.
-        node = self.node.view(self.networks, -1)[:, self._background :].reshape(-1)
+        node = self.node.view(self.networks, -1)[:, self.background :].reshape(-1)
         grouping.__dict__["owner"] = node
         return grouping
 
@@ -192,25 +195,21 @@ class PaddedStage(Stage):
     def pooled_into(self) -> Tensor:
         return self._field("pooled_into")
 
-    @cached_property
-    def arcs(self) -> Arcs:
+    def _arcs_from(self, known: int) -> Arcs:  # noqa: ARG002
         return LaidArcs(self._fields, self._name, self.num_rows, real=self.real)
 
-    def _lifted_plainly(self, h: Tensor) -> Tensor:
-        earlier, of_node = h.size(0) // self.networks, self.node.view(self.networks, -1)
-        network = torch.arange(self.networks, device=h.device)[:, None]
-        own = torch.arange(earlier, device=h.device) + network * earlier
+    def lift_index(self, rows: int) -> Tensor:
+        earlier, of_node = rows // self.networks, self.node.view(self.networks, -1)
+        network = torch.arange(self.networks, device=of_node.device)[:, None]
+        own = torch.arange(earlier, device=of_node.device) + network * earlier
         # In the earlier stage each network's rows begin elsewhere: nodes there are its first rows.
-        added = of_node[:, earlier:] + network * (earlier - self._background)
-        return h.index_select(0, torch.cat([own, added], 1).reshape(-1))
+        added = of_node[:, earlier:] + network * (earlier - self.background)
+        return torch.cat([own, added], 1).reshape(-1)
 
-    def _background_first(self, h: Tensor) -> Tensor:
+    def background_first(self, h: Tensor) -> Tensor:
         split = h.view(self.networks, -1, h.size(1))
-        parts = split[:, : self._background], split[:, self._background :]
+        parts = split[:, : self.background], split[:, self.background :]
         return torch.cat([part.reshape(-1, h.size(1)) for part in parts])
-
-    def _lift_from(self, rows: int) -> Lifted:
-        return Lifted(self.by_node, rows // self.networks, self._background, self.networks)
 
 
 class PaddedShared(SharedArcs):

@@ -8,7 +8,6 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from esan import ops as kernels
 from esan.bags.bag import Bag
 from esan.bags.cuts import cuts
 from esan.bags.joined import Joined, aside
@@ -23,6 +22,7 @@ from esan.bags.sources import Makers, Sources, arc_types, held
 from esan.bags.stage_sources import StageSources
 from esan.bags.stretches import stretch
 from esan.ops import ragged
+from esan.ops.dispatch import implementation
 
 #: Most rows, arcs between them and arcs of the graphs that fields are made for at a time.
 _MOST_LINES = 2**18
@@ -120,7 +120,7 @@ class Padder:
             networks: S; where all networks get the same batches, ids may be `[K, 1, B]`.
             only: the fields that are needed; None for all.
         """
-        if kernels.indices_on_gpu(ids):
+        if implementation("layout", ids) is not None:
             return self._plan(shape, networks, only).lay_out(ids)
         return self._laid_out_plainly(ids, shape, networks, only)
 

@@ -221,7 +221,7 @@ class Team:
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def _train_step(self, bag: PaddedBag) -> None:
-        bag = replace(bag, seeds=self._seeds)
+        bag = replace(bag, drawn_from=self._seeds)
         self.optimiser.zero_grad()
         prediction = self.model(bag)
         assert bag.y is not None
