@@ -41,11 +41,12 @@ class Batches:
 
     def views(self, ints: Tensor, floats: Tensor) -> dict[str, Tensor]:
         """The fields of one batch, as views of its two lines, or of others like them."""
-        lines = {torch.int64: ints, torch.float32: floats}
-        return {
-            name: lines[field.dtype].narrow(0, field.begin, field.size).view(field.shape)
-            for name, field in self.fields.items()
-        }
+        return {name: self.view(name, ints, floats) for name in self.fields}
+
+    def view(self, name: str, ints: Tensor, floats: Tensor) -> Tensor:
+        """One field of a batch."""
+        field = self.fields[name]
+        return (ints if field.dtype == torch.int64 else floats).narrow(0, field.begin, field.size).view(field.shape)
 
 
 class Places:

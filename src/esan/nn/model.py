@@ -15,6 +15,7 @@ from esan.nn.features import NodeFeatures
 from esan.nn.ppgn import PPGNEncoder
 from esan.nn.set_encoder import SetEncoder
 from esan.ops.dispatch import is_plain
+from esan.watching import called
 
 #: How the nodes of a subgraph are pooled.
 READOUTS = ("sum", "mean", "max")
@@ -76,6 +77,7 @@ class SubgraphGNN(nn.Module):
         Args:
             bag: a bag, or a PyG batch of data that a policy was applied to.
         """
+        called(self)
         bag = self._fitting(bag)
         like = next(self.parameters())
         given = self._encoded(self._without_padding(bag, like), like)
@@ -147,6 +149,11 @@ class SubgraphGNN(nn.Module):
             raise ValueError(
                 f"Expected a bag built for {self.num_layers} layers or more (got {bag.num_layers}). "
                 f"Build it with num_layers={self.num_layers}."
+            )
+        if not bag.plain and (self.output != "graph" or isinstance(self.encoder, PPGNEncoder)):
+            what = f"output={self.output!r}" if self.output != "graph" else "conv='ppgn'"
+            raise ValueError(
+                f"Expected a bag without padding for {what} (got a padded batch). Use Loader(..., padded=False)."
             )
         if bag.marked != self.features.marked:
             kinds = {True: "marked", False: "unmarked"}
