@@ -11,8 +11,8 @@ from esan.bags.arcs import Arcs
 from esan.bags.bag import Bag
 from esan.bags.gathered import Differences, Lifted
 from esan.bags.laid import Fields, LaidArcs, LaidGrouping
+from esan.bags.padded_layout.shapes import Shape
 from esan.bags.rows import Rows
-from esan.bags.shapes import Shape
 from esan.bags.shared import ADJACENCIES, SharedArcs
 from esan.bags.stage import Stage
 from esan.bags.sums import Grouping

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from esan.bags import Bag
 from esan.bags.padded import PaddedBag
-from esan.bags.padding import Padder
-from esan.bags.shapes import Rooms
+from esan.bags.padded_layout.padder import Padder
+from esan.bags.padded_layout.shapes import Rooms
 from esan.nn.stack import stack, unstacked
 from esan.policies import Sampled
 from esan.train.captured import Captured, Captures, streams_of
