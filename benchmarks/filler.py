@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from esan.bags.shapes import Counts, Rooms, sized
+from esan.bags.padded_layout.shapes import Counts, Rooms, sized
 from esan.data import load
 from esan.train import named
 from esan.train.fresh import bag_of

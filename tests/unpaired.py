@@ -5,7 +5,7 @@ import torch
 import esan
 import strategies
 from esan.bags.padded import PaddedBag
-from esan.bags.padding import Padder
+from esan.bags.padded_layout.padder import Padder
 from esan.nn import SubgraphGNN
 from esan.nn.stack import stack
 from esan.testing.compare import check_close

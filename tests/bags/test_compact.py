@@ -1,13 +1,13 @@
 """The rows of a compact bag, however they are found."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 import esan
 import strategies
 from esan.bags import compact
-from esan.bags.joined_rows import joined_rows
+from esan.bags.chunks import joined_rows
 from esan.bags.rows import Rows
 from esan.graphs import read
 from esan.ops import reference
@@ -25,9 +25,9 @@ def test_some_graphs_at_a_time(policy: esan.Policy, parts: int, monkeypatch: pyt
         whole = compact.compact_rows(graphs, selection, 3)
     joined = []
 
-    def join(found: list[Rows], *before: Sequence[int]) -> Rows:
+    def join(found: list[Rows], *collection: Any) -> Rows:
         joined.append(len(found))
-        return joined_rows(found, *before)
+        return joined_rows(found, *collection)
 
     monkeypatch.setattr(compact, "MOST_PAIRS", selection.num_pairs(graphs) // (parts - 1))
     monkeypatch.setattr(compact, "joined_rows", join)

@@ -14,8 +14,8 @@ from torch import Tensor
 import esan
 import strategies
 from esan.bags.padded import PaddedBag
-from esan.bags.padding import Padder
-from esan.bags.shapes import Shape
+from esan.bags.padded_layout.padder import Padder
+from esan.bags.padded_layout.shapes import Shape
 from esan.nn import SubgraphGNN
 from esan.testing.compare import check_close
 

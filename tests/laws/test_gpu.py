@@ -8,9 +8,10 @@ import torch
 import esan
 import strategies
 import unpaired
-from esan.bags import compact, kept, padding
+from esan.bags import compact
 from esan.bags.building import bag_built_on
-from esan.bags.padding import Padder
+from esan.bags.padded_layout import columns
+from esan.bags.padded_layout.padder import Padder
 from esan.nn.linear import Linear
 from esan.testing.compare import check_close
 from esan.train.losses import loss_backward
@@ -51,9 +52,9 @@ def test_batches_laid_out_from_the_host(
     room: int, policy: esan.Policy, gpu: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Field by field those of the CPU, whether the numbers that they are gathered from are pinned or on the GPU."""
-    monkeypatch.setattr(kept, "_SMALL", 0)
-    monkeypatch.setattr(kept, "_A_NETWORK", room)
-    monkeypatch.setattr(padding, "_MOST_LINES", 60)
+    monkeypatch.setattr(columns, "_SMALL", 0)
+    monkeypatch.setattr(columns, "_PER_NETWORK", room)
+    monkeypatch.setattr(columns, "_CHUNK", 60)
     bag, ids = esan.Bag.of(strategies.odd_graphs(), policy, 3), torch.tensor([[[3, 1, 4]], [[6, -1, 0]]])
     plain = Padder(bag, 3)
     shape = plain.counts.shape(ids[:, 0].numpy()).grown(1.1)

@@ -12,7 +12,7 @@ import sized_teams
 import strategies
 import teams
 import trials
-from esan.bags import kept
+from esan.bags.padded_layout import columns
 from esan.data import Dataset, Split, own
 from esan.testing.compare import check_close
 from esan.train import Job, Recipe, captured, run_jobs
@@ -27,8 +27,8 @@ PINNED = pytest.mark.usefixtures("_pinned")
 @pytest.fixture
 def _pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches are gathered from pinned memory, though there is little of it."""
-    monkeypatch.setattr(kept, "_SMALL", 0)
-    monkeypatch.setattr(kept, "_A_NETWORK", 0)
+    monkeypatch.setattr(columns, "_SMALL", 0)
+    monkeypatch.setattr(columns, "_PER_NETWORK", 0)
 
 
 @PINNED

@@ -1,6 +1,7 @@
-"""Interpreted: batches gathered from the dataset are, field by field and to the bit, those of the plain way."""
+"""Interpreted: the layout kernel writes every field as the definition has it, bit for bit."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -9,16 +10,17 @@ from torch import Tensor
 
 import esan
 import strategies
-from esan.bags import padding
-from esan.bags.lines import Lines
-from esan.bags.packing import Batches
-from esan.bags.padding import Padder
-from esan.bags.shapes import Shape
+from esan.bags.padded_layout import columns
+from esan.bags.padded_layout.columns import Columns, Source
+from esan.bags.padded_layout.padder import Padder
+from esan.bags.padded_layout.shapes import Shape
+from esan.ops.layout import Fill, Gather, Segments
 from esan.ops.triton import layout as gpu_layout
-from esan.ops.triton.layout import Entry, Fill, Program, Stretch, lay_out
+from esan.ops.triton.layout import Tables, lay_out
+from layout_oracle import check_batches
 
 pytestmark = ONLY_INTERPRETED
-#: With arcs and rows in all slots, with marks, with rows that differ from the first layer on.
+#: With edges and rows in all slots, with marks, with rows that differ from the first layer on.
 POLICIES = pytest.mark.parametrize("name", ["ED", "ND", "EGO+(2)"])
 LITERAL = pytest.mark.parametrize("literal", [True, None], ids=["literal", "compact"])
 #: Every policy and both kinds of bag; each two of them meet in one of two tests.
@@ -30,125 +32,110 @@ GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i i
 IDS = torch.tensor([[[7, 1, 4], [0, 5, 2]], [[6, -1, 6], [-1, -1, -1]]])
 
 
-def room(padder: Padder, ids: Tensor = IDS) -> Shape:
+def capacity(padder: Padder, ids: Tensor = IDS) -> Shape:
     return padder.counts.shape(ids.numpy().reshape(-1, ids.size(2))).grown(1.1)
 
 
-def same(ours: Batches, theirs: Batches) -> None:
-    assert len(ours) == len(theirs)
-    assert ours.fields.keys() == theirs.fields.keys()
-    for k in range(len(ours)):
-        mine, other = (b.views(b.ints[k], b.floats[k]) for b in (ours, theirs))
-        for name, expected in other.items():
-            assert mine[name].is_floating_point() == expected.is_floating_point(), name
-            assert mine[name].to(expected.dtype).equal(expected), name
-
-
-@pytest.fixture
-def check(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def compare(padder: Padder, ids: Tensor, shape: Shape, networks: int = 1, only: set[str] | None = None) -> None:
-        gathered = padder.lay_out(ids, shape, networks, only)
-        with monkeypatch.context() as context:
-            context.delenv("TRITON_INTERPRET")
-            same(gathered, padder.lay_out(ids, shape, networks, only))
-
-    return compare
+def check(padder: Padder, ids: Tensor, shape: Shape, networks: int = 1, only: set[str] | None = None) -> None:
+    batches = padder.lay_out(ids, shape, networks, only)
+    assert batches.ints.dtype == torch.int32 or only, "the reference would write int64"
+    check_batches(batches, padder.bag, padder._num_layers, ids, shape, networks, only)
 
 
 @SOME
-def test_another_room(
-    check: Callable[..., None], name: str, literal: bool | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every field in less room and in more, for which nothing of the dataset is gathered anew."""
+def test_another_capacity(name: str, literal: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every field with less capacity and with more, for which no column is made again."""
     padder = Padder(esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal), 3)
-    large, ids = room(padder).grown(2.0), IDS[:1, :1]
+    large, ids = capacity(padder).grown(2.0), IDS[:1, :1]
     check(padder, ids, large)
-    monkeypatch.setattr(padder, "_gathered", lambda known, only: {})
-    for shape in (room(padder, ids), large.smaller(0.7), large.grown(1.3)):
+    monkeypatch.setattr(Columns, "_sources", lambda columns: pytest.fail("Expected no new columns."))
+    for shape in (capacity(padder, ids), large.smaller(0.7), large.grown(1.3)):
         assert shape != large
         check(padder, ids, shape)
 
 
 @POLICIES
 @LITERAL
-def test_every_field(check: Callable[..., None], name: str, literal: bool | None) -> None:
+def test_every_field(name: str, literal: bool | None) -> None:
     padder = Padder(esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal), 3)
-    check(padder, IDS, room(padder), 2)
+    check(padder, IDS, capacity(padder), 2)
 
 
 @OTHERS
-def test_some_graphs_at_a_time(
-    check: Callable[..., None], monkeypatch: pytest.MonkeyPatch, name: str, literal: bool | None
-) -> None:
+def test_some_graphs_at_a_time(monkeypatch: pytest.MonkeyPatch, name: str, literal: bool | None) -> None:
     bag = esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal)
-    monkeypatch.setattr(padding, "_MOST_LINES", max(1, bag.rows.arc.numel() // 3))
+    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.arc.numel() // 3))
     padder = Padder(bag, 3)
-    check(padder, IDS, room(padder), 2)
+    check(padder, IDS, capacity(padder), 2)
 
 
-def test_the_same_batches_for_all_networks(check: Callable[..., None]) -> None:
+def test_the_same_batches_for_all_networks() -> None:
     padder = Padder(esan.Bag.of(GRAPHS, esan.NodeDeletion(), 1), 1)
-    check(padder, IDS[:, :1], room(padder), 3)
+    check(padder, IDS[:, :1], capacity(padder), 3)
 
 
-def test_some_fields(check: Callable[..., None]) -> None:
+def test_some_fields() -> None:
     padder = Padder(esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3), 3)
-    check(padder, IDS, room(padder), 2, {"x", "stage2.out.order", "graph_weight"})
+    check(padder, IDS, capacity(padder), 2, {"x", "stage2.out.order", "graph_weight"})
 
 
-def test_more_lines_than_a_program_takes(check: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_items_than_a_program_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_layout, "_BLOCK", 16)
     padder = Padder(esan.Bag.of(GRAPHS, esan.EgoNets(hops=1, marked=True), 2), 2)
-    check(padder, IDS[1:], room(padder), 2)
+    check(padder, IDS[1:], capacity(padder), 2)
 
 
-def test_a_sample_without_the_last_rows(check: Callable[..., None]) -> None:
+def test_a_sample_without_the_last_rows() -> None:
     """In the shape of another, which has slots that are empty here."""
     whole = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
-    check(Padder(whole[[0, 1, 2]], 3), torch.tensor([[[2, 0, 1]], [[1, 2, -1]]]), room(Padder(whole, 3)))
+    check(Padder(whole[[0, 1, 2]], 3), torch.tensor([[[2, 0, 1]], [[1, 2, -1]]]), capacity(Padder(whole, 3)))
 
 
-def test_graphs_without_an_edge(check: Callable[..., None]) -> None:
+def test_graphs_without_an_edge() -> None:
     padder = Padder(esan.Bag.of([strategies.from_edges(n, [], n) for n in (1, 3, 2)], esan.NodeDeletion(), 3), 3)
     ids = torch.tensor([[[2, 0]], [[1, -1]]])
-    check(padder, ids, room(padder, ids))
+    check(padder, ids, capacity(padder, ids))
 
 
-def test_features_of_several_numbers(check: Callable[..., None]) -> None:
-    """Of 64 bits where they are whole, fractions otherwise."""
+def test_features_of_several_numbers() -> None:
+    """Of 64 bits where they are whole, floats otherwise."""
     graphs = []
     for i, graph in enumerate(GRAPHS):
-        nodes, arcs = int(graph.num_nodes or 0), graph.num_edges
+        nodes, edges = int(graph.num_nodes or 0), graph.num_edges
         graph = graph.clone()
         graph.x = torch.arange(3 * nodes).reshape(nodes, 3) - 2**40 * i
-        graph.edge_attr = torch.randn(arcs, 2, generator=torch.Generator().manual_seed(i)).double()
+        graph.edge_attr = torch.randn(edges, 2, generator=torch.Generator().manual_seed(i)).double()
         graph.y = torch.tensor([[i, -i, 2**35]])
         graphs.append(graph)
     padder = Padder(esan.Bag.of(graphs, esan.EdgeDeletion(), 2), 2)
-    check(padder, IDS, room(padder), 2, {"x", "edge_attr", "y"})
+    check(padder, IDS, capacity(padder), 2, {"x", "edge_attr", "y"})
 
 
-def test_a_wrong_reference_would_be_seen(check: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("method", "seen"), [("_starts", "first"), ("_indices", "edge_source|order|node")])
+def test_a_wrong_index_would_be_seen(monkeypatch: pytest.MonkeyPatch, method: str, seen: str) -> None:
     padder = Padder(esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3), 3)
-    begins = Lines.begins
-    monkeypatch.setattr(Lines, "begins", lambda *arguments: begins(*arguments) + 1)
-    with pytest.raises(AssertionError, match=r"first"):
-        check(padder, IDS, room(padder), 2)
+    right: Callable[..., Tensor] = getattr(Source, method)
+    monkeypatch.setattr(Source, method, lambda *arguments: right(*arguments) + 1)
+    with pytest.raises(AssertionError, match=seen):
+        check(padder, IDS[:1], capacity(padder), 2)
+
+
+def short(numbers: list[Any]) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.int32)
 
 
 def test_the_kernel_writes_only_what_is_asked_for() -> None:
-    """Two networks, one graph of three lines and two fillers: numbers, and fractions as their bits."""
-    values = torch.tensor([5, 6, 7], dtype=torch.int32)
-    stretch = Stretch(column=0, columns=2, width=1, size=5)
-    entry = Entry(
-        pointer=values.data_ptr(), apart=1, size=4, bits=0, to=-1, block=0, plus=10, times=2, fill=0, step=100, begin=1,
-        network=6, stride=1, fraction=0,
+    """Two networks, one graph of three items and two items of padding."""
+    segments = Segments(
+        counts=short([[3], [0]]), start=torch.tensor([[0, 3]]), capacity=short([5]),
+        size=torch.tensor([0, 1]), before=short([0, 0]), block=short([0, 0]), place=short([0, 1]),
     )  # fmt: skip
-    fill = Fill(1, 1, 1, 1)
-    program = Program.of({stretch: [entry]}, [fill], [0, 0], [0, 1], torch.tensor([[0, 3]]))
+    gather = Gather(
+        short([5, 6, 7]), column=0, columns=2, count=5, fills=[Fill(1, column=1, times=1, stride=1)],
+        plus=10, times=2, offset=1, network=6, step=100,
+    )  # fmt: skip
     ints, floats = torch.full((1, 13), -1), torch.full((1, 1), -1.0)
-    begin = torch.tensor([[0, 3]], dtype=torch.int32)
-    lay_out(program, torch.tensor([[0]]), begin, ints, floats, 1, 2)
-    first = [30, 32, 34, 8, 10]  # the filler is 2 · (1 + 3 + k)
+    lay_out(Tables.of([gather], segments), torch.tensor([[[0]]]), ints, floats, 2)
+    first = [30, 32, 34, 8, 10]  # padding is 2 · (1 + 3 + k)
     assert ints.tolist() == [[-1, *first, -1, *(n + 100 for n in first), -1]]
     assert floats.tolist() == [[-1.0]]

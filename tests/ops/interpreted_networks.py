@@ -14,7 +14,7 @@ import esan
 import strategies
 import unpaired
 from esan.bags.padded import PaddedBag
-from esan.bags.padding import Padder
+from esan.bags.padded_layout.padder import Padder
 from esan.nn import SubgraphGNN
 from esan.nn.features import OneHotLines
 from esan.nn.stack import stack, stackable, unstacked

@@ -18,11 +18,11 @@ import teams
 import trials
 from esan import ops as kernels
 from esan.bags import shapes
-from esan.bags.lines import Lines
 from esan.bags.padded import PaddedBag
-from esan.bags.padding import Padder
-from esan.bags.plan import Plan
-from esan.bags.shapes import Shape
+from esan.bags.padded_layout.columns import Columns, Source
+from esan.bags.padded_layout.padder import Padder
+from esan.bags.padded_layout.plan import Plan
+from esan.bags.padded_layout.shapes import Shape
 from esan.nn import fused, linear
 from esan.ops.dispatch import WIDEST
 from esan.ops.triton.adam import FlatAdam
@@ -270,7 +270,7 @@ def test_nothing_of_a_team_stays() -> None:
 
     train()
     gc.collect()
-    assert not alive(Team, captured.Captured, Padder, Plan, PaddedBag, Lines)
+    assert not alive(Team, captured.Captured, Padder, Plan, PaddedBag, Columns, Source)
 
 
 def test_the_fields_of_a_plan_wait_for_no_collector() -> None:
@@ -283,6 +283,6 @@ def test_the_fields_of_a_plan_wait_for_no_collector() -> None:
         ids = torch.tensor([[[0, 1]]])
         padder.lay_out(ids, padder.counts.shape(ids[0].numpy()))
         del padder
-        assert not alive(Plan, Lines)
+        assert not alive(Plan, Columns, Source)
     finally:
         gc.enable()

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from esan.bags.bag import Bag
-from esan.bags.packing import Batches
 from esan.bags.padded import PaddedBag
-from esan.bags.padding import Padder
-from esan.bags.shapes import COARSE, Rooms, Shape, Sizes, sized
+from esan.bags.padded_layout.batches import Batches
+from esan.bags.padded_layout.padder import Padder
+from esan.bags.padded_layout.shapes import COARSE, Rooms, Shape, Sizes, sized
 from esan.ops.device import is_capturing, prefetched, sent, side_streams
 
 #: Batches laid out at a time: enough to keep the device busy, few enough to cost little memory; and their bytes, where

@@ -4,7 +4,7 @@ import torch
 
 from esan.bags import compact
 from esan.bags.bag import Bag
-from esan.bags.cuts import cuts, graphs_between, joined_selections
+from esan.bags.chunks import chunks, graph_numbers, joined_selections
 from esan.graphs import Graphs
 from esan.policies import Policy, Selection
 
@@ -28,6 +28,6 @@ def bag_built_on(device: torch.device | str, graphs: Graphs, policy: Policy, num
 def _selected(device: torch.device, graphs: Graphs, policy: Policy) -> Selection:
     # As many subgraphs as nodes or edges are assumed; how many there are is known later.
     assumed = torch.maximum(graphs.num_nodes, graphs.num_edges)
-    stretches = cuts(graphs.num_nodes * assumed + graphs.num_arcs, compact.MOST_PAIRS)
-    parts = [policy.checked(graphs_between(graphs, *some, device)).to(graphs.device) for some in stretches]
-    return joined_selections(parts, graphs, stretches)
+    some = chunks(graphs.num_nodes * assumed + graphs.num_arcs, compact.MOST_PAIRS)
+    taken = (graphs.take(graph_numbers(graphs, chunk)).to(device) for chunk in some)
+    return joined_selections([policy.checked(part).to(graphs.device) for part in taken], graphs, some)

@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from esan.bags.cuts import Before, cuts, graphs_between, selection_between, subgraphs_before
-from esan.bags.joined_rows import joined_rows
+from esan.bags.chunks import Chunk, chunks, graph_numbers, joined_rows
 from esan.bags.pairs import Pairs, entry_keys
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
@@ -37,24 +36,20 @@ def compact_rows(graphs: Graphs, selection: Selection, num_layers: int, device: 
     if fast is not None:
         return _by_loops(fast.stored_pairs(graphs, selection, num_layers), graphs, selection)
     most = max(MOST_PAIRS, fills_at_once(graphs.device)) if device is None else MOST_PAIRS
-    stretches = cuts(graphs.num_nodes * selection.num_subgraphs + graphs.num_arcs, most)
-    if device is None and len(stretches) == 1:
+    some = chunks(graphs.num_nodes * selection.num_subgraphs + graphs.num_arcs, most)
+    if device is None and len(some) == 1:
         return _at_once(graphs, selection, num_layers)
-    return _in_parts(graphs, selection, num_layers, stretches, device or graphs.device)
+    return _in_chunks(graphs, selection, num_layers, some, device or graphs.device)
 
 
-def _in_parts(
-    graphs: Graphs, selection: Selection, num_layers: int, stretches: list[tuple[int, int]], device: torch.device
-) -> Rows:
+def _in_chunks(graphs: Graphs, selection: Selection, num_layers: int, some: list[Chunk], device: torch.device) -> Rows:
     """The same rows, found for some graphs at a time: finding them takes thrice the memory that they have."""
     parts = []
-    for first, end in stretches:
-        some = graphs_between(graphs, first, end, device)
-        chosen = selection_between(selection, graphs, first, end, device)
-        parts.append(_at_once(some, chosen, num_layers).to(graphs.device))
-    before = [Before.of(graphs, first) for first, _ in stretches]
-    subgraphs = [subgraphs_before(selection, first) for first, _ in stretches]
-    return joined_rows(parts, [b.nodes for b in before], subgraphs, [b.arcs for b in before])
+    for chunk in some:
+        ids = graph_numbers(graphs, chunk)
+        taken = graphs.take(ids).to(device), selection.take(ids, graphs).to(device)
+        parts.append(_at_once(*taken, num_layers).to(graphs.device))
+    return joined_rows(parts, graphs, selection, some)
 
 
 def _at_once(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:

@@ -11,8 +11,8 @@ from torch_geometric.data import Data
 
 from esan.bags.bag import Bag
 from esan.bags.laid import Fields, LaidArcs, LaidGrouping
+from esan.bags.padded_layout.shapes import Shape
 from esan.bags.rows import Rows
-from esan.bags.shapes import Shape
 from esan.bags.shared import ADJACENCIES, SharedArcs
 from esan.bags.stage import Differences, Stage
 from esan.checks import device_here
@@ -236,7 +236,12 @@ class PaddedStage(Stage):
         return self._field("marked").bool()
 
     def bag_weight(self, reduce: str, kind: torch.dtype) -> Tensor | None:
-        return self._field("mean").to(kind) if reduce == "mean" else self.multiplicity_in(kind)
+        if reduce == "sum":
+            return self.multiplicity_in(kind)
+        if kind == torch.float32:
+            return self._field("mean")
+        subgraphs = self._selection.num_subgraphs[self._graphs.node_graph].clamp(min=1)
+        return self.multiplicity.to(kind) / subgraphs.index_select(0, self.node)
 
     @property
     def subgraph(self) -> Tensor:

@@ -27,6 +27,11 @@ def side_streams(device: torch.device) -> tuple["torch.cuda.Stream", "torch.cuda
     return torch.cuda.Stream(device), torch.cuda.Stream(device)
 
 
+def event(device: torch.device) -> Any:
+    """What is over when all work so far on the current stream is; None on a CPU, where it is over."""
+    return torch.cuda.current_stream(device).record_event() if is_gpu(device) else None
+
+
 def sent(values: Tensor, device: torch.device) -> Tensor:
     """Values of the host on a device, which is not waited for."""
     return values.pin_memory().to(device, non_blocking=True) if is_gpu(device) else values.to(device)

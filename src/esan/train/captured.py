@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from esan.bags.laid import Noted
-from esan.bags.packing import Batches
 from esan.bags.padded import PaddedBag
-from esan.bags.padding import Padder
-from esan.bags.shapes import COARSE, FINE, Rooms, Shape, sized
+from esan.bags.padded_layout.batches import Batches
+from esan.bags.padded_layout.padder import Padder
+from esan.bags.padded_layout.shapes import COARSE, FINE, Rooms, Shape, sized
 from esan.nn.linear import is_wide
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from esan.bags.packing import Batches
-from esan.bags.padding import Padder
+from esan.bags.padded_layout.batches import Batches
+from esan.bags.padded_layout.padder import Padder
 from esan.train.captured import Captured
 
 #: How many pieces may wait to be worked on.

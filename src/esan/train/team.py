@@ -11,8 +11,8 @@ from torch import Tensor
 
 from esan.bags import Bag
 from esan.bags.padded import PaddedBag
-from esan.bags.padding import Padder
-from esan.bags.shapes import Rooms
+from esan.bags.padded_layout.padder import Padder
+from esan.bags.padded_layout.shapes import Rooms
 from esan.nn.stack import stack, unstacked
 from esan.policies import Sampled
 from esan.train.captured import Captured, Captures, streams_of
@@ -237,7 +237,9 @@ class Team:
                 pass
 
     def _renew_step(self, bag: PaddedBag) -> None:
-        self._renewal.add(lambda: self.model(replace(bag, whole_output=True)), self._split(bag.graph_weight)[:, :-1].sum(1))
+        self._renewal.add(
+            lambda: self.model(replace(bag, whole_output=True)), self._split(bag.graph_weight)[:, :-1].sum(1)
+        )
 
     def _forward(self, bag: PaddedBag) -> Tensor:
         return self._split(self.model(replace(bag, whole_output=True)))[:, :-1]

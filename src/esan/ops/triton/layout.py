@@ -1,6 +1,7 @@
-"""Triton: all fields of padded batches in one pass, each line gathered from the dataset and numbered anew."""
+"""Triton: all fields of padded batches in one launch; the meaning is `esan.ops.layout.lay_out_reference`."""
 
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from itertools import accumulate, pairwise
 
 import torch
@@ -8,147 +9,96 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from esan.ops.layout import Gather, Segments
+
 _BLOCK = 256
-#: Programs that share the work: two a processor of an H100. They wait for the bus most of the time; more of them would
-#: keep the kernels of a step, which runs beside, from the processors.
+#: Programs that share the work: two per processor of an H100. They wait for the bus most of the time; more of them
+#: would keep the kernels of a step, which runs beside, from the processors.
 _PROGRAMS = 264
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """Lines that a program finds in the dataset, for all their numbers at once; segments are columns of a table.
-
-    Attributes:
-        column: the first segment.
-        columns: how many segments there are.
-        width: numbers a line.
-        size: how many numbers there are.
-    """
-
-    column: int
-    columns: int
-    width: int
-    size: int
-
-
-@dataclass(frozen=True)
-class Entry:
-    """How numbers of a stretch are laid out, as the kernel reads it.
-
-    Attributes:
-        pointer: where the dataset's numbers are: whole numbers, or fractions as their bits.
-        apart: how far those of two lines are apart; 0 if all lines have the first.
-        size: bytes of a number, 2, 4 or 8; to those of 8 nothing is added.
-        bits: how many of the lowest bits say which block a reference goes to.
-        to: the first segment of what is referred to; −1 if the numbers are no references.
-        block: segments from one block of what is referred to to the next.
-        plus: added to every number of a graph.
-        times: what all numbers are multiplied by.
-        fill: the first of the fillers.
-        step: added for every network before.
-        begin: where they begin in the line of a batch.
-        network: numbers from one network to the next.
-        stride: numbers from one to the next.
-        fraction: 1 if they go to the line of fractions.
-    """
-
-    pointer: int
-    apart: int
-    size: int
-    bits: int
-    to: int
-    block: int
-    plus: int
-    times: int
-    fill: int
-    step: int
-    begin: int
-    network: int
-    stride: int
-    fraction: int
-
-
-_NUMBERS = len(fields(Entry))
-
-
-@dataclass(frozen=True)
-class Fill:
-    """What the k-th filler line has: `plus + times · (where the segment begins) + apart · k`."""
-
-    plus: int = 0
-    column: int = 0
-    times: int = 0
-    apart: int = 0
-
-
 @dataclass(frozen=True, eq=False)
-class Program:
-    """Tables of the kernel, on the device.
+class Tables:
+    """What the kernel reads, on the device.
+
+    A *search* is a set of gathers along the same axis with as many values: for all of them a program finds once which
+    items of the dataset its values come from.
 
     Attributes:
-        stretches: the stretches, each with its first entry and that of the next, `[S, ...]`.
-        entries: what is laid out of them, `[E, ...]`.
-        blocks: which stretch each program of a batch works on, and which piece of it, `[P, 2]`.
-        fills: the fillers, `[F, ...]`.
-        row: the row of `old` of each segment, `[T]`.
-        place: the place of its graph in the batch, or from the number of graphs on a filler, `[T]`.
-        old: where the lines of each graph begin in the dataset, for each kind of lines; an empty graph last, `[R, G]`.
-        most: how many segments a stretch has at most.
+        segments: the segments of a batch.
+        searches: of each search its first segment, how many there are, the width, the number of values, its first
+            gather and that of the next search, `[S, 6]`.
+        gathers: the gathers, search by search, `[E, 14]`.
+        fills: what padding segments get, `[F, 4]`.
+        chunks: the search of each chunk of `_BLOCK` values, and which of its chunks it is, `[C, 2]`.
+        steps: of the binary search for a segment.
     """
 
-    stretches: Tensor
-    entries: Tensor
-    blocks: Tensor
+    segments: Segments
+    searches: Tensor
+    gathers: Tensor
     fills: Tensor
-    row: Tensor
-    place: Tensor
-    old: Tensor
-    most: int
+    chunks: Tensor
+    steps: int
 
     @staticmethod
-    def of(
-        work: dict[Stretch, list[Entry]], fills: list[Fill], row: list[int], place: list[int], old: Tensor
-    ) -> "Program":
-        def sent(table: object, kind: torch.dtype) -> Tensor:
-            return torch.tensor(table, dtype=kind).to(old.device)
+    def of(gathers: Sequence[Gather], segments: Segments) -> "Tables":
+        searches: dict[tuple[int, int, int, int], list[Gather]] = {}
+        for gather in gathers:
+            key = gather.column, gather.columns, gather.width, gather.count * gather.width
+            searches.setdefault(key, []).append(gather)
+        ordered = [gather for same in searches.values() for gather in same]
+        ends = [0, *accumulate(map(len, searches.values()))]
+        fill_ends = [0, *accumulate(len(gather.fills) for gather in ordered)]
+        sizes = [triton.cdiv(key[3], _BLOCK) for key in searches]
 
-        ends = [0, *accumulate(len(entries) for entries in work.values())]
-        return Program(
-            stretches=sent([(*astuple(s), *part) for s, part in zip(work, pairwise(ends), strict=True)], torch.int32),
-            entries=sent([astuple(entry) for entries in work.values() for entry in entries], torch.int64),
-            blocks=sent([(k, b) for k, s in enumerate(work) for b in range(triton.cdiv(s.size, _BLOCK))], torch.int32),
-            fills=sent([astuple(fill) for fill in fills], torch.int64),
-            row=sent(row, torch.int32),
-            place=sent(place, torch.int32),
-            old=old,
-            most=max(stretch.columns for stretch in work),
+        def sent(table: object, kind: torch.dtype) -> Tensor:
+            return torch.tensor(table, dtype=kind).to(segments.start.device)
+
+        return Tables(
+            segments=segments,
+            searches=sent([(*key, *part) for key, part in zip(searches, pairwise(ends), strict=True)], torch.int32),
+            gathers=sent([_numbers(*pair) for pair in zip(ordered, fill_ends, strict=False)], torch.int64),
+            fills=sent([astuple(fill) for gather in ordered for fill in gather.fills], torch.int64),
+            chunks=sent([(search, chunk) for search, n in enumerate(sizes) for chunk in range(n)], torch.int32),
+            steps=max(1, (max(key[1] for key in searches) - 1).bit_length()),
         )
+
+
+def _numbers(gather: Gather, fill: int) -> tuple[int, ...]:
+    """A gather as the kernel reads it; `fill` is the first of its fills. Values are read by their address."""
+    values = gather.values
+    return (
+        values.data_ptr(), gather.width if values.dim() else 0, values.element_size(), gather.bits, gather.to,
+        gather.to_block, gather.plus, gather.times, fill, gather.step, gather.offset, gather.network, gather.stride,
+        int(gather.is_float),
+    )  # fmt: skip
 
 
 @triton.jit(
     do_not_specialize=[
-        "graphs", "size", "given", "networks", "columns", "ints_line", "floats_line", "pieces", "items"
+        "graphs", "size", "given", "networks", "columns", "ints_size", "floats_size", "num_chunks", "items"
     ]
 )  # fmt: skip
 def _lay_out_kernel(
-    stretches, entries, blocks, fills, row, place, old, ids, begin, ints, floats,
-    graphs, size, given, networks, columns, ints_line, floats_line, pieces, items,
-    BLOCK: tl.constexpr, STEPS: tl.constexpr, NUMBERS: tl.constexpr,
+    searches, gathers, fills, chunks, block, place, start, ids, begin, ints, floats,
+    graphs, size, given, networks, columns, ints_size, floats_size, num_chunks, items,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     for item in range(tl.program_id(0), items, tl.num_programs(0)):
-        piece, here = item % pieces, (item // pieces).to(tl.int64)
+        chunk, here = item % num_chunks, (item // num_chunks).to(tl.int64)
         step, network = here // networks, here % networks
         batch = step * given + network % given
         begins = begin + batch * columns
-        to_ints, to_floats = ints + step * ints_line, floats + step * floats_line
-        stretch = stretches + tl.load(blocks + 2 * piece) * 6
-        column, count = tl.load(stretch), tl.load(stretch + 1)
-        width, total = tl.load(stretch + 2), tl.load(stretch + 3)
+        to_ints, to_floats = ints + step * ints_size, floats + step * floats_size
+        search = searches + tl.load(chunks + 2 * chunk) * 6
+        column, count = tl.load(search), tl.load(search + 1)
+        width, total = tl.load(search + 2), tl.load(search + 3)
 
-        q = tl.load(blocks + 2 * piece + 1) * BLOCK + tl.arange(0, BLOCK)
+        q = tl.load(chunks + 2 * chunk + 1) * BLOCK + tl.arange(0, BLOCK)
         inside = q < total
         p = q // width
-        # The last segment that begins at or before each line: empty ones before it begin there too.
+        # The last segment that begins at or before each item: empty ones before it begin there too.
         of = tl.zeros((BLOCK,), tl.int32)
         for i in tl.static_range(STEPS):
             further = of + (1 << (STEPS - 1 - i))
@@ -157,22 +107,22 @@ def _lay_out_kernel(
         segment = column + of
         k = p - tl.load(begins + segment, mask=inside, other=0)
         where = tl.load(place + segment, mask=inside, other=0)
-        real, filler = inside & (where < size), inside & (where >= size)
+        real, padding = inside & (where < size), inside & (where >= size)
         graph = tl.load(ids + batch * size + where, mask=real, other=0)
         graph = tl.where(graph < 0, graphs - 1, graph)
-        kind = tl.load(row + segment, mask=real, other=0).to(tl.int64)
-        line = tl.load(old + kind * graphs + graph, mask=real, other=0) + k
+        of_block = tl.load(block + segment, mask=real, other=0).to(tl.int64)
+        old = tl.load(start + of_block * graphs + graph, mask=real, other=0) + k
         within = q - p * width
 
-        for e in range(tl.load(stretch + 4), tl.load(stretch + 5)):
-            entry = entries + e * NUMBERS
-            pointer, apart, bytes_each = tl.load(entry), tl.load(entry + 1), tl.load(entry + 2)
-            bits, to, block = tl.load(entry + 3).to(tl.int32), tl.load(entry + 4), tl.load(entry + 5).to(tl.int32)
-            plus, times = tl.load(entry + 6).to(tl.int32), tl.load(entry + 7).to(tl.int32)
-            fill, after, at = tl.load(entry + 8), tl.load(entry + 9), tl.load(entry + 10)
-            apart_networks, stride = tl.load(entry + 11), tl.load(entry + 12)
-            fraction = tl.load(entry + 13)
-            cell = line * apart + within
+        for g in range(tl.load(search + 4), tl.load(search + 5)):
+            gather = gathers + g * 14
+            pointer, apart, bytes_each = tl.load(gather), tl.load(gather + 1), tl.load(gather + 2)
+            bits, to, to_block = tl.load(gather + 3).to(tl.int32), tl.load(gather + 4), tl.load(gather + 5).to(tl.int32)
+            plus, times = tl.load(gather + 6).to(tl.int32), tl.load(gather + 7).to(tl.int32)
+            fill, after, at = tl.load(gather + 8), tl.load(gather + 9), tl.load(gather + 10)
+            apart_networks, stride = tl.load(gather + 11), tl.load(gather + 12)
+            is_float = tl.load(gather + 13)
+            cell = old * apart + within
             out = at + network * apart_networks + q * stride
             if bytes_each == 8:
                 number = tl.load(pointer.to(tl.pointer_type(tl.int64)) + cell, mask=real, other=0)
@@ -184,40 +134,28 @@ def _lay_out_kernel(
                     code = tl.load(pointer.to(tl.pointer_type(tl.int32)) + cell, mask=real, other=0)
                 value = code >> bits
                 if to >= 0:
-                    target = (code - (value << bits)) * block + where
+                    target = (code - (value << bits)) * to_block + where
                     value += tl.load(begins + to + target, mask=real, other=0)
                 by = fills + (fill + where - size) * 4
-                first = tl.load(begins + tl.load(by + 1, mask=filler, other=0), mask=filler, other=0)
-                empty = tl.load(by, mask=filler, other=0).to(tl.int32)
-                empty += tl.load(by + 2, mask=filler, other=0).to(tl.int32) * first
-                empty += tl.load(by + 3, mask=filler, other=0).to(tl.int32) * k
+                first = tl.load(begins + tl.load(by + 1, mask=padding, other=0), mask=padding, other=0)
+                empty = tl.load(by, mask=padding, other=0).to(tl.int32)
+                empty += tl.load(by + 2, mask=padding, other=0).to(tl.int32) * first
+                empty += tl.load(by + 3, mask=padding, other=0).to(tl.int32) * k
                 value = tl.where(real, value + plus, empty) * times
-                if fraction != 0:
+                if is_float != 0:
                     tl.store(to_floats + out, value, mask=inside)
                 else:
                     number = value.to(tl.int64) + network * after
                     tl.store(to_ints + out, number.to(ints.dtype.element_ty), mask=inside)
 
 
-def lay_out(
-    program: Program, ids: Tensor, begin: Tensor, ints: Tensor, floats: Tensor, given: int, networks: int
-) -> None:
-    """Write the fields of batches.
-
-    Args:
-        program: what is written where.
-        ids: the graphs of each batch, −1 for none, `[K · given, B]`.
-        begin: where each segment begins in each batch, in 32 bits, `[K · given, T]`.
-        ints: the line of whole numbers of each step, in 32 bits, or in 64 if some of the dataset's are, `[K, ...]`.
-        floats: that of fractions.
-        given: how many networks the batches are of; 1 if all get the same.
-        networks: how many there are.
-    """
-    p = program
-    pieces = p.blocks.size(0)
-    items = pieces * ints.size(0) * networks
+def lay_out(tables: Tables, ids: Tensor, ints: Tensor, floats: Tensor, networks: int) -> None:
+    """`lay_out_reference`, where `ints` may be int32 if no values are int64."""
+    s, t, begin = tables.segments, tables, tables.segments.begin(ids.flatten(0, 1))
+    num_chunks = t.chunks.size(0)
+    items = num_chunks * ints.size(0) * networks
     _lay_out_kernel[(min(items, _PROGRAMS),)](
-        p.stretches, p.entries, p.blocks, p.fills, p.row, p.place, p.old, ids.contiguous(), begin, ints,
-        floats.view(torch.int32), p.old.size(1), ids.size(1), given, networks, begin.size(1), ints.size(1),
-        floats.size(1), pieces, items, BLOCK=_BLOCK, STEPS=max(1, (p.most - 1).bit_length()), NUMBERS=_NUMBERS,
+        t.searches, t.gathers, t.fills, t.chunks, s.block, s.place, s.start, ids.contiguous(), begin, ints,
+        floats.view(torch.int32), s.start.size(1), ids.size(2), ids.size(1), networks, begin.size(1), ints.size(1),
+        floats.size(1), num_chunks, items, BLOCK=_BLOCK, STEPS=t.steps,
     )  # fmt: skip

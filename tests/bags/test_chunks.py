@@ -1,4 +1,4 @@
-"""Bags taken apart and built some graphs at a time are, to the bit, those of all graphs at once."""
+"""Bags built some graphs at a time are, bit for bit, those of all graphs at once."""
 
 from itertools import pairwise
 
@@ -9,8 +9,7 @@ import esan
 import strategies
 from esan.bags import compact
 from esan.bags.building import bag_built_on
-from esan.bags.cuts import cuts
-from esan.bags.stretches import stretch
+from esan.bags.chunks import chunks
 from esan.graphs import Graphs, read
 from esan.policies import Policy, Selection
 from esan.train.copies import bag_at
@@ -28,32 +27,10 @@ def same(one: esan.Bag, other: esan.Bag) -> None:
     assert (one.num_layers, repr(one.policy), one.strict) == (other.num_layers, repr(other.policy), other.strict)
 
 
-@EVERY_POLICY
-@pytest.mark.parametrize("literal", [True, None], ids=["literal", "compact"])
-def test_a_stretch_is_what_indexing_gives(policy: esan.Policy, literal: bool | None) -> None:
-    bag = esan.Bag.of(GRAPHS, policy, 3, literal=literal)
-    for first, end in ((0, 1), (0, len(bag)), (2, 6), (len(bag) - 1, len(bag))):
-        same(stretch(bag, first, end, CPU), bag[first:end])
-
-
-@pytest.mark.parametrize("level", ["node", "edge"])
-def test_targets_of_nodes_and_arcs_come_along(level: str) -> None:
-    """In the order of the user's columns, also where a batch has mixed them."""
-    graphs = []
-    for data in GRAPHS:
-        graph = data.clone()
-        lines = int(graph.num_nodes or 0) if level == "node" else graph.num_edges
-        graph.y = torch.randn(lines, 2)
-        graphs.append(graph)
-    bag = esan.Bag.of(graphs, esan.NodeDeletion(), 2)[[3, 7, 4, 1, 5]]
-    assert bag.graphs.y_level == level
-    same(stretch(bag, 1, 4, CPU), bag[1:4])
-
-
 @pytest.mark.parametrize("most", [1, 7, 20, 1000])
-def test_cuts_hold_no_more_than_they_may(most: int) -> None:
+def test_chunks_hold_no_more_than_they_may(most: int) -> None:
     sizes = torch.tensor([5, 0, 30, 1, 1, 6, 7, 0])
-    found = cuts(sizes, most)
+    found = chunks(sizes, most)
     assert found[0][0] == 0
     assert found[-1][1] == len(sizes)
     assert all(one[1] == next_one[0] for one, next_one in pairwise(found))
