@@ -16,7 +16,7 @@ from esan.bags.bag import Bag
 from esan.bags.batches import LaidFields, MissingFieldError
 from esan.bags.loader import Loader
 from esan.bags.padded import PaddedBag
-from esan.ops.device import captured
+from esan.ops.device import captured, on_capture_stream
 from esan.watching import networks_called
 
 T = TypeVar("T")
@@ -95,14 +95,16 @@ class Step:
         if graph is not None and graph.fits(bag):
             return graph.replay(bag)
         self._seen[key] = self._seen.get(key, 0) + 1
-        if self._seen[key] == 1 or bag.fields.laid is None:
+        laid = bag.fields.laid
+        if self._seen[key] == 1 or laid is None or not bag.fields.batches.read <= laid.fields.keys():
             return self._eagerly(bag)
         return self._captured(bag, key)
 
     def _eagerly(self, bag: PaddedBag) -> Any:
         """Run the step, and take note of the modules and optimisers that it uses."""
         before = len(self._known.modules), len(self._known.optimisers)
-        with self._known.watching():
+        # On the stream of captures: what autograd keeps of parameters belongs to the stream that it was made on.
+        with self._known.watching(), on_capture_stream(bag.device):
             found = self._work(bag)
         if before != (len(self._known.modules), len(self._known.optimisers)):
             key = (bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), self._known.state())
@@ -123,6 +125,7 @@ class Step:
             graph = _Graph(self._work, bag, self._known, self._pool)
         except MissingFieldError:
             # It reads what the first batch did not need: that is laid out with the next ones.
+            self._pool = self._pool if self._graphs else None
             return self._eagerly(bag)
         self._graphs[key] = graph
         return graph.replay(bag)
@@ -273,8 +276,8 @@ class _Graph:
     def replay(self, bag: PaddedBag) -> Any:
         assert isinstance(bag.fields, LaidFields)
         parameters = self._known.parameters
-        for parameter, before in zip(parameters, self._before, strict=True):
-            if before is not None and parameter.grad is not before and parameter.grad not in self._grads:
+        for parameter, before, after in zip(parameters, self._before, self._grads, strict=True):
+            if before is not None and before is after and parameter.grad is not before:
                 raise RuntimeError(
                     "Expected the gradients that the captured step adds to (got others). Call zero_grad() inside the "
                     "step, or with set_to_none=False outside."

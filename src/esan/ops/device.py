@@ -93,6 +93,16 @@ def captured(graph: Any, pool: Any, device: torch.device) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def on_capture_stream(device: torch.device) -> Iterator[None]:
+    """Within, work is done on the stream that captures are made on, after all before it and before all behind it."""
+    here, there = torch.cuda.current_stream(device), _capturing(device)
+    there.wait_stream(here)
+    with torch.cuda.stream(there):
+        yield
+    here.wait_stream(there)
+
+
 @cache
 def _capturing(device: torch.device) -> "torch.cuda.Stream":
     return torch.cuda.Stream(device)
