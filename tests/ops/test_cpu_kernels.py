@@ -14,12 +14,11 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
-from esan.ops.edges import Arcs
-from esan.ops.edges import Coded
-from esan.ops.segments import Grouping
 from esan.nn.norm import BatchNorm
+from esan.ops.edges import Arcs, Coded
 from esan.ops.numba import runtime as cpu
 from esan.ops.ragged import Segments
+from esan.ops.segments import Grouping
 from esan.testing.compare import check_close
 
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
