@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from esan.ops.dispatch import implementation
+from esan.ops.features import lookup
 from esan.ops.real import Real
 from esan.ops.segments import Grouping
 
@@ -26,7 +27,7 @@ class Coded:
 
     def expanded(self) -> Tensor:
         """A vector per edge of the graph, `[E, d]`."""
-        return self.table.index_select(0, self.code)
+        return lookup(self.table, self.code)
 
 
 @dataclass(frozen=True, eq=False)
