@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -117,7 +118,13 @@ class PaddedBatches:
     def over(self, fields: Mapping[str, Tensor], shape: Shape) -> PaddedBag:
         """The bag of these fields."""
         side = side_streams(self.device)[1] if self.device.type == "cuda" and self.networks == 1 else None
-        return replace(PaddedBag.over(fields, shape, self.bag, self.networks, side), origin=self)
+        bag = PaddedBag.over(fields, shape, self.bag, self.networks, side)
+        return replace(bag, origin=self, covered=self._covered)
+
+    @cached_property
+    def _covered(self) -> bool:
+        """Whether every edge is in some subgraph, so that their union is the graph."""
+        return bool((self.bag.selection.holders(self.bag.graphs) > 0).all())
 
     def missing(self, name: str, shape: Shape, ids: Tensor) -> Tensor:
         """A field of a batch that was laid out without it."""

@@ -39,6 +39,7 @@ class PaddedBag(Bag):
         drawn_from: a seed per network of what is drawn in this step, `[S]`; None if nothing is drawn.
         real_only: whether padding rows are neither written nor read, since operators which know them do all the work.
         origin: where the batch is from; None for one that was made by hand.
+        covered: whether every edge of every graph is in some subgraph of it.
         whole_output: whether predictions for padding graphs are given too.
     """
 
@@ -49,6 +50,7 @@ class PaddedBag(Bag):
     drawn_from: Tensor | None = None
     real_only: bool = False
     origin: "Origin | None" = None
+    covered: bool = False
     whole_output: bool = False
 
     @staticmethod
@@ -209,7 +211,11 @@ class PaddedStage(Stage):
     def __init__(self, bag: PaddedBag, slot: int) -> None:
         super().__init__(bag.graphs, bag.selection, bag.rows, slot)
         self._fields, self._name, self.networks = cast(Fields, bag.fields), f"stage{slot}", bag.networks
-        self._bag, self._room = bag, tuple(room for room in cast(Shape, bag.shape).rows[: slot + 1] if room)
+        # Not the bag itself: it holds its stages, and neither would be freed before the collector comes.
+        self._real_only, self._room = (
+            bag.real_only,
+            tuple(room for room in cast(Shape, bag.shape).rows[: slot + 1] if room),
+        )
         self.num_rows *= bag.networks
         self.side = bag.side
 
@@ -221,7 +227,7 @@ class PaddedStage(Stage):
 
     @cached_property
     def real(self) -> Real | None:  # type: ignore[override]
-        return Real(self._field("real"), self._room) if self._bag.real_only else None
+        return Real(self._field("real"), self._room) if self._real_only else None
 
     @cached_property
     def node(self) -> Tensor:
@@ -260,9 +266,9 @@ class PaddedStage(Stage):
     def by_graph(self) -> Grouping:
         return LaidGrouping(self._fields, "nodes", "node_graph", ordered=True)
 
-    @property
+    @cached_property
     def subgraphs_by_graph(self) -> Grouping:
-        return self._bag.by_graph
+        return LaidGrouping(self._fields, "subgraphs", "subgraph_graph", ordered=True)
 
     @cached_property
     def stored_by_node(self) -> Grouping:
@@ -313,13 +319,14 @@ class PaddedShared(SharedArcs):
 
     def __init__(self, bag: PaddedBag) -> None:
         super().__init__(bag.graphs, bag.selection, bag.literal)
-        self._fields = cast(Fields, bag.fields)
+        self._fields, self._covered = cast(Fields, bag.fields), bag.covered
 
     def between_nodes(self, adjacency: str) -> Arcs:
         if adjacency not in ADJACENCIES:
             return super().between_nodes(adjacency)
         if adjacency not in self._nodes:
-            held = None if adjacency == "original" else self._fields["held"]
+            every = adjacency == "original" or (adjacency == "max" and self._covered)
+            held = None if every else self._fields["held"]
             held = (held > 0).float() if held is not None and adjacency == "max" else held
             self._nodes[adjacency] = LaidArcs(self._fields, "graph", self._graphs.node_graph.numel(), held)
         return self._nodes[adjacency]

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 T = TypeVar("T")
+#: Behind the last item.
+_END: Any = object()
 
 
 def is_gpu(device: torch.device) -> bool:
@@ -55,9 +57,13 @@ def prefetched(
     layout.wait_stream(torch.cuda.current_stream(device))
     waiting: tuple[T, Any] | None = None
     worked: list[Any] = []
-    for item in asked:
+    while True:
+        # What is asked for is found there too: it may be sent to the device.
         with torch.cuda.stream(layout):
-            made = make(item)
+            item = next(asked, _END)
+            made = _END if item is _END else make(item)
+        if made is _END:
+            break
         done = layout.record_event()
         if waiting is not None:
             yield _handed(waiting, tensors, device)
