@@ -56,7 +56,7 @@ def in_words(size: int) -> str:
     # Whole numbers to the end: what cannot be may be too large for a floating-point number.
     tenths = size * 10 // 1024**power
     if tenths >= 10**8:
-        return f"10^{(size.bit_length() - 1) * 30103 // 100000} bytes"
+        return f"10^{round(size.bit_length() * 0.30103)} bytes"
     return f"{tenths // 10:,}.{tenths % 10} {units[power]}"
 
 
