@@ -95,8 +95,13 @@ def check_known(name: str, value: Any, known: Collection[Any]) -> None:
         raise ValueError(f"Expected {name} to be one of {listed} (got {shown(value)}). Choose one of these.")
 
 
-def device_here(device: torch.device | str) -> torch.device:
-    """The device of that name, "cuda" for the current GPU, if torch has it on this machine."""
+def device_here(device: torch.device | str, shapes_only: bool = False) -> torch.device:
+    """The device of that name, "cuda" for the current GPU, if torch has it on this machine.
+
+    Args:
+        device: its name.
+        shapes_only: whether "meta" will do, whose tensors have shapes but hold no numbers.
+    """
     gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
     try:
         # Only a tensor there tells whether it works, and which GPU is the current one.
@@ -105,8 +110,7 @@ def device_here(device: torch.device | str) -> torch.device:
         if str(device) in ("cuda", *gpus) and gpus:
             raise  # it is there, and torch knows better what is wrong with it
         found = None
-    # Tensors on "meta" hold no numbers.
-    if found is None or found.type == "meta":
+    if found is None or (found.type == "meta" and not shapes_only):
         raise ValueError(
             f"Expected a device of this machine: {', '.join(['cpu', *gpus])} (got {shown(_name(device))}). "
             "Choose one of these, or install a build of torch for the device."

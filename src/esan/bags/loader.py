@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from esan.bags.bag import Bag
-from esan.checks import whole_number
+from esan.checks import random_source, truth_value, whole_number
 from esan.policies import Policy, Sampled
 
 
@@ -39,7 +39,9 @@ class Loader:
                 "Bag.load(path, policy=...), so that samples can be drawn."
             )
         self.batch_size = whole_number("batch_size", batch_size, 1, "Pass e.g. batch_size=32.")
-        self.bag, self.shuffle, self.drop_last, self.generator = bag, shuffle, drop_last, generator
+        self.shuffle = truth_value("shuffle", shuffle, "Pass shuffle=True, or leave it out.")
+        self.drop_last = truth_value("drop_last", drop_last, "Pass drop_last=True, or leave it out.")
+        self.bag, self.generator = bag, random_source(generator)
 
     def __repr__(self) -> str:
         chosen = f"batch_size={self.batch_size}, shuffle={self.shuffle}, drop_last={self.drop_last}"
