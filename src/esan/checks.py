@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-
 #: Seeds are below this: scikit-learn draws folds from no other numbers, and torch takes these everywhere.
 SEEDS = 2**32
 #: Networks have no more layers than this; every layer costs a count of rows per graph, whether it adds rows or not.
@@ -38,11 +37,12 @@ def whole_number(name: str, value: Any, least: int, remedy: str, most: int | Non
     # True is an Integral to Python, but nobody means one layer by it.
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"Expected {name} to be a whole number (got {shown(value)}). {remedy}")
-    if value < least:
-        raise ValueError(f"Expected {name} of at least {least} (got {shown(value)}). {remedy}")
-    if most is not None and value > most:
-        raise ValueError(f"Expected {name} of at most {most:,} (got {shown(value)}). {remedy}")
-    return int(value)
+    number = int(value)
+    if number < least:
+        raise ValueError(f"Expected {name} of at least {least} (got {shown(number)}). {remedy}")
+    if most is not None and number > most:
+        raise ValueError(f"Expected {name} of at most {most:,} (got {shown(number)}). {remedy}")
+    return number
 
 
 def seed_number(value: Any, name: str = "seed") -> int:
@@ -57,9 +57,7 @@ def real_number(name: str, value: Any, remedy: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(
-            f"Expected {name} to be a number that fits a float (got {shown(value)}). {remedy}"
-        ) from None
+        raise ValueError(f"Expected {name} to be a number that fits a float (got {shown(value)}). {remedy}") from None
 
 
 def truth_value(name: str, value: Any, remedy: str) -> bool:
@@ -112,11 +110,14 @@ def device_here(device: torch.device | str, shapes_only: bool = False) -> torch.
         found = None
     if found is None or (found.type == "meta" and not shapes_only):
         raise ValueError(
-            f"Expected a device of this machine: {', '.join(['cpu', *gpus])} (got {shown(_name(device))}). "
+            f"Expected a device of this machine: {', '.join(['cpu', *gpus])} (got {shown(_called(device))}). "
             "Choose one of these, or install a build of torch for the device."
         )
     return found
 
 
-def _name(device: Any) -> Any:
-    return str(device) if isinstance(device, torch.device) else device
+def _called(device: Any) -> str:
+    try:
+        return str(device)
+    except Exception:  # of a class of the user's
+        return shown(device)

@@ -29,17 +29,17 @@ _OF_INPUT = (ValueError, TypeError, OSError, OverflowError, LookupError, Runtime
 #: How allocators say that there is no memory left.
 _OUT_OF_MEMORY = ("not enough memory", "out of memory", "can't allocate", "cannot allocate", "unable to allocate")
 #: What the parser of the command line raises: typer has it from click, or has a copy of its own.
-_Usage = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_Usage: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 class Commands(TyperGroup):
     """The commands as one program; a command line that cannot be read is an error in one line too."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **kwargs)
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs.pop("standalone_mode", True):
+            return super().main(*args, **kwargs | {"standalone_mode": False})
         try:
-            code = super().main(*args, standalone_mode=False, **kwargs)
+            code = super().main(*args, **kwargs | {"standalone_mode": False})
         except _Usage as error:
             code = _tell_usage(error)
         except (typer.Abort, KeyboardInterrupt):

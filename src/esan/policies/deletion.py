@@ -13,7 +13,6 @@ from esan.ops import ragged
 from esan.policies.policy import Policy
 from esan.policies.selection import Selection
 
-
 #: Most nodes that a subgraph of k-ND loses: of larger sets there are too many, unless the graph has hardly more nodes.
 MOST_DELETED = 100
 #: What counts of subsets are cut off at: more than this many are refused, and whole numbers of torch end there.

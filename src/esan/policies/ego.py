@@ -14,7 +14,6 @@ from esan.ops.numba import rows as cpu_rows
 from esan.policies.policy import Keep, Policy
 from esan.policies.selection import Selection, left_of_each
 
-
 #: Most hops: no graph that is looked at subgraph by subgraph is as long.
 MOST_HOPS = 1_000_000
 #: Ego-networks that are looked at to tell how many edges all of them have.

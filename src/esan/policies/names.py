@@ -42,8 +42,8 @@ def policy_named(text: str) -> Policy:
         known = _from_repr(text.strip()) or _from_short_name(text.strip())
     if known is None:
         raise ValueError(
-            f"Expected the name of a policy (got {shown(text)}). Known: {', '.join(NAMES)}; EGO(2) sets the hops, ND(2) the "
-            "nodes deleted, ^ behind a name adds the graph itself, @0.2 samples a fifth of the bag."
+            f"Expected the name of a policy (got {shown(text)}). Known: {', '.join(NAMES)}; EGO(2) sets the hops, "
+            "ND(2) the nodes deleted, ^ behind a name adds the graph itself, @0.2 samples a fifth of the bag."
         )
     return known
 
@@ -63,7 +63,8 @@ def as_policy(policy: Policy | str) -> Policy:
         return policy_named(policy)
     if not isinstance(policy, Policy):
         raise TypeError(
-            f"Expected a policy (got {shown(policy)}). Pass an object, e.g. esan.EgoNets(hops=2), or a name, e.g. 'EGO(2)'."
+            f"Expected a policy (got {shown(policy)}). Pass an object, e.g. esan.EgoNets(hops=2), or a name, "
+            "e.g. 'EGO(2)'."
         )
     return policy
 

@@ -111,5 +111,7 @@ class Sampled(Policy):
 
 def _check_policy(policy: Any) -> None:
     if not isinstance(policy, Policy):
-        remedy = f'esan.policy_named({shown(policy)})' if isinstance(policy, str) else "an object, e.g. esan.EdgeDeletion()"
+        remedy = "an object, e.g. esan.EdgeDeletion()"
+        if isinstance(policy, str):
+            remedy = f'esan.policy_named("{policy[:80]}")'
         raise TypeError(f"Expected a policy (got {shown(policy)}). Pass {remedy}.")
