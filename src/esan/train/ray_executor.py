@@ -1,10 +1,17 @@
 """`RayCluster`: the pieces of a campaign as tasks of a Ray cluster, on one machine or many; the extra `cluster`."""
 
+import os
+import re
+import socket
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from esan.checks import whole_number
+from esan.checks import real_number, shown, text_value, whole_number
 from esan.train.executors import Done, Failure, Item, tried
+
+#: Seconds that a running cluster has to answer.
+TIMEOUT = 20.0
 
 
 class RayCluster:
@@ -20,6 +27,7 @@ class RayCluster:
         gpus: how many GPUs a task takes; a fraction lets several share one.
         retries: how often a task is started again when its worker or machine has died.
         options: anything else for `ray.init`.
+        timeout: seconds that a running cluster has to answer; Ray itself waits for many minutes.
     """
 
     def __init__(
@@ -29,8 +37,18 @@ class RayCluster:
         gpus: float = 0,
         retries: int = 3,
         options: dict[str, Any] | None = None,
+        timeout: float = TIMEOUT,
     ) -> None:
-        self.address, self.gpus, self.options = address, gpus, options or {}
+        remedy = 'Pass e.g. "10.0.0.1:6379", "auto" for the cluster of this machine, or leave it out to start one.'
+        self.address = None if address is None else text_value("address", address, remedy)
+        if address is not None and not address.strip():
+            raise ValueError(f"Expected the address of a Ray cluster (got {address!r}). {remedy}")
+        self.gpus, self.options = real_number("gpus", gpus, "Leave it out for 0."), options or {}
+        self.timeout = real_number("timeout", timeout, "Pass seconds, e.g. 20.")
+        if not 0 <= self.gpus < 1e6:
+            raise ValueError(f"Expected gpus of 0 or more (got {gpus}). Leave it out for 0.")
+        if not 0 < self.timeout < 1e6:
+            raise ValueError(f"Expected a timeout above 0 seconds (got {timeout}). Pass e.g. 20.")
         self.cpus = whole_number("cpus", cpus, 1, "Pass e.g. cpus=1.")
         self.retries = whole_number("retries", retries, 0, "Leave it out for 3.")
 
@@ -38,7 +56,7 @@ class RayCluster:
         ray = _ray()
         ours = not ray.is_initialized()
         if ours:
-            ray.init(address=self.address, include_dashboard=None, log_to_driver=False, **self.options)
+            self._start(ray)
         try:
             # Exceptions of the work are its answer and not retried; what Ray retries is death.
             task = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)(tried)
@@ -50,8 +68,62 @@ class RayCluster:
             if ours:
                 ray.shutdown()
 
+    def _start(self, ray: Any) -> None:
+        place = _place(self.address)
+        if place is not None and not _answers(*place, self.timeout):
+            raise ValueError(
+                f"Expected a Ray cluster at {place[0]}:{place[1]} (got no answer within {self.timeout:g} s). Check the "
+                "address, start the cluster with ray start --head, or leave the address out to start one here."
+            )
+        try:
+            ray.init(address=self.address, include_dashboard=None, log_to_driver=False, **self.options)
+        except (OSError, RuntimeError, ValueError, TypeError) as error:
+            words = " ".join(str(error).split())
+            raise ValueError(
+                f"Expected a Ray cluster at {self.address or 'this machine'} (got {type(error).__name__}: "
+                f"{words[:200]}). Check the address, or leave it out to start one here."
+            ) from error
+
     def __repr__(self) -> str:
         return f"RayCluster(address={self.address!r}, cpus={self.cpus}, gpus={self.gpus})"
+
+
+def _place(address: str | None) -> tuple[str, int] | None:
+    """The host and port that Ray would connect to; None where it starts a cluster, or finds its own way."""
+    # None too: Ray takes the address of its environment then.
+    address = os.environ.get("RAY_ADDRESS", address) if address in (None, "auto") else address
+    if address == "auto":
+        # Where Ray keeps the address of the last cluster of this machine, whether it lives or not.
+        kept = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+        try:
+            address = kept.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            address = None  # no cluster, which Ray says at once
+    if not address or address == "local" or ("://" in address and not address.startswith("ray://")):
+        return None
+    match = re.fullmatch(r"(?:ray://)?\[?(?P<host>[^\[\]/\s]+?)\]?(?::(?P<port>\d{1,5}))?/?", address)
+    port = None if match is None else match["port"] or ("10001" if address.startswith("ray://") else None)
+    if match is None or port is None or not 0 < int(port) < 2**16:
+        raise ValueError(
+            f'Expected the address of a Ray cluster as host:port, ray://host:port or "auto" (got {shown(address)}). '
+            "Take the one that ray start --head shows."
+        )
+    return match["host"], int(port)
+
+
+def _answers(host: str, port: int, timeout: float) -> bool:
+    """Whether a Ray cluster may be there: someone who speaks HTTP/2, as Ray's servers do, within the time."""
+    try:
+        with socket.create_connection((host, port), timeout) as wire:
+            if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
+                return True
+            wire.settimeout(timeout)
+            # The preface of a client and its empty settings; a server begins with its own settings, a frame of type 4.
+            wire.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0")
+            head = wire.recv(9, socket.MSG_WAITALL)
+    except (OSError, UnicodeError):
+        return False
+    return len(head) == 9 and head[3] == 4
 
 
 def _answer(ray: Any, ended: Any) -> Failure | None:
