@@ -3,7 +3,10 @@
 import os
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +73,9 @@ class RayCluster:
 
     def _start(self, ray: Any) -> None:
         place = _place(self.address)
-        if place is not None and not _answers(*place, self.timeout):
+        if place is not None and not (_listens(place, self.timeout) and _is_ray(place, self.timeout)):
             raise ValueError(
-                f"Expected a Ray cluster at {place[0]}:{place[1]} (got no answer within {self.timeout:g} s). Check the "
+                f"Expected a Ray cluster at {place} (got no answer within {self.timeout:g} s). Check the "
                 "address, start the cluster with ray start --head, or leave the address out to start one here."
             )
         try:
@@ -88,7 +91,19 @@ class RayCluster:
         return f"RayCluster(address={self.address!r}, cpus={self.cpus}, gpus={self.gpus})"
 
 
-def _place(address: str | None) -> tuple[str, int] | None:
+@dataclass(frozen=True)
+class _Place:
+    """Where a cluster should answer; `client` for its server of remote drivers (ray://)."""
+
+    host: str
+    port: int
+    client: bool
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def _place(address: str | None) -> _Place | None:
     """The host and port that Ray would connect to; None where it starts a cluster, or finds its own way."""
     # None too: Ray takes the address of its environment then.
     address = os.environ.get("RAY_ADDRESS", address) if address in (None, "auto") else address
@@ -101,29 +116,39 @@ def _place(address: str | None) -> tuple[str, int] | None:
             address = None  # no cluster, which Ray says at once
     if not address or address == "local" or ("://" in address and not address.startswith("ray://")):
         return None
-    match = re.fullmatch(r"(?:ray://)?\[?(?P<host>[^\[\]/\s]+?)\]?(?::(?P<port>\d{1,5}))?/?", address)
-    port = None if match is None else match["port"] or ("10001" if address.startswith("ray://") else None)
+    client = address.startswith("ray://")
+    host = r"\[(?P<six>[^\[\]/\s]+)\]|(?P<host>[^\[\]:/\s]+)"
+    match = re.fullmatch(rf"({host})(:(?P<port>\d{{1,5}}))?", address.removeprefix("ray://"))
+        r"(\[(?P<six>[^\[\]/\s]+)\]|(?P<host>[^\[\]:/\s]+))(:(?P<port>\d{1,5}))?", address[6 * client :]
+    )
+    port = None if match is None else match["port"] or ("10001" if client else None)
     if match is None or port is None or not 0 < int(port) < 2**16:
         raise ValueError(
             f'Expected the address of a Ray cluster as host:port, ray://host:port or "auto" (got {shown(address)}). '
             "Take the one that ray start --head shows."
         )
-    return match["host"], int(port)
+    return _Place(match["six"] or match["host"], int(port), client)
 
 
-def _answers(host: str, port: int, timeout: float) -> bool:
-    """Whether a Ray cluster may be there: someone who speaks HTTP/2, as Ray's servers do, within the time."""
+def _listens(place: _Place, timeout: float) -> bool:
+    """Whether somebody takes connections there."""
     try:
-        with socket.create_connection((host, port), timeout) as wire:
-            if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
-                return True
-            wire.settimeout(timeout)
-            # The preface of a client and its empty settings; a server begins with its own settings, a frame of type 4.
-            wire.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0")
-            head = wire.recv(9, socket.MSG_WAITALL)
+        socket.create_connection((place.host, place.port), timeout).close()
     except (OSError, UnicodeError):
         return False
-    return len(head) == 9 and head[3] == 4
+    return True
+
+
+def _is_ray(place: _Place, timeout: float) -> bool:
+    """Whether it is a Ray cluster, as Ray's own check says in a process that can be ended."""
+    if place.client:
+        return True  # a remote driver gives up by itself, within half a minute
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", str(place)]
+    try:
+        # Loading Ray takes seconds, which are not the cluster's.
+        return subprocess.run(command, capture_output=True, timeout=timeout + 5).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def _answer(ray: Any, ended: Any) -> Failure | None:
