@@ -119,8 +119,6 @@ def _place(address: str | None) -> _Place | None:
     client = address.startswith("ray://")
     host = r"\[(?P<six>[^\[\]/\s]+)\]|(?P<host>[^\[\]:/\s]+)"
     match = re.fullmatch(rf"({host})(:(?P<port>\d{{1,5}}))?", address.removeprefix("ray://"))
-        r"(\[(?P<six>[^\[\]/\s]+)\]|(?P<host>[^\[\]:/\s]+))(:(?P<port>\d{1,5}))?", address[6 * client :]
-    )
     port = None if match is None else match["port"] or ("10001" if client else None)
     if match is None or port is None or not 0 < int(port) < 2**16:
         raise ValueError(
