@@ -58,8 +58,10 @@ def parsed(text: str) -> Any:
     """A value as one types it in a shell: TOML, or a word without quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError):  # such as a number of 5,000 digits
+    except tomllib.TOMLDecodeError:
         return text
+    except (ValueError, RecursionError):  # a number of thousands of digits, or brackets in brackets
+        raise ValueError(f"Expected a value (got {text[:40]!r}…, which TOML cannot hold). Shorten it.") from None
 
 
 def short(value: Any) -> str:

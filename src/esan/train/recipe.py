@@ -240,12 +240,10 @@ class Recipe:
             raise FileNotFoundError(f"Expected a recipe at {path} (got no file there). Check the path.")
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except RecursionError:
-            raise ValueError(
-                f"Expected TOML in {path} (got lists nested more deeply than Python reads). Flatten them."
-            ) from None
-        except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
-            raise ValueError(f"Expected TOML in {path} (got a file that is not: {error}). Correct that line.") from None
+        # Brackets in brackets exhaust the parser's stack; a number of thousands of digits is a ValueError of Python.
+        except (ValueError, RecursionError) as error:
+            why = "brackets nested too deeply" if isinstance(error, RecursionError) else error
+            raise ValueError(f"Expected TOML in {path} (got a file that is not: {why}). Correct that line.") from None
         try:
             beside = {key: _found(values[key], path.parent) for key in ("data", "labels") if key in values}
             return Recipe.from_dict({"name": path.stem} | values | beside)
