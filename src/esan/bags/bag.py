@@ -235,7 +235,8 @@ class Bag:
 
     def to_compact(self, num_layers: int) -> "Bag":
         """The same bag, compact, for that many layers."""
-        if self.num_layers is not None and self.num_layers == num_layers:
+        num_layers = whole_number("num_layers", num_layers, 1, "Pass num_layers=4 for a model of 4 layers.")
+        if self.num_layers == num_layers:
             return self
         bag = Bag._stored(self.graphs, self.selection, num_layers, False if self.strict else None, self.policy)
         return bag if self.whole is None else replace(bag, whole=self.whole.to_compact(num_layers))

@@ -38,7 +38,7 @@ class Loader:
                 f"Expected the policy of a sampled bag (got only its name, {bag.policy}). Read it with "
                 "Bag.load(path, policy=...), so that samples can be drawn."
             )
-        self.batch_size = whole_number("batch_size", batch_size, 1, "Pass e.g. batch_size=32.")
+        self.batch_size = whole_number("batch_size", batch_size, 1, "Pass e.g. batch_size=32.", 2**31)
         self.shuffle = truth_value("shuffle", shuffle, "Pass shuffle=True, or leave it out.")
         self.drop_last = truth_value("drop_last", drop_last, "Pass drop_last=True, or leave it out.")
         self.bag, self.generator = bag, random_source(generator)

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -92,7 +93,8 @@ def words_of(error: Exception) -> str | None:
     # The words of a KeyError are the key as Python writes it.
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     text = " ".join(text.split())
-    if text.startswith("Expected"):
+    # Some begin with the file and line of what is wrong.
+    if re.search(r"(^|: )Expected ", text):
         return text
     if isinstance(error, OSError) and error.errno is not None:
         # One of the system says neither what was expected nor what to do.

@@ -1,6 +1,6 @@
 """Splits of a dataset: the given one, stratified folds, and random parts with a seed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ def stratified_folds(y: Dataset | Tensor | Sequence[int], folds: int = 10, seed:
     # Here, not above: scikit-learn takes long to import, and few need it.
     from sklearn.model_selection import StratifiedKFold
 
-    folds, seed = whole_number("the number of folds", folds, 2, "Pass e.g. folds=10."), seed_number(seed)
+    folds, seed = whole_number("the number of folds", folds, 2, "Pass e.g. folds=10.", 2**31), seed_number(seed)
     labels = _classes(y)
     found, members = labels.unique(return_counts=True)
     if int(members.min()) < folds:
@@ -57,7 +57,8 @@ def random(count: Dataset | int, fractions: Fractions = (0.8, 0.1, 0.1), seed: i
         seed: of the draw.
     """
     dataset = count if isinstance(count, Dataset) else None
-    number = whole_number("the number of graphs", len(count) if isinstance(count, Dataset) else count, 2, "Pass more.")
+    graphs = len(count) if isinstance(count, Dataset) else count
+    number = whole_number("the number of graphs", graphs, 2, "Pass how many there are.", 2**31)
     shares, seed = checked_fractions(fractions), seed_number(seed)
     ends = [round(shares[0] * number), round((shares[0] + shares[1]) * number)]
     order = torch.from_numpy(np.random.default_rng(seed).permutation(number))
@@ -76,7 +77,7 @@ def random(count: Dataset | int, fractions: Fractions = (0.8, 0.1, 0.1), seed: i
 
 def checked_fractions(fractions: Fractions) -> list[float]:
     """The fractions themselves, if they are of training, validation and test and add up to 1."""
-    if not isinstance(fractions, Iterable) or isinstance(fractions, str | bytes | Mapping):
+    if not isinstance(fractions, tuple | list):
         raise TypeError(f"Expected three fractions (got {shown(fractions)}). Pass e.g. (0.8, 0.1, 0.1).")
     values = [real_number("a fraction", f, "Pass three, e.g. (0.8, 0.1, 0.1).") for f in fractions]
     if len(values) != 3 or not min(values) >= 0 or values[0] == 0 or not abs(sum(values) - 1) <= 1e-6:

@@ -46,12 +46,12 @@ def random_regular(degree: int, n: int, seed: int) -> Data:
     remedy = "Pass e.g. random_regular(3, 10, seed=0)."
     degree, n = whole_number("degree", degree, 0, remedy), whole_number("n", n, 1, remedy)
     seed = seed_number(seed)
-    if not 0 <= degree < n or n * degree % 2:
+    if degree >= n or n * degree % 2:
         raise ValueError(
             f"Expected 0 <= degree < n with n · degree even (got degree={shown(degree)}, n={shown(n)}). "
             "No regular graph has other numbers."
         )
-    check_size(f"random_regular({degree}, {n}, {seed})", n, n * degree // 2)
+    check_size(f"random_regular({shown(degree)}, {shown(n)}, {seed})", n, n * degree // 2)
     edges = list(nx.random_regular_graph(degree, n, seed=seed).edges)
     return undirected(n, torch.tensor(edges, dtype=torch.long).reshape(-1, 2))
 

@@ -51,7 +51,7 @@ def _numbers(values: list[Any], name: str, what: str, place: int) -> Tensor:
         if all(isinstance(value, Tensor) for value in values):
             return torch.stack(values)
         return torch.tensor([value.tolist() if isinstance(value, np.ndarray | Tensor) else value for value in values])
-    except (TypeError, ValueError, RuntimeError, OverflowError):
+    except (TypeError, ValueError, RuntimeError, OverflowError, LookupError):
         odd = next((value for value in values if not _is_number(value)), None)
         got = f"several shapes on the {what}s of graph {place}" if odd is None else f"{shown(odd)} in graph {place}"
         raise TypeError(

@@ -42,7 +42,7 @@ def count_nodes(data: Data, columns: Tensor, where: str) -> int:
         n = data.x.size(0)
         if "num_nodes" in data and _num_nodes(data, where) != n:
             raise ValueError(
-                f"Expected a line of x a node (got {n} lines and num_nodes={data.num_nodes} in {where}). "
+                f"Expected a line of x a node (got {n} lines and num_nodes={shown(data.get('num_nodes'))} in {where}). "
                 "Make them agree."
             )
     elif "num_nodes" in data:
@@ -58,8 +58,9 @@ def count_nodes(data: Data, columns: Tensor, where: str) -> int:
 
 def _num_nodes(data: Data, where: str) -> int:
     # A tensor of one number is what some transforms leave there.
-    told = data.num_nodes
-    if isinstance(told, Tensor) and told.numel() == 1 and not told.is_floating_point() and told.device.type != "meta":
+    told = data.get("num_nodes")
+    if isinstance(told, Tensor) and told.numel() == 1 and told.dtype in (torch.int64, torch.int32):
+        check_numbers(told, "num_nodes", where)
         told = int(told)
     told = 0 if told is None else told
     return whole_number(f"num_nodes of {where}", told, 0, "Set it to how many nodes there are, or leave it out.")
@@ -124,6 +125,10 @@ def target(value: Any, where: str) -> Tensor | None:
     if found.layout != torch.strided:
         kind = str(found.layout).removeprefix("torch.")
         raise TypeError(f"Expected y to be a dense tensor (got {kind} in {where}). Call to_dense() on it.")
+    if found.is_complex():
+        raise TypeError(
+            f"Expected y of real numbers (got {found.dtype} in {where}). Give real and imaginary parts as two columns."
+        )
     return found
 
 

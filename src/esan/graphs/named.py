@@ -72,7 +72,7 @@ def csl(n: int, k: int) -> Data:
     check_size(f"csl({shown(n)},{shown(k)})", n, 2 * n)
     if not 2 <= k <= n - 2 or 2 * k == n:
         raise ValueError(
-            f"Expected skip links of length 2 to {n - 2}, and not half of n (got k={k}, n={n}). "
+            f"Expected skip links of length 2 to {n - 2}, and not half of n (got k={shown(k)}, n={n}). "
             "Other lengths repeat an edge, and the graph is not 4-regular."
         )
     return _circulant(n, (1, k))

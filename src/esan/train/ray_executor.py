@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from esan.checks import real_number, shown, text_value, whole_number
-from esan.train.executors import Done, Failure, Item, tried
+from esan.train.executors import MOST_WORKERS, Done, Failure, Item, tried
 
 #: Seconds that a running cluster has to answer.
 TIMEOUT = 20.0
@@ -52,8 +52,8 @@ class RayCluster:
             raise ValueError(f"Expected gpus of 0 or more (got {gpus}). Leave it out for 0.")
         if not 0 < self.timeout < 1e6:
             raise ValueError(f"Expected a timeout above 0 seconds (got {timeout}). Pass e.g. 20.")
-        self.cpus = whole_number("cpus", cpus, 1, "Pass e.g. cpus=1.")
-        self.retries = whole_number("retries", retries, 0, "Leave it out for 3.")
+        self.cpus = whole_number("cpus", cpus, 1, "Pass e.g. cpus=1.", MOST_WORKERS)
+        self.retries = whole_number("retries", retries, 0, "Leave it out for 3.", 1000)
 
     def map(self, work: Callable[[Item], object], items: Sequence[Item]) -> Iterator[Done]:
         ray = _ray()

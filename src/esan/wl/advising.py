@@ -1,7 +1,7 @@
 """`advise`: which policy a collection of graphs needs, if any, and what it costs."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -55,7 +55,7 @@ def advise(
     """
     whole_number("num_layers", num_layers, 1, "Pass the depth of your network.", MOST_LAYERS)
     whole_number("most_pairs", most_pairs, 0, "Leave it out for 100 million.")
-    if isinstance(policies, str | Policy) or not isinstance(policies, Iterable):
+    if isinstance(policies, str | Policy) or not isinstance(policies, Sequence | set | frozenset):
         raise TypeError(f"Expected a list of policies (got {shown(policies)}). Pass e.g. ['ND', 'EGO(2)'].")
     wanted = [policy_for(test_named("dss"), policy) for policy in policies]
     read = collection(graphs)
