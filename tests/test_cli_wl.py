@@ -50,7 +50,7 @@ def test_graph6_and_a_picture(tmp_path: Path) -> None:
         (["wl", "rook", "rook", "--policy", "ABC"], "Expected the name of a policy"),
         (["wl", "rook", "rook", "--test", "4-wl"], "Expected the name of a test"),
         (["advise", "missing.g6"], "which is not there"),
-        (["advise", "graphs.g6", "--layers", "0"], "Expected num_layers of 1 or more (got 0)"),
+        (["advise", "graphs.g6", "--layers", "0"], "Expected num_layers of at least 1 (got 0)"),
         (["advise", "graphs.g6", "--labels", "latin.txt"], "Expected a number a line in latin.txt"),
         (["advise", "graphs.g6", "--policy", "ND", "--out", "graphs.g6"], "File exists: 'graphs.g6'"),
         (["advise", "folder.g6"], "NAME_A.txt"),

@@ -5,10 +5,12 @@ from typing import Annotated
 import typer
 
 from esan.commands import advise, bag, bench, campaign, compiling, predict, report, reproduce, search, train, wl
+from esan.commands.plainly import Commands
 from esan.version import __version__
 
 app = typer.Typer(
     name="esan",
+    cls=Commands,
     help="Subgraph graph neural networks: bags, models, and the tests that say what they can tell apart.",
     no_args_is_help=True,
     add_completion=False,

@@ -109,7 +109,7 @@ def test_truth_values_are_labels() -> None:
 
 @pytest.mark.parametrize("depth", [0, -1])
 def test_a_network_has_a_layer(depth: int) -> None:
-    with pytest.raises(ValueError, match=rf"num_layers of 1 or more \(got {depth}\)"):
+    with pytest.raises(ValueError, match=rf"num_layers of at least 1 \(got {depth}\)"):
         wl.advise(_tiny(), num_layers=depth)
 
 

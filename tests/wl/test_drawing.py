@@ -44,7 +44,7 @@ def test_refusals(tmp_path: Path) -> None:
         wl.draw_refinement("path(4)", "star(3)", "2-fwl")
     with pytest.raises(ValueError, match="at most 64 nodes"):
         wl.draw_refinement(cycle(65), random_regular(2, 65, 0), "1")
-    with pytest.raises(ValueError, match=r"most, .* of 1 or more \(got 0\)"):
+    with pytest.raises(ValueError, match=r"most, .* of at least 1 \(got 0\)"):
         wl.draw_refinement("path(4)", "star(3)", "1", most=0)
     advice = wl.advise([cycle(4)], policies=[])
     for where, message in ((tmp_path, "a folder"), (tmp_path / "picture", "no ending")):

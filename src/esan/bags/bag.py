@@ -17,7 +17,7 @@ from esan.bags.shared import SharedArcs
 from esan.bags.stage import Stage
 from esan.bags.stored import stored_rows
 from esan.bags.subgraph import Subgraph
-from esan.checks import device_here
+from esan.checks import device_here, random_source, shown, whole_number
 from esan.counted import counted
 from esan.graphs import Graphs, Source, read
 from esan.graphs.ids import Ids, graph_ids
@@ -78,6 +78,7 @@ class Bag:
                 cannot use it fails; None (default) for the compact one, with that model falling back to the literal.
             generator: draws the sample of a `Sampled` policy.
         """
+        random_source(generator)
         if policy is None:
             graphs, selection, name = read_carried(source)
             return Bag._stored(graphs, selection, num_layers, literal=literal, policy=policy_called(name))
@@ -195,6 +196,7 @@ class Bag:
 
     def resample(self, generator: torch.Generator | None = None) -> "Bag":
         """A fresh sample of the subgraphs, for a bag of a `Sampled` policy."""
+        random_source(generator)
         if not isinstance(self.policy, Sampled):
             raise ValueError(f"Expected the bag of a Sampled policy (got {self.policy!r}). Wrap the policy in Sampled.")
         if self.whole is None:
@@ -215,7 +217,7 @@ class Bag:
 
     def to(self, device: torch.device | str) -> "Bag":
         """The bag on a device; itself if it is there already."""
-        device = device_here(device)
+        device = device_here(device, shapes_only=True)
         if device == self.device:
             return self
         whole = None if self.whole is None else self.whole.to(device)
@@ -248,7 +250,8 @@ class Bag:
 
     def to_compact(self, num_layers: int) -> "Bag":
         """The same bag, compact, for that many layers."""
-        if self.num_layers is not None and self.num_layers == num_layers:
+        num_layers = whole_number("num_layers", num_layers, 1, "Pass num_layers=4 for a model of 4 layers.")
+        if self.num_layers == num_layers:
             return self
         bag = Bag._stored(self.graphs, self.selection, num_layers, False if self.strict else None, self.policy)
         return bag if self.whole is None else replace(bag, whole=self.whole.to_compact(num_layers))
@@ -291,12 +294,18 @@ class Bag:
 
     def stage(self, t: int) -> Stage:
         """The rows that layer t works on; t = 0 is the input."""
-        if t < 0:
-            raise ValueError(f"Expected a layer from 0 (the input) on (got {t}).")
-        slot = self.rows.slot_of_layer(t)
+        t = whole_number("a layer", t, 0, "Number layers from 1; 0 is the input.")
+        if self.num_layers is not None and t > self.num_layers:
+            raise ValueError(
+                f"Expected a layer up to {self.num_layers}, which the bag is exact for (got {shown(t)}). Build it with "
+                f"num_layers={shown(t)}, or with literal=True."
+            )
+        return self._stage_of_slot(self.rows.slot_of_layer(t))
+
+    def _stage_of_slot(self, slot: int) -> Stage:
         if slot not in self._stages:
             last = self.rows.last_slot
-            whole = self.stage(last) if slot < last else None
+            whole = self._stage_of_slot(last) if slot < last else None
             self._stages[slot] = Stage(self.graphs, self.selection, self.rows, slot, whole)
         return self._stages[slot]
 

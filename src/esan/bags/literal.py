@@ -4,7 +4,9 @@ import torch
 from torch import Tensor
 
 from esan.bags.rows import Rows
+from esan.counted import counted
 from esan.graphs import Graphs
+from esan.limits import refuse_beyond_memory
 from esan.ops import ragged
 from esan.ops.edges import Arcs
 from esan.ops.segments import Grouping
@@ -13,6 +15,7 @@ from esan.policies import Selection
 
 def literal_rows(graphs: Graphs, selection: Selection) -> Rows:
     """Every pair stored once, no background: n·m rows a graph, in the order subgraph, node."""
+    _refuse_too_many(graphs, selection)
     nodes_of = graphs.num_nodes[selection.subgraph_graph]
     subgraph = ragged.owner(nodes_of)
     node = ragged.ranges(graphs.node_start[selection.subgraph_graph], nodes_of)
@@ -37,6 +40,15 @@ def literal_rows(graphs: Graphs, selection: Selection) -> Rows:
         target=target,
         arc=arc,
     )
+
+
+def _refuse_too_many(graphs: Graphs, selection: Selection) -> None:
+    """A pair has its node, subgraph and mark; an arc of a graph is looked at in every subgraph of it."""
+    pairs = int((graphs.num_nodes.double() * selection.num_subgraphs).sum())
+    arcs = int((graphs.num_arcs.double() * selection.num_subgraphs).sum())
+    what = f"a literal bag of {counted(pairs, 'pair')}"
+    remedy = "Take the compact bag where there is a choice, smaller graphs, or a policy with fewer subgraphs."
+    refuse_beyond_memory(17 * (pairs + arcs), what, remedy, graphs.device)
 
 
 def _arcs(graphs: Graphs, selection: Selection) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from esan.bags.bag import Bag
 from esan.bags.batches import PaddedBatches
 from esan.bags.padded_layout.shapes import Sizes
-from esan.checks import device_here, truth_value, whole_number
+from esan.checks import device_here, random_source, truth_value, whole_number
 from esan.ops.device import is_gpu
 from esan.policies import Policy, Sampled
 
@@ -61,10 +61,10 @@ class Loader:
                 f"Expected the policy of a sampled bag (got only its name, {bag.policy}). Read it with "
                 "Bag.load(path, policy=...), so that samples can be drawn."
             )
-        self.batch_size = whole_number("batch_size", batch_size, 1, "Pass e.g. batch_size=32.")
+        self.batch_size = whole_number("batch_size", batch_size, 1, "Pass e.g. batch_size=32.", 2**31)
         self.members = whole_number("members", members, 1, "Pass the number of networks of the ensemble.")
-        for name, value in (("shuffle", shuffle), ("drop_last", drop_last)):
-            truth_value(name, value, "Pass True or False.")
+        self.shuffle = truth_value("shuffle", shuffle, "Pass shuffle=True, or leave it out.")
+        self.drop_last = truth_value("drop_last", drop_last, "Pass drop_last=True, or leave it out.")
         if sampler is not None and shuffle:
             raise ValueError(
                 "Expected a sampler or shuffle=True (got both). Leave shuffle out: a sampler has an order."
@@ -74,7 +74,7 @@ class Loader:
                 "Expected a batch_sampler alone (got it with batch_size, shuffle, drop_last or sampler). Leave these "
                 "out: a batch_sampler decides on them."
             )
-        self.bag, self.shuffle, self.drop_last, self.generator = bag, shuffle, drop_last, generator
+        self.bag, self.generator = bag, random_source(generator)
         self.sampler, self.batch_sampler = sampler, batch_sampler
         self.device = bag.device if device is None else device_here(device)
         why = _why_not_padded(bag)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from esan.checks import shown, whole_number
 from esan.graphs import Graphs
 from esan.policies import Selection
 
@@ -27,9 +28,10 @@ class Subgraph:
     @staticmethod
     def of(graphs: Graphs, selection: Selection, i: int) -> "Subgraph":
         """Subgraph i of all graphs; a number below 0 counts from the end."""
+        i = whole_number("a subgraph", i, -(2**63), "Number subgraphs from 0 through all graphs.")
         if not -selection.total <= i < selection.total:
             raise IndexError(
-                f"Expected the number of a subgraph from {-selection.total} to {selection.total - 1} (got {i}). "
+                f"Expected the number of a subgraph from {-selection.total} to {selection.total - 1} (got {shown(i)}). "
                 "bag.num_subgraphs says how many there are."
             )
         i %= selection.total

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from esan.bags import Bag, is_bag_file
 from esan.commands.plainly import console, plainly
+from esan.counted import counted
 from esan.graphs import graph_of, holds_graphs, load_graphs
 from esan.wl.pictures import picture_file
 
@@ -24,8 +25,9 @@ def run(
         ),
     ],
     policy: Annotated[
-        str, typer.Option(help='"ND", "ED", "EGO(2)", "EGO+(2)", "SE", "NM"; "^" adds the graph. ED if not given.')
-    ] = "",
+        str | None,
+        typer.Option(help='"ND", "ED", "EGO(2)", "EGO+(2)", "SE", "NM"; "^" adds the graph. ED if not given.'),
+    ] = None,
     layers: Annotated[
         int | None, typer.Option(help="The depth of the network; 4, or a saved bag's, if not given.")
     ] = None,
@@ -38,7 +40,11 @@ def run(
     """Show what a bag holds: subgraphs, pairs, and the rows that each layer computes."""
     if draw is not None:
         picture_file(draw)
+    if most < 1:
+        raise ValueError(f"Expected --most of 1 or more (got {most}). Leave it out for 12.")
     bag = _bag(source, policy, layers, literal)
+    if not -len(bag) <= graph < len(bag):
+        raise ValueError(f"Expected --graph below {counted(len(bag), 'graph')}, from 0 on (got {graph}). Leave it out.")
     console.print(Text(repr(bag)), soft_wrap=True)
     console.print(_table(bag))
     if draw is not None:
@@ -49,13 +55,13 @@ def run(
         console.print(f"Saved: {save}")
 
 
-def _bag(source: str, policy: str, layers: int | None, literal: bool) -> Bag:
+def _bag(source: str, policy: str | None, layers: int | None, literal: bool) -> Bag:
     path = Path(source)
     if is_bag_file(path):
-        bag = Bag.load(path, policy=policy or None, num_layers=layers)
+        bag = Bag.load(path, policy=policy, num_layers=layers)
         return bag.to_literal() if literal else bag
     graphs = load_graphs(path) if holds_graphs(path) else graph_of(source)
-    return Bag.of(graphs, policy or "ED", 4 if layers is None else layers, literal=literal or None)
+    return Bag.of(graphs, "ED" if policy is None else policy, 4 if layers is None else layers, literal=literal or None)
 
 
 def _table(bag: Bag) -> Table:

@@ -21,11 +21,14 @@ def run(
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; repeat for more.")
     ] = None,
-    seeds: Annotated[str, typer.Option(metavar="0..9", help="Seeds; those of the recipes if not given.")] = "",
-    folds: Annotated[str, typer.Option(metavar="0..9", help="Folds; all of them if not given.")] = "",
+    seeds: Annotated[str | None, typer.Option(metavar="0..9", help="Seeds; those of the recipes if not given.")] = None,
+    folds: Annotated[str | None, typer.Option(metavar="0..9", help="Folds; all of them if not given.")] = None,
     executor: Annotated[str, typer.Option(help=f"One of {', '.join(EXECUTORS)}.")] = "serial",
     workers: Annotated[int | None, typer.Option(help="Of processes: how many; one a processor if not given.")] = None,
     address: Annotated[str | None, typer.Option(help="Of ray: a running cluster; auto for this machine's.")] = None,
+    wait: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Of ray: for the cluster at --address to answer; else 20.")
+    ] = None,
     together: Annotated[
         int | None, typer.Option(help="Runs of a recipe in lock-step; all on a GPU, one elsewhere if not given.")
     ] = None,
@@ -39,10 +42,10 @@ def run(
     A run that fails does not keep the others from running; `esan report RUNS` shows what they gave.
     """
     chosen = [find_recipe(name).override(change or []) for name in recipe]
-    some_folds = whole_numbers(folds, "folds") if folds else None
-    some_seeds = whole_numbers(seeds, "seeds") if seeds else None
+    some_folds = None if folds is None else whole_numbers(folds, "folds")
+    some_seeds = None if seeds is None else whole_numbers(seeds, "seeds")
     jobs = [job for one in chosen for job in chosen_jobs(one, some_folds, some_seeds)]
-    runner = executor_named(executor, workers, device, address)
+    runner = executor_named(executor, workers, device, address, wait)
     outcome = run_campaign(
         jobs,
         runs,

@@ -8,17 +8,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from esan.checks import check_known
+from esan.checks import check_known, shown
 from esan.commands.plainly import console
 from esan.train.executors import Executor, Failure, Processes, Serial
-from esan.train.ray_executor import RayCluster
+from esan.train.ray_executor import TIMEOUT, RayCluster
 from esan.train.records import Record
 from esan.train.selection import summary
 
+#: Folds or seeds on a command line at most.
+MOST_NUMBERS = 100_000
 EXECUTORS = ("serial", "processes", "ray")
 
 
-def executor_named(name: str, workers: int | None, device: str, address: str | None = None) -> Executor:
+def executor_named(
+    name: str, workers: int | None, device: str, address: str | None = None, wait: float | None = None
+) -> Executor:
     """The executor of a command line.
 
     Args:
@@ -26,13 +30,20 @@ def executor_named(name: str, workers: int | None, device: str, address: str | N
         workers: of "processes", how many; None for one a processor.
         device: where jobs train: with "ray", a GPU each if it is "cuda".
         address: of a Ray cluster; None to start one here.
+        wait: seconds that the cluster at this address has to answer; None for the default.
     """
     check_known("--executor", name, EXECUTORS)
+    for option, value in (("--address", address), ("--wait", wait)):
+        if value is not None and name != "ray":
+            raise ValueError(f"Expected {option} with --executor ray alone (got {name!r}). Leave it out.")
     if name == "processes":
         return Processes(workers)
     if workers is not None:
         raise ValueError(f"Expected --workers with --executor processes alone (got {name!r}). Leave it out.")
-    return Serial() if name == "serial" else RayCluster(address, gpus=1 if device.startswith("cuda") else 0)
+    if name == "serial":
+        return Serial()
+    gpus = 1 if device.startswith("cuda") else 0
+    return RayCluster(address, gpus=gpus, timeout=TIMEOUT if wait is None else wait)
 
 
 def whole_numbers(text: str, name: str) -> list[int]:
@@ -40,12 +51,25 @@ def whole_numbers(text: str, name: str) -> list[int]:
     numbers: list[int] = []
     for part in text.split(","):
         first, dots, last = part.strip().partition("..")
-        if not first.isdecimal() or (dots and not last.isdecimal()):
-            raise ValueError(f"Expected --{name} such as 3, 0..9 or 0,2,5 (got {text!r}).")
-        numbers += range(int(first), int(last if dots else first) + 1)
+        if not _is_number(first) or (dots and not _is_number(last)):
+            raise ValueError(
+                f"Expected --{name} such as 3, 0..9 or 0,2,5 (got {shown(text)}). Write whole numbers from 0 on."
+            )
+        some = range(int(first), int(last if dots else first) + 1)
+        if len(numbers) + len(some) > MOST_NUMBERS:
+            raise ValueError(
+                f"Expected at most {MOST_NUMBERS:,} numbers in --{name} (got {shown(text)}, which has more). Each is a "
+                "run with a folder of its own: name fewer."
+            )
+        numbers += some
     if not numbers:
-        raise ValueError(f"Expected at least one number in --{name} (got {text!r}). Write the smaller one first.")
+        raise ValueError(f"Expected at least one number in --{name} (got {shown(text)}). Write the smaller one first.")
     return list(dict.fromkeys(numbers))
+
+
+def _is_number(text: str) -> bool:
+    # As digits 0 to 9 and no longer than any number of use: superscripts are digits too, to Python.
+    return text.isascii() and text.isdecimal() and len(text) <= 18
 
 
 def tell(failures: Mapping[str, Failure]) -> None:

@@ -1,18 +1,51 @@
-"""How commands speak: one console, and errors and warnings in one line, without a traceback."""
+"""How commands speak: one console, and errors, warnings and interrupts in one line, without a traceback."""
 
 import functools
+import os
+import re
+import sys
+import traceback
 import warnings
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
+
+from esan.limits import available_memory, in_words
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 console = Console()
+
+#: Exit codes: the input is wrong, esan is, and after Ctrl-C, as shells have it.
+INPUT, BUG, INTERRUPTED = 2, 1, 130
+#: The environment variable that asks for the traceback of every error.
+TRACEBACK = "ESAN_TRACEBACK"
+#: What reading a user's input may raise besides the errors of this package; all else is a bug.
+_OF_INPUT = (ValueError, TypeError, OSError, OverflowError, LookupError, RuntimeError, EOFError, ImportError)
+#: How allocators say that there is no memory left.
+_OUT_OF_MEMORY = ("not enough memory", "out of memory", "can't allocate", "cannot allocate", "unable to allocate")
+#: What the parser of the command line raises: typer has it from click, or has a copy of its own.
+_Usage: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+class Commands(TyperGroup):
+    """The commands as one program; a command line that cannot be read is an error in one line too."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs.pop("standalone_mode", True):
+            return super().main(*args, **kwargs | {"standalone_mode": False})
+        try:
+            code = super().main(*args, **kwargs | {"standalone_mode": False})
+        except _Usage as error:
+            code = _tell_usage(error)
+        except (typer.Abort, KeyboardInterrupt):
+            code = _tell("Interrupted.", "bold", INTERRUPTED)
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 def plainly(command: Callable[P, R]) -> Callable[P, R]:
@@ -24,10 +57,19 @@ def plainly(command: Callable[P, R]) -> Callable[P, R]:
             with warnings.catch_warnings():
                 warnings.showwarning = _show
                 return command(*args, **kwargs)
-        except (ValueError, TypeError, OSError) as error:
-            # Text, not markup: an error may quote square brackets.
-            Console(stderr=True).print(Text(_words(error)), style="red", soft_wrap=True)
-            raise typer.Exit(2) from None
+        except (typer.Exit, typer.Abort, _Usage):
+            raise
+        except KeyboardInterrupt:
+            raise typer.Exit(_tell("Interrupted.", "bold", INTERRUPTED)) from None
+        except Exception as error:
+            if os.environ.get(TRACEBACK):
+                raise
+            words = words_of(error)
+            if words is not None:
+                raise typer.Exit(_tell(words, "red", INPUT)) from None
+            sys.stderr.write(traceback.format_exc())
+            words = f"This is a bug of esan ({type(error).__name__}), not of yours: please report it with these lines."
+            raise typer.Exit(_tell(words, "red", BUG)) from None
 
     return told
 
@@ -41,22 +83,62 @@ def resumable(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except KeyboardInterrupt:
             words = "Interrupted. The same command goes on: what has ended is kept, the rest has checkpoints."
-            Console(stderr=True).print(Text(words), style="bold", soft_wrap=True)
-            raise typer.Exit(130) from None
+            raise typer.Exit(_tell(words, "bold", INTERRUPTED)) from None
 
     return told
+
+
+def words_of(error: Exception) -> str | None:
+    """An error of the input in one line; None for one that can only be a bug."""
+    # The words of a KeyError are the key as Python writes it.
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    text = " ".join(text.split())
+    # Some begin with the file and line of what is wrong.
+    if re.search(r"(^|: )Expected ", text):
+        return text
+    if isinstance(error, OSError) and error.errno is not None:
+        # One of the system says neither what was expected nor what to do.
+        place = "" if error.filename is None else f": {str(error.filename)!r}"
+        return (
+            f"Expected a path that can be read or written (got {error.strerror}{place}). Check it and its permissions."
+        )
+    if isinstance(error, MemoryError) or any(words in text.lower() for words in _OUT_OF_MEMORY):
+        return (
+            f"Expected the work to fit into memory (got {text[:120] or 'no more of it'}; "
+            f"{in_words(available_memory())} of main memory available). Take fewer graphs, a smaller batch or a "
+            "policy with fewer subgraphs."
+        )
+    if isinstance(error, RecursionError):
+        return "Expected input that is nested less deeply (got more levels than Python follows). Flatten it."
+    if isinstance(error, ImportError):
+        return f"Expected the package {error.name or 'that is asked for'} (got: {text}). Install it with pip."
+    if isinstance(error, UnicodeDecodeError):
+        return f"Expected text in {error.encoding} (got byte {error.start}, which is not). Is it the right file?"
+    if isinstance(error, _OF_INPUT):
+        return (
+            f"Expected input that esan can work with (got {type(error).__name__}: {text[:200]}). Check what was given; "
+            f"if it is right, this is a bug: {TRACEBACK}=1 shows where, please report it."
+        )
+    return None
+
+
+def _tell(words: str, style: str, code: int) -> int:
+    # Text, not markup: an error may quote square brackets.
+    Console(stderr=True).print(Text(words), style=style, soft_wrap=True)
+    return code
+
+
+def _tell_usage(error: Any) -> int:
+    """What is wrong with a command line, and where its options are listed; without one, that list itself."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return int(error.exit_code)
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "esan"
+    text = " ".join(str(error.format_message()).split()).rstrip(".")
+    return _tell(f"Expected a command line that esan knows (got: {text}). Run {path} --help.", "red", INPUT)
 
 
 def _show(message: Warning | str, *_: object, **__: object) -> None:
     """A warning in one line, without the place in the source that it comes from."""
     Console(stderr=True).print(Text(str(message)), style="yellow", soft_wrap=True)
-
-
-def _words(error: Exception) -> str:
-    # An OSError of the system says neither what was expected nor what to do; one of this package does.
-    if isinstance(error, OSError) and error.errno is not None:
-        place = "" if error.filename is None else f": {str(error.filename)!r}"
-        return (
-            f"Expected a path that can be read or written (got {error.strerror}{place}). Check it and its permissions."
-        )
-    return str(error)

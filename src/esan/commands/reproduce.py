@@ -36,6 +36,9 @@ def run(
     executor: Annotated[str, typer.Option(help=f"One of {', '.join(EXECUTORS)}.")] = "serial",
     workers: Annotated[int | None, typer.Option(help="Of processes: how many.")] = None,
     address: Annotated[str | None, typer.Option(help="Of ray: a running cluster; auto for this machine's.")] = None,
+    wait: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Of ray: for the cluster at --address to answer; else 20.")
+    ] = None,
     results: Annotated[Path, typer.Option(help="The folder of the results.")] = Path("paper/results"),
     runs: Annotated[Path, typer.Option(help="The folder of the runs, with checkpoints.")] = Path("runs"),
     data: Annotated[Path | None, typer.Option(help="The folder of the data; else $ESAN_DATA.")] = None,
@@ -61,7 +64,7 @@ def run(
         raise ValueError(
             f"Expected --grid with rows that are trained, as they are and whole (got {what}). Leave one of them out."
         )
-    runner = executor_named(executor, workers, device, address)
+    runner = executor_named(executor, workers, device, address, wait)
     work = tune if grid else partial(reproduce, seeds=seeds, changes=change or ())
     failures: dict[str, Failure] = {}
     for name, some in tables.items():

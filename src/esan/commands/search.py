@@ -25,11 +25,14 @@ def run(
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; repeat for more.")
     ] = None,
-    seeds: Annotated[str, typer.Option(metavar="0..9", help="Seeds; those of the recipe if not given.")] = "",
-    folds: Annotated[str, typer.Option(metavar="0..9", help="Folds; all of them if not given.")] = "",
+    seeds: Annotated[str | None, typer.Option(metavar="0..9", help="Seeds; those of the recipe if not given.")] = None,
+    folds: Annotated[str | None, typer.Option(metavar="0..9", help="Folds; all of them if not given.")] = None,
     executor: Annotated[str, typer.Option(help=f"One of {', '.join(EXECUTORS)}.")] = "serial",
     workers: Annotated[int | None, typer.Option(help="Of processes: how many; one a processor if not given.")] = None,
     address: Annotated[str | None, typer.Option(help="Of ray: a running cluster; auto for this machine's.")] = None,
+    wait: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Of ray: for the cluster at --address to answer; else 20.")
+    ] = None,
     together: Annotated[
         int | None, typer.Option(help="Runs in lock-step; all of a configuration on a GPU, one elsewhere.")
     ] = None,
@@ -43,13 +46,13 @@ def run(
     The best configuration is written to RUNS/<recipe>/best.toml, for esan train, and how all did to scores.csv there.
     """
     chosen = find_recipe(recipe).override(change or [])
-    runner = executor_named(executor, workers, device, address)
+    runner = executor_named(executor, workers, device, address, wait)
     found = search(
         chosen,
         runs,
         runner,
-        folds=whole_numbers(folds, "folds") if folds else None,
-        seeds=whole_numbers(seeds, "seeds") if seeds else None,
+        folds=None if folds is None else whole_numbers(folds, "folds"),
+        seeds=None if seeds is None else whole_numbers(seeds, "seeds"),
         together=together,
         device=device,
         root=data,

@@ -27,16 +27,16 @@ def run(
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; repeat for more.")
     ] = None,
     seeds: Annotated[
-        str, typer.Option(metavar="0..9", help="Seeds: 3, 0..9, or 0,2,5; seed 0 alone if not given.")
-    ] = "",
-    folds: Annotated[str, typer.Option(metavar="0..9", help="Folds; all of them if not given.")] = "",
+        str | None, typer.Option(metavar="0..9", help="Seeds: 3, 0..9, or 0,2,5; seed 0 alone if not given.")
+    ] = None,
+    folds: Annotated[str | None, typer.Option(metavar="0..9", help="Folds; all of them if not given.")] = None,
     runs: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
     data: Annotated[Path | None, typer.Option(help="The folder of the data; else $ESAN_DATA.")] = None,
     cache: Annotated[Path | None, typer.Option(help="The folder of cached bags; else $ESAN_CACHE.")] = None,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
     every: Annotated[float, typer.Option(help="Seconds between two checkpoints, at least.")] = 5.0,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard.")] = False,
-    wandb: Annotated[str, typer.Option(metavar="PROJECT", help="Send curves to this project of W&B.")] = "",
+    wandb: Annotated[str | None, typer.Option(metavar="PROJECT", help="Send curves to this project of W&B.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
     show: Annotated[bool, typer.Option("--list", help="List recipes, those that begin with RECIPE, and stop.")] = False,
 ) -> None:
@@ -51,15 +51,16 @@ def run(
         return
     chosen = find_recipe(recipe).override(change or [])
     every_fold = range(chosen.folds if chosen.split == "folds" else 1)
-    numbers = whole_numbers(folds, "folds") if folds else list(every_fold)
-    jobs = [Job(chosen, fold, seed) for seed in whole_numbers(seeds or "0", "seeds") for fold in numbers]
+    numbers = list(every_fold) if folds is None else whole_numbers(folds, "folds")
+    some = whole_numbers("0" if seeds is None else seeds, "seeds")
+    jobs = [Job(chosen, fold, seed) for seed in some for fold in numbers]
     watchers: list[Watcher] = [] if quiet else [Bars()]
     watchers += [TensorBoard()] if tensorboard else []
-    watchers += [WandB(wandb)] if wandb else []
+    watchers += [] if wandb is None else [WandB(wandb)]
     found = run_jobs(jobs, runs, root=data, cache=cache, device=device, every=every, watchers=watchers)
     console.print(_table(chosen, found))
     console.print(Text(_reported(chosen, summary(found))), style="bold")
-    if not seeds and chosen.seeds > 1:
+    if seeds is None and chosen.seeds > 1:
         console.print(Text(f"Seed 0 alone; for all {chosen.seeds} of the recipe: --seeds 0..{chosen.seeds - 1}"))
     console.print(Text(f"Runs: {runs / chosen.name}"))
 

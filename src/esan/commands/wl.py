@@ -18,8 +18,9 @@ def run(
     first: Annotated[str, typer.Argument(metavar="G", help='A name ("rook", "csl(12,3)"), graph6, or a file.')],
     second: Annotated[str, typer.Argument(metavar="H", help="The other graph.")],
     policy: Annotated[
-        str, typer.Option(help='"ND", "ED", "EGO(2)", "EGO+(2)", "SE", "NM"; "^" adds the graph. ED if not given.')
-    ] = "",
+        str | None,
+        typer.Option(help='"ND", "ED", "EGO(2)", "EGO+(2)", "SE", "NM"; "^" adds the graph. ED if not given.'),
+    ] = None,
     test: Annotated[str, typer.Option(help=f"One of {', '.join(wl.TESTS)}.")] = "dss",
     draw: Annotated[Path | None, typer.Option(metavar="PNG", help="Save a picture of the refinement.")] = None,
     most: Annotated[int, typer.Option(help="Different subgraphs of each graph in the picture, at most.")] = 3,
@@ -33,7 +34,7 @@ def run(
         raise ValueError(f"Expected --most of 1 or more (got {most}). Leave it out for 3.")
     if draw is not None:
         picture_file(draw)
-    chosen = policy or ("ED" if kind.subgraphs else None)
+    chosen = ("ED" if kind.subgraphs else None) if policy is None else policy
     verdict = wl.separates(first, second, test, chosen)
     if verdict.colours:
         console.print(_table(first, second, test, chosen, verdict))

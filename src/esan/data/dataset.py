@@ -5,13 +5,16 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from esan.checks import whole_number
+from esan.checks import shown, whole_number
 from esan.counted import counted
 from esan.graphs import Channels, Graphs
 from esan.graphs.ids import Ids, graph_ids
 
 #: What a task may be, and the metric that it is usually told in.
 METRICS = {"classification": "accuracy", "regression": "mae", "labels": "rocauc"}
+
+#: Classes, numbers or labels at most: each has weights of its own.
+MOST_CHANNELS = 2**24
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,10 @@ class Task:
     metric: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in METRICS:
-            raise ValueError(f"Expected a task of {', '.join(METRICS)} (got {self.kind!r}). Pass one of these.")
-        whole_number("out_channels of a task", self.out_channels, 1, "Pass the number of classes, targets or labels.")
+        if not isinstance(self.kind, str) or self.kind not in METRICS:
+            raise ValueError(f"Expected a task of {', '.join(METRICS)} (got {shown(self.kind)}). Pass one of these.")
+        remedy = "Pass the number of classes, targets or labels."
+        whole_number("out_channels of a task", self.out_channels, 1, remedy, MOST_CHANNELS)
         metric = self.metric or METRICS[self.kind]
         if metric != METRICS[self.kind]:
             raise ValueError(
@@ -58,7 +62,13 @@ class Split:
 
     def __post_init__(self) -> None:
         for name in ("train", "valid", "test"):
-            ids = torch.as_tensor(getattr(self, name)).cpu()
+            given = getattr(self, name)
+            try:
+                ids = torch.as_tensor(given).cpu()
+            except (TypeError, ValueError, RuntimeError, OverflowError, LookupError):
+                raise TypeError(
+                    f"Expected {name} to be a list of graph ids (got {shown(given)}). Pass whole numbers."
+                ) from None
             if ids.dim() != 1 or (ids.numel() and (ids.is_floating_point() or ids.dtype == torch.bool)):
                 raise ValueError(
                     f"Expected {name} to be a list of graph ids (got {ids.dtype} of shape {tuple(ids.shape)}). "

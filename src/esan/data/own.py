@@ -11,14 +11,15 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from esan.data.dataset import Dataset, Skipped, Split, Task
+from esan.checks import shown, text_value, truth_value, whole_number
+from esan.data.dataset import METRICS, Dataset, Skipped, Split, Task
 from esan.data.features import Asked, as_asked, inferred
 from esan.data.splits import check_split
 from esan.data.tables import read_labels, read_molecules
 from esan.data.targets import Cells, Targets, understood
 from esan.data.tu import TUFiles, read_tu
 from esan.data.verify import check_lines
-from esan.graphs import ATOMS, BONDS, Channels, Graphs, Source, load_graphs, read
+from esan.graphs import ATOMS, BONDS, Categories, Channels, Graphs, OneHot, Source, load_graphs, read
 
 Labels = Tensor | Sequence[Any] | str | Path
 
@@ -72,6 +73,9 @@ def own(
         skip_missing: whether rows of a table that lack a target are left out with a warning, and listed in `skipped`.
         name: what the dataset is called; by default as its file or folder, or "own".
     """
+    _check_words(task, in_channels, edge_channels, given, smiles, targets, name)
+    truth_value("skip_unreadable", skip_unreadable, "Leave it out for an error that lists such rows.")
+    truth_value("skip_missing", skip_missing, "Leave it out for an error that lists such rows.")
     if name is None:
         name = _stem(Path(source)) if isinstance(source, str | Path) else "own"
     asked = {"smiles": smiles, "targets": targets, "skip_unreadable": skip_unreadable, "skip_missing": skip_missing}
@@ -111,6 +115,27 @@ def own(
     return dataset
 
 
+def _check_words(
+    task: Any, in_channels: Any, edge_channels: Any, given: Any, smiles: Any, targets: Any, name: Any
+) -> None:
+    """What is said about the source, each of its own kind: a word that means nothing here is not passed over."""
+    if task is not None and not isinstance(task, Task) and not (isinstance(task, str) and task in METRICS):
+        raise TypeError(f"Expected a task of {', '.join(METRICS)} (got {shown(task)}). Pass one of these, or a Task.")
+    for what, value in (("in_channels", in_channels), ("edge_channels", edge_channels)):
+        if value is None or (isinstance(value, str) and value == "infer") or isinstance(value, Categories | OneHot):
+            continue
+        whole_number(what, value, 1, "Pass e.g. 7, esan.Categories(28), or None to leave them out.", 2**31)
+    if given is not None and not isinstance(given, Split):
+        raise TypeError(f"Expected given to be a Split (got {shown(given)}). Pass esan.data.Split(train, valid, test).")
+    for what, value in (("smiles", smiles), ("name", name)):
+        if value is not None:
+            text_value(what, value, "Leave it out for the default.")
+    if targets is not None and not isinstance(targets, str):
+        many = list(targets) if isinstance(targets, Sequence) else None
+        if many is None or not all(isinstance(column, str) for column in many):
+            raise TypeError(f"Expected targets to name columns (got {shown(targets)}). Pass e.g. targets=['a', 'b'].")
+
+
 def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Given:
     is_table = isinstance(source, str | Path) and _is_table(Path(source))
     if not is_table and (given := [key for key, value in asked.items() if value not in (None, False)]):
@@ -122,8 +147,10 @@ def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Give
         _refuse_text(source)
         return _Given(read(source).to("cpu"), source=type(source).__name__)
     path = Path(source)
-    if not path.exists():
-        raise FileNotFoundError(f"Expected a file or folder of graphs (got {str(path)!r}, which is not there).")
+    if not _there(path) and not path.is_dir():
+        raise FileNotFoundError(
+            f"Expected a file or folder of graphs (got {shown(str(path))}, which is not there). Check the path."
+        )
     if is_table:
         table = read_molecules(path, **asked)
         graphs = replace(table.laid.graphs(str(path)), y=table.y)
@@ -135,6 +162,13 @@ def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Give
         laid = read_tu(TUFiles.of(path), attributes=True, edge_labels=True, numbers=numbers)
         return _Given(laid.graphs(str(path)), source=str(path))
     return _Given(read(load_graphs(path)), source=str(path))
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # too long for the name of a file
+        return False
 
 
 def _stem(path: Path) -> str:
@@ -176,15 +210,17 @@ def _refuse_text(source: Any) -> None:
 def _labelled(graphs: Graphs, labels: Labels) -> tuple[Graphs, Cells | None]:
     cells = None
     if isinstance(labels, str | Path):
-        if not Path(labels).is_file():
-            raise FileNotFoundError(f"Expected a file of labels (got {str(labels)!r}, which is not there).")
+        if not _there(Path(labels)):
+            raise FileNotFoundError(
+                f"Expected a file of labels (got {shown(str(labels))}, which is not there). Check the path."
+            )
         y, cells = read_labels(Path(labels))
     else:
         try:
             y = torch.as_tensor(labels)
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             raise TypeError(
-                f"Expected labels that are numbers (got {reprlib.repr(labels)}). Encode classes as 0, 1, 2, ..."
+                f"Expected labels that are numbers (got {_few(labels)}). Encode classes as 0, 1, 2, ..."
             ) from None
     if y.dim() == 0 or y.size(0) != len(graphs):
         raise ValueError(
@@ -192,6 +228,13 @@ def _labelled(graphs: Graphs, labels: Labels) -> tuple[Graphs, Cells | None]:
             "Give every graph its own, in the same order."
         )
     return replace(graphs, y=y, y_level="graph"), cells
+
+
+def _few(labels: Any) -> str:
+    try:
+        return reprlib.repr(labels)
+    except ValueError:  # a number of thousands of digits
+        return shown(labels)
 
 
 def _channels(value: Tensor | None, asked: Asked, name: str) -> Channels:

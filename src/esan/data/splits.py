@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from esan.checks import real_number, whole_number
+from esan.checks import real_number, seed_number, shown, whole_number
 from esan.data.dataset import Dataset, Split
 
 Fractions = tuple[float, float, float]
@@ -35,7 +35,7 @@ def stratified_folds(y: Dataset | Tensor | Sequence[int], folds: int = 10, seed:
     # Here, not above: scikit-learn takes long to import, and few need it.
     from sklearn.model_selection import StratifiedKFold
 
-    folds = whole_number("the number of folds", folds, 2, "Pass e.g. folds=10.")
+    folds, seed = whole_number("the number of folds", folds, 2, "Pass e.g. folds=10.", 2**31), seed_number(seed)
     labels = _classes(y)
     found, members = labels.unique(return_counts=True)
     if int(members.min()) < folds:
@@ -57,8 +57,9 @@ def random(count: Dataset | int, fractions: Fractions = (0.8, 0.1, 0.1), seed: i
         seed: of the draw.
     """
     dataset = count if isinstance(count, Dataset) else None
-    number = whole_number("the number of graphs", len(count) if isinstance(count, Dataset) else count, 2, "Pass more.")
-    shares = checked_fractions(fractions)
+    graphs = len(count) if isinstance(count, Dataset) else count
+    number = whole_number("the number of graphs", graphs, 2, "Pass how many there are.", 2**31)
+    shares, seed = checked_fractions(fractions), seed_number(seed)
     ends = [round(shares[0] * number), round((shares[0] + shares[1]) * number)]
     order = torch.from_numpy(np.random.default_rng(seed).permutation(number))
     parts = [order[start:end].sort().values for start, end in zip([0, *ends], [*ends, number], strict=True)]
@@ -76,8 +77,10 @@ def random(count: Dataset | int, fractions: Fractions = (0.8, 0.1, 0.1), seed: i
 
 def checked_fractions(fractions: Fractions) -> list[float]:
     """The fractions themselves, if they are of training, validation and test and add up to 1."""
+    if not isinstance(fractions, tuple | list):
+        raise TypeError(f"Expected three fractions (got {shown(fractions)}). Pass e.g. (0.8, 0.1, 0.1).")
     values = [real_number("a fraction", f, "Pass three, e.g. (0.8, 0.1, 0.1).") for f in fractions]
-    if len(values) != 3 or min(values) < 0 or values[0] == 0 or abs(sum(values) - 1) > 1e-6:
+    if len(values) != 3 or not min(values) >= 0 or values[0] == 0 or not abs(sum(values) - 1) <= 1e-6:
         raise ValueError(
             f"Expected fractions for training, validation and test that add up to 1 (got {tuple(fractions)}). "
             "Pass e.g. (0.8, 0.1, 0.1)."
@@ -87,6 +90,8 @@ def checked_fractions(fractions: Fractions) -> list[float]:
 
 def check_split(dataset: Dataset, split: Split) -> Split:
     """The split itself, if its ids are those of graphs, no graph stands in two parts, and every class is trained on."""
+    if not isinstance(split, Split):
+        raise TypeError(f"Expected a Split (got {shown(split)}). Pass esan.data.Split(train, valid, test).")
     ids = torch.cat([split.train, split.valid, split.test])
     if not split.train.numel():
         raise ValueError("Expected at least one training graph (got none). Move some into train.")
@@ -117,8 +122,11 @@ def _classes(y: Dataset | Tensor | Sequence[int]) -> Tensor:
         raise ValueError(
             f"Expected classes to stratify by (got the task {y.task.kind} in {y.name}). Use random, or pass classes."
         )
-    labels = y.y if isinstance(y, Dataset) else torch.as_tensor(y)
-    labels = labels.cpu()
+    try:
+        labels = y.y if isinstance(y, Dataset) else torch.as_tensor(y)
+        labels = labels.cpu()
+    except (TypeError, ValueError, RuntimeError, NotImplementedError, OverflowError):
+        raise TypeError(f"Expected a class number a graph (got {shown(y)}). Pass whole numbers.") from None
     if labels.dim() != 1 or labels.is_floating_point() or not labels.numel():
         raise ValueError(
             f"Expected a class number a graph (got {labels.dtype} of shape {tuple(labels.shape)}). Pass whole numbers."

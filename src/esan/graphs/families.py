@@ -8,8 +8,10 @@ import networkx as nx
 import torch
 from torch_geometric.data import Data
 
+from esan.checks import seed_number, shown, whole_number
 from esan.graphs.graph6 import read_graph6
-from esan.graphs.named import undirected
+from esan.graphs.named import check_size, undirected
+from esan.limits import refuse_beyond_memory
 
 
 @cache
@@ -22,8 +24,10 @@ def atlas(most_nodes: int = 7) -> list[Data]:
 
     The atlas of networkx, which also lists the graph without nodes; a graph here has at least one.
     """
-    if not 1 <= most_nodes <= 7:
-        raise ValueError(f"Expected 1 to 7 nodes, which is how far the atlas goes (got {most_nodes}).")
+    if not 1 <= whole_number("most_nodes", most_nodes, -(2**63), "Leave it out for 7.") <= 7:
+        raise ValueError(
+            f"Expected 1 to 7 nodes, which is how far the atlas goes (got {shown(most_nodes)}). Leave it out for 7."
+        )
     return [
         undirected(len(graph), torch.tensor(list(graph.edges), dtype=torch.long).reshape(-1, 2))
         for graph in _atlas()
@@ -39,11 +43,15 @@ def random_regular(degree: int, n: int, seed: int) -> Data:
         n: how many nodes; n · degree is even.
         seed: which graph.
     """
-    if not 0 <= degree < n or n * degree % 2:
+    remedy = "Pass e.g. random_regular(3, 10, seed=0)."
+    degree, n = whole_number("degree", degree, 0, remedy), whole_number("n", n, 1, remedy)
+    seed = seed_number(seed)
+    if degree >= n or n * degree % 2:
         raise ValueError(
-            f"Expected 0 <= degree < n with n · degree even (got degree={degree}, n={n}). "
+            f"Expected 0 <= degree < n with n · degree even (got degree={shown(degree)}, n={shown(n)}). "
             "No regular graph has other numbers."
         )
+    check_size(f"random_regular({shown(degree)}, {shown(n)}, {seed})", n, n * degree // 2)
     edges = list(nx.random_regular_graph(degree, n, seed=seed).edges)
     return undirected(n, torch.tensor(edges, dtype=torch.long).reshape(-1, 2))
 
@@ -66,7 +74,11 @@ class StrongRegularity(NamedTuple):
 
 def strong_regularity(data: Data) -> StrongRegularity | None:
     """The parameters of `data` if it is strongly regular (neither complete nor without edges), else None."""
+    if not isinstance(data, Data) or data.edge_index is None:
+        got = "data without edge_index" if isinstance(data, Data) else shown(data)
+        raise TypeError(f"Expected PyG data with edge_index (got {got}). Pass e.g. esan.graphs.rook().")
     n = int(data.num_nodes or 0)
+    refuse_beyond_memory(25 * n * n, f"the adjacency matrix of a graph of {n:,} nodes", "Take a smaller graph.")
     adjacency = torch.zeros(n, n, dtype=torch.long)
     adjacency[data.edge_index[0], data.edge_index[1]] = 1
     common = adjacency @ adjacency

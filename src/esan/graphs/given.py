@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from esan.checks import shown, whole_number
 from esan.counted import counted
 from esan.graphs.collection import Level
 
@@ -19,6 +20,7 @@ def edge_index(data: Data, where: str) -> Tensor:
     if not isinstance(columns, Tensor) or columns.dim() != 2 or columns.size(0) != 2:
         got = tuple(columns.shape) if isinstance(columns, Tensor) else type(columns).__name__
         raise ValueError(f"Expected edge_index of shape [2, arcs] (got {got} in {where}). Transpose or convert it.")
+    check_numbers(columns, "edge_index", where)
     if columns.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"Expected edge_index of integers (got {columns.dtype} in {where}). Call .long() on it.")
     return columns.long()
@@ -38,13 +40,13 @@ def count_nodes(data: Data, columns: Tensor, where: str) -> int:
     if data.x is not None:
         _check_tensor(data.x, "x", "node", where)
         n = data.x.size(0)
-        if "num_nodes" in data and data.num_nodes != n:
+        if "num_nodes" in data and _num_nodes(data, where) != n:
             raise ValueError(
-                f"Expected a line of x a node (got {n} lines and num_nodes={data.num_nodes} in {where}). "
+                f"Expected a line of x a node (got {n} lines and num_nodes={shown(data.get('num_nodes'))} in {where}). "
                 "Make them agree."
             )
     elif "num_nodes" in data:
-        n = int(data.num_nodes or 0)
+        n = _num_nodes(data, where)
     else:
         n = int(columns.max()) + 1 if columns.numel() else 0
     if n == 0:
@@ -52,6 +54,16 @@ def count_nodes(data: Data, columns: Tensor, where: str) -> int:
             f"Expected graphs with at least one node (got none in {where}). Leave it out, or set x or num_nodes."
         )
     return n
+
+
+def _num_nodes(data: Data, where: str) -> int:
+    # A tensor of one number is what some transforms leave there.
+    told = data.get("num_nodes")
+    if isinstance(told, Tensor) and told.numel() == 1 and told.dtype in (torch.int64, torch.int32):
+        check_numbers(told, "num_nodes", where)
+        told = int(told)
+    told = 0 if told is None else told
+    return whole_number(f"num_nodes of {where}", told, 0, "Set it to how many nodes there are, or leave it out.")
 
 
 def node_lines(data: Data, nodes: int, where: str) -> Tensor | None:
@@ -79,8 +91,24 @@ def _lines(value: Any, lines: int, name: str, what: str, where: str) -> Tensor |
 def _check_tensor(value: Any, name: str, what: str, where: str) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"Expected {name} to be a tensor (got {type(value).__name__} in {where}). Convert it.")
+    check_numbers(value, name, where)
     if value.dim() == 0:
         raise ValueError(f"Expected a line of {name} a {what} (got one number in {where}). Give every {what} its line.")
+
+
+def check_numbers(value: Tensor, name: str, where: str) -> None:
+    """An error for tensors without numbers in them, or with numbers in a form that nothing here computes on."""
+    if value.device.type == "meta":
+        raise TypeError(
+            f"Expected {name} with numbers in it (got a tensor on the device meta in {where}). Make it on another one."
+        )
+    if value.is_quantized:
+        raise TypeError(f"Expected {name} of plain numbers (got {value.dtype} in {where}). Call dequantize() on it.")
+    if value.is_nested:
+        raise TypeError(f"Expected {name} as one tensor (got a nested one in {where}). Call to_padded_tensor on it.")
+    if value.layout != torch.strided and name == "edge_index":
+        kind = str(value.layout).removeprefix("torch.")
+        raise TypeError(f"Expected {name} to be a dense tensor (got {kind} in {where}). Call to_dense() on it.")
 
 
 def target(value: Any, where: str) -> Tensor | None:
@@ -88,11 +116,20 @@ def target(value: Any, where: str) -> Tensor | None:
     if value is None:
         return None
     try:
-        return torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError):
+        found = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(
-            f"Expected y to be a tensor or numbers (got {value!r:.40} in {where}). Encode classes as 0, 1, 2, ..."
+            f"Expected y to be a tensor or numbers (got {shown(value, 40)} in {where}). Encode classes as 0, 1, 2, ..."
         ) from None
+    check_numbers(found, "y", where)
+    if found.layout != torch.strided:
+        kind = str(found.layout).removeprefix("torch.")
+        raise TypeError(f"Expected y to be a dense tensor (got {kind} in {where}). Call to_dense() on it.")
+    if found.is_complex():
+        raise TypeError(
+            f"Expected y of real numbers (got {found.dtype} in {where}). Give real and imaginary parts as two columns."
+        )
+    return found
 
 
 def joined(values: list[Tensor | None], name: str) -> Tensor | None:

@@ -5,23 +5,27 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from esan.checks import shown
+
 Ids = int | slice | Sequence[int] | Tensor
 
 
 def graph_ids(ids: Ids, count: int, device: torch.device, of: str) -> Tensor:
     """The numbers of the graphs meant, from 0 to count - 1, at least one; `of` is what they are taken from."""
-    if isinstance(ids, slice):
-        ids = range(*ids.indices(count))
     try:
+        if isinstance(ids, slice):
+            ids = range(*ids.indices(count))
         chosen = torch.as_tensor([ids] if isinstance(ids, int) and not isinstance(ids, bool) else ids, device=device)
-    except (TypeError, ValueError, RuntimeError):
+        if chosen.device.type == "meta" or chosen.layout != torch.strided:
+            chosen = torch.empty(0, 0)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         chosen = torch.empty(0, 0)
     if chosen.dtype == torch.bool and chosen.shape == (count,):
         chosen = chosen.nonzero().squeeze(1)
     # An empty list is floats to torch; the next error is the right one for it.
     elif chosen.shape != (0,) and (chosen.dtype not in (torch.int64, torch.int32) or chosen.dim() > 1):
         raise TypeError(
-            f"Expected a number, a slice, a list of numbers or {count} truth values (got {ids!r}). "
+            f"Expected a number, a slice, a list of numbers or {count} truth values (got {shown(ids)}). "
             "Number graphs from 0, as they come."
         )
     chosen = chosen.long().reshape(-1)

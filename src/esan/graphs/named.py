@@ -4,6 +4,15 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from esan.checks import shown, whole_number
+from esan.limits import refuse_beyond_memory
+
+#: Named graphs are examples: those with more nodes or edges are refused, since all that is done with a graph takes
+#: many times its own memory. Larger graphs are given as PyG data.
+MOST = 10_000_000
+#: Bytes per edge while a graph is put together: both ends of it, its key and their sorted copies.
+_EDGE_BYTES = 64
+
 
 def undirected(num_nodes: int, ends: Tensor) -> Data:
     """The graph with the edges `ends`, `[E, 2]`: each edge is given once and stored in both directions.
@@ -12,6 +21,7 @@ def undirected(num_nodes: int, ends: Tensor) -> Data:
         num_nodes: nodes of the graph, isolated ones included.
         ends: the two nodes of each edge; a repetition, in either direction, is the same edge.
     """
+    refuse_beyond_memory(_EDGE_BYTES * ends.size(0), f"a graph of {ends.size(0):,} edges", "Take a smaller graph.")
     low, high = ends.min(1).values, ends.max(1).values
     key = torch.unique(low * num_nodes + high)
     one_way = torch.stack([key // num_nodes, key % num_nodes])
@@ -21,27 +31,31 @@ def undirected(num_nodes: int, ends: Tensor) -> Data:
 
 def cycle(n: int) -> Data:
     """:math:`C_n`: n nodes in a ring."""
-    _at_least(n, 3, "nodes of a cycle")
+    n = _size(n, 3, "nodes of a cycle")
+    check_size(f"cycle({shown(n)})", n, n)
     return _circulant(n, (1,))
 
 
 def path(n: int) -> Data:
     """:math:`P_n`: n nodes in a row."""
-    _at_least(n, 1, "nodes of a path")
+    n = _size(n, 1, "nodes of a path")
+    check_size(f"path({shown(n)})", n, n - 1)
     node = torch.arange(n - 1)
     return undirected(n, torch.stack([node, node + 1], 1))
 
 
 def star(leaves: int) -> Data:
     r""":math:`K_{1,\ell}`: node 0 joined to each of the `leaves` other nodes."""
-    _at_least(leaves, 1, "leaves of a star")
+    leaves = _size(leaves, 1, "leaves of a star")
+    check_size(f"star({shown(leaves)})", leaves + 1, leaves)
     leaf = torch.arange(1, leaves + 1)
     return undirected(leaves + 1, torch.stack([torch.zeros_like(leaf), leaf], 1))
 
 
 def complete(n: int) -> Data:
     """:math:`K_n`: every two of the n nodes are joined."""
-    _at_least(n, 1, "nodes of a complete graph")
+    n = _size(n, 1, "nodes of a complete graph")
+    check_size(f"complete({shown(n)})", n, n * (n - 1) // 2)
     return undirected(n, torch.combinations(torch.arange(n)))
 
 
@@ -54,10 +68,11 @@ def csl(n: int, k: int) -> Data:
         n: how many nodes.
         k: the length of the skip links, from 2 to n - 2 and not n / 2.
     """
-    _at_least(n, 5, "nodes of a CSL graph")
+    n, k = _size(n, 5, "nodes of a CSL graph"), _size(k, 0, "steps of a skip link")
+    check_size(f"csl({shown(n)},{shown(k)})", n, 2 * n)
     if not 2 <= k <= n - 2 or 2 * k == n:
         raise ValueError(
-            f"Expected skip links of length 2 to {n - 2}, and not half of n (got k={k}, n={n}). "
+            f"Expected skip links of length 2 to {n - 2}, and not half of n (got k={shown(k)}, n={n}). "
             "Other lengths repeat an edge, and the graph is not 4-regular."
         )
     return _circulant(n, (1, k))
@@ -69,11 +84,10 @@ def rook(n: int = 4) -> Data:
     Squares are numbered from left to right, then from top to bottom. For n = 4 it is strongly regular with the
     parameters (16, 6, 2, 2) of the Shrikhande graph.
     """
-    _at_least(n, 1, "squares a side of Rook's graph")
-    square = torch.arange(n * n)
-    row, column = square // n, square % n
-    joined = (row[:, None] == row) | (column[:, None] == column)
-    return undirected(n * n, joined.triu(1).nonzero())
+    n = _size(n, 1, "squares a side of Rook's graph")
+    check_size(f"rook({shown(n)})", n * n, n * n * (n - 1))
+    line, two = torch.arange(n)[:, None, None], torch.combinations(torch.arange(n))
+    return undirected(n * n, torch.cat([(line * n + two).reshape(-1, 2), (line + two * n).reshape(-1, 2)]))
 
 
 def shrikhande() -> Data:
@@ -93,10 +107,31 @@ def disjoint_union(*graphs: Data) -> Data:
     """The graphs side by side as one; `disjoint_union(cycle(3), cycle(3))` is the paper's 2×C_3."""
     if not graphs:
         raise ValueError("Expected at least one graph (got none). Pass the graphs to lay side by side.")
+    for place, graph in enumerate(graphs):
+        if not isinstance(graph, Data) or graph.edge_index is None:
+            got = "one without edge_index" if isinstance(graph, Data) else shown(graph)
+            raise TypeError(f"Expected PyG data with edge_index (got {got} at place {place}). Convert it first.")
     sizes = torch.tensor([graph.num_nodes for graph in graphs])
     shifts = (sizes.cumsum(0) - sizes).tolist()
     arcs = [graph.edge_index + shift for graph, shift in zip(graphs, shifts, strict=True)]
     return Data(edge_index=torch.cat(arcs, 1), num_nodes=int(sizes.sum()))
+
+
+def copies(graph: Data, times: int) -> Data:
+    """So many copies of a graph side by side, as one."""
+    n, arcs = int(graph.num_nodes or 0), graph.edge_index
+    shift = n * torch.arange(times)[:, None, None]
+    return Data(edge_index=(arcs + shift).transpose(0, 1).reshape(2, -1), num_nodes=n * times)
+
+
+def check_size(name: str, nodes: int, edges: int) -> None:
+    """An error for a named graph of more nodes or edges than an example has."""
+    for number, what in ((nodes, "nodes"), (edges, "edges")):
+        if number > MOST:
+            raise ValueError(
+                f"Expected a named graph of at most {MOST:,} nodes and edges (got {shown(number)} {what} of "
+                f"{name}). Take a smaller one; larger graphs are given as PyG data."
+            )
 
 
 def _circulant(n: int, steps: tuple[int, ...]) -> Data:
@@ -104,6 +139,8 @@ def _circulant(n: int, steps: tuple[int, ...]) -> Data:
     return undirected(n, torch.cat([torch.stack([node, (node + step) % n], 1) for step in steps]))
 
 
-def _at_least(value: int, least: int, what: str) -> None:
-    if value < least:
-        raise ValueError(f"Expected at least {least} {what} (got {value}). Ask for {least} or more.")
+def _size(value: int, least: int, what: str) -> int:
+    number = whole_number(f"the number of {what}", value, -(2**63), f"Ask for {least} or more.")
+    if number < least:
+        raise ValueError(f"Expected at least {least} {what} (got {number}). Ask for {least} or more.")
+    return number

@@ -11,9 +11,11 @@ from torch.utils.data import Dataset, IterableDataset
 from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
+from esan.checks import shown
 from esan.graphs import given
 from esan.graphs.collection import Graphs
 from esan.graphs.from_networkx import from_networkx
+from esan.limits import refuse_beyond_memory
 from esan.ops import ragged
 
 Source: TypeAlias = Graphs | Data | nx.Graph | Dataset | Sequence[Data | nx.Graph]
@@ -107,6 +109,7 @@ def _parts_of_batch(batch: Batch) -> _Parts:
             "Make it with Batch.from_data_list or a PyG DataLoader."
         )
     where = "the batch"
+    _check_ptr(batch)
     edge_index, n = given.edge_index(batch, where), torch.diff(batch.ptr)
     # A transform of the whole batch (add_self_loops) may leave arcs that are not grouped by graph: each is looked up.
     of_arc = torch.bucketize(edge_index[0].clamp(min=0), batch.ptr[1:], right=True).clamp(max=n.numel() - 1)
@@ -122,7 +125,34 @@ def _parts_of_batch(batch: Batch) -> _Parts:
     return parts
 
 
+def _check_ptr(batch: Batch) -> None:
+    """An error unless ptr says where the nodes of each graph begin, from 0 to where those of the last one end."""
+    ptr, remedy = batch.ptr, "Make it with Batch.from_data_list or a PyG DataLoader."
+    given.check_numbers(ptr, "ptr", "the batch")
+    if ptr.dim() != 1 or ptr.numel() < 2 or ptr.dtype not in (torch.int64, torch.int32):
+        raise ValueError(
+            "Expected ptr to be a list of whole numbers, one more than there are graphs (got "
+            f"{shown(ptr)} in the batch). {remedy}"
+        )
+    nodes = batch.num_nodes if batch.x is None and "num_nodes" in batch else None
+    first, last, falls = int(ptr[0]), int(ptr[-1]), bool((ptr[1:] < ptr[:-1]).any())
+    if first != 0 or falls or (nodes is not None and last != nodes):
+        got = f"it begins with {first}" if first else "it falls" if falls else f"it ends with {last}"
+        told = "" if nodes is None else f", {shown(nodes)}"
+        raise ValueError(
+            f"Expected ptr to rise from 0 to how many nodes there are{told} (got one where {got}). {remedy}"
+        )
+
+
 def _assemble(parts: _Parts) -> Graphs:
+    devices = {str(part.device) for part in parts.edge_index}
+    if len(devices) > 1:
+        raise ValueError(
+            f"Expected all graphs on one device (got {' and '.join(sorted(devices))}). Move them: data.to('cpu')."
+        )
+    nodes = sum(parts.num_nodes)
+    # The graph of each node is a number of its own.
+    refuse_beyond_memory(8 * nodes, f"graphs of {shown(nodes)} nodes", "Is num_nodes right? Nodes are numbered from 0.")
     local = torch.cat(parts.edge_index, 1)
     device = local.device
     num_nodes = torch.tensor(parts.num_nodes, device=device)

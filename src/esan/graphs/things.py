@@ -1,5 +1,6 @@
 """Whatever names or holds one graph → the graph: PyG data, networkx, a name, a line of graph6, a file, an edge list."""
 
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from esan.checks import shown
 from esan.graphs import named
 from esan.graphs.graph6 import from_graph6, read_graph6
 
@@ -24,6 +26,8 @@ NAMED: dict[str, Callable[..., Data]] = {
     "rook": named.rook,
     "shrikhande": named.shrikhande,
 }
+#: Edges name nodes below this; a larger number is a label, not a place, and every number up to it would be a node.
+MOST_NODES = 2**31
 _NAME = re.compile(r"(?P<times>\d+x)?(?P<name>[a-z]+)(?:\((?P<numbers>\d+(?:,\s*\d+)*)\))?")
 
 
@@ -48,7 +52,9 @@ def graph_of(thing: Thing) -> Data | nx.Graph:
 def _from_text(text: str) -> Data:
     parts = [_NAME.fullmatch(part.strip()) for part in text.split("+")]
     if all(part is not None and part["name"] in NAMED for part in parts):
-        graphs = [graph for part in parts if part is not None for graph in _named(part)]
+        graphs = [_named(part) for part in parts if part is not None]
+        edges = sum(graph.num_edges for graph in graphs) // 2
+        named.check_size(text[:40], sum(graph.num_nodes or 0 for graph in graphs), edges)
         return graphs[0] if len(graphs) == 1 else named.disjoint_union(*graphs)
     if _is_file(text):
         return _from_file(Path(text))
@@ -56,7 +62,7 @@ def _from_text(text: str) -> Data:
         return from_graph6(text)
     except ValueError as error:
         raise ValueError(
-            f"Expected the name of a graph, a file or a line of graph6 (got {text!r}). Known names: "
+            f"Expected the name of a graph, a file or a line of graph6 (got {shown(text)}). Known names: "
             f"{', '.join(NAMED)}, as in csl(12,3) or 2xcycle(3). As graph6: {error}"
         ) from None
 
@@ -64,19 +70,31 @@ def _from_text(text: str) -> Data:
 def _is_file(text: str) -> bool:
     try:
         return Path(text).is_file()
-    except OSError:  # a long line of graph6 is too long for the name of a file
+    except (OSError, ValueError):  # a long line of graph6 is too long for the name of a file
         return False
 
 
-def _named(match: re.Match[str]) -> list[Data]:
-    numbers = [int(number) for number in (match["numbers"] or "").split(",") if number.strip()]
+def _named(match: re.Match[str]) -> Data:
+    numbers = [_number(number) for number in (match["numbers"] or "").split(",") if number.strip()]
+    make = NAMED[match["name"]]
     try:
-        graph = NAMED[match["name"]](*numbers)
+        inspect.signature(make).bind(*numbers)
     except TypeError:
         raise ValueError(
             f"Expected other numbers behind {match['name']} (got {match[0]!r}). Write cycle(6), csl(12,3) or rook."
         ) from None
-    return [graph] * int((match["times"] or "1x")[:-1])
+    graph, times = make(*numbers), _number((match["times"] or "1x")[:-1])
+    if times < 1:
+        raise ValueError(f"Expected at least one copy of a graph (got {match[0]!r}). Write e.g. 2xcycle(3).")
+    named.check_size(match[0][:40], (graph.num_nodes or 0) * times, graph.num_edges // 2 * times)
+    return graph if times == 1 else named.copies(graph, times)
+
+
+def _number(digits: str) -> int:
+    # More digits than this are no size of anything, and Python itself reads no more than 4,300.
+    if len(digits.strip()) > 18:
+        raise ValueError(f"Expected numbers of at most 18 digits in the name of a graph (got {shown(digits)}).")
+    return int(digits)
 
 
 def _from_file(path: Path) -> Data:
@@ -120,11 +138,17 @@ def _edges_in(path: Path) -> list[tuple[int, int]]:
 def _from_edges(edges: Any) -> Data:
     try:
         ends = np.asarray(edges)
-    except ValueError:
+    except (ValueError, TypeError, RuntimeError, OverflowError):
         ends = np.empty(0)
     if ends.ndim != 2 or ends.shape[1] != 2 or not np.issubdtype(ends.dtype, np.integer) or ends.min() < 0:
         raise TypeError(
             f"Expected a graph: PyG data, networkx, a name, graph6 or a list of edges (u, v) of node numbers, at least "
-            f"one (got {type(edges).__name__} {str(edges)[:60]}). Nodes with other names go into a networkx graph."
+            f"one (got {type(edges).__name__} {shown(edges, 60)}). Nodes with other names go into a networkx graph."
         )
-    return named.undirected(int(ends.max()) + 1, torch.from_numpy(ends.astype(np.int64)))
+    largest = int(ends.max())
+    if largest >= MOST_NODES:
+        raise ValueError(
+            f"Expected node numbers below {MOST_NODES:,} in a list of edges (got {largest}). Number the nodes 0, 1, "
+            "2, ... without gaps: all numbers up to the largest are nodes."
+        )
+    return named.undirected(largest + 1, torch.from_numpy(ends.astype(np.int64)))

@@ -1,15 +1,22 @@
 """Policies that delete a little: node-deleted (ND, k-ND) and edge-deleted (ED) subgraphs."""
 
 from dataclasses import dataclass
+from math import comb
 
 import torch
 from torch import Tensor
 
-from esan.checks import whole_number
+from esan.checks import shown, whole_number
 from esan.graphs import Graphs
+from esan.limits import refuse_beyond_memory
 from esan.ops import ragged
 from esan.policies.policy import Policy
 from esan.policies.selection import Selection
+
+#: Most nodes that a subgraph of k-ND loses: of larger sets there are too many, unless the graph has hardly more nodes.
+MOST_DELETED = 100
+#: What counts of subsets are cut off at: more than this many are refused, and whole numbers of torch end there.
+_CEILING = 2**62
 
 
 @dataclass(frozen=True)
@@ -26,12 +33,13 @@ class NodeDeletion(Policy):
     k: int = 1
 
     def __post_init__(self) -> None:
-        whole_number("k", self.k, 1, "NodeDeletion() deletes one node at a time.")
+        whole_number("k", self.k, 1, "NodeDeletion() deletes one node at a time.", MOST_DELETED)
 
     def select(self, graphs: Graphs) -> Selection:
         if self.k == 1:
             node, edge = graphs.incidence
             return Selection.deleting(graphs, graphs.num_nodes, subgraph=node, edge=edge)
+        self._refuse_too_many(graphs)
         subsets = _subsets(int(graphs.num_nodes.max()), self.k, graphs.device)
         # In colexicographic order the k-subsets of the first n numbers come first, for every n at once.
         number = _binomial(graphs.num_nodes, self.k)
@@ -46,6 +54,19 @@ class NodeDeletion(Policy):
         arc = ragged.ranges(graphs.first_arc[node], degree)
         return Selection.deleting(graphs, subgraphs, subgraph.repeat_interleave(degree), graphs.arc_edge[arc])
 
+    def _refuse_too_many(self, graphs: Graphs) -> None:
+        """Each k-subset is listed with its nodes, and each arc of a graph with the subsets that hold its target."""
+        sizes, which = graphs.num_nodes.unique(return_inverse=True)
+        arcs = torch.zeros_like(sizes).index_add_(0, which, graphs.num_arcs).tolist()
+        count = torch.bincount(which).tolist()
+        listed = subsets = 0
+        for n, graphs_of_size, arcs_of_size in zip(sizes.tolist(), count, arcs, strict=True):
+            subsets += graphs_of_size * comb(n, self.k)
+            listed += arcs_of_size * comb(n - 1, self.k - 1)
+        what = f"{self.k}-node-deleted subgraphs, {shown(subsets)} of them,"
+        remedy = "Take a smaller k, smaller graphs, or ND, which deletes one node at a time."
+        refuse_beyond_memory(8 * (subsets * (self.k + 2) + 2 * listed), what, remedy, graphs.device)
+
 
 @dataclass(frozen=True)
 class EdgeDeletion(Policy):
@@ -59,10 +80,10 @@ class EdgeDeletion(Policy):
 
 
 def _binomial(n: Tensor, k: int) -> Tensor:
-    result = torch.ones_like(n)
-    for i in range(k):
-        result = result * (n - i).clamp(min=0) // (i + 1)
-    return result
+    """How many k-subsets there are of n things each, in whole numbers of any size, cut off at a ceiling."""
+    sizes, which = n.unique(return_inverse=True)
+    # Not by products of tensors: C(70, 35) overflows on the way to C(70, 69) = 70.
+    return torch.tensor([min(comb(size, k), _CEILING) for size in sizes.tolist()], device=n.device)[which]
 
 
 def _subsets(n: int, k: int, device: torch.device) -> Tensor:

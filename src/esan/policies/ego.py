@@ -5,12 +5,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from esan.checks import whole_number
+from esan.checks import truth_value, whole_number
+from esan.counted import counted
 from esan.graphs import Graphs
+from esan.limits import SMALL, available_memory, refuse_beyond_memory
 from esan.ops import ragged
 from esan.ops.dispatch import implementation
 from esan.policies.policy import Keep, Policy
 from esan.policies.selection import Selection, left_of_each
+
+#: Most hops: no graph that is looked at subgraph by subgraph is as long.
+MOST_HOPS = 1_000_000
+#: Ego-networks that are looked at to tell how many edges all of them have.
+_LOOKED_AT = 33
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,8 @@ class EgoNets(Policy):
     marked: bool = False
 
     def __post_init__(self) -> None:
-        whole_number("hops", self.hops, 1, "Pass e.g. EgoNets(2).")
+        whole_number("hops", self.hops, 1, "Pass e.g. EgoNets(2).", MOST_HOPS)
+        truth_value("marked", self.marked, "Leave it out, or pass marked=True for EGO+.")
 
     def select(self, graphs: Graphs) -> Selection:
         return self._around(torch.arange(graphs.node_graph.numel(), device=graphs.device), graphs, graphs.num_nodes)
@@ -45,6 +53,22 @@ class EgoNets(Policy):
 
     def _kept_edges(self, graphs: Graphs, roots: Tensor) -> tuple[Tensor, Tensor]:
         """An edge is in the ego-network of every root that reaches both of its ends."""
+        self._refuse_too_many(graphs, roots)
+        return self._found_edges(graphs, roots)
+
+    def _refuse_too_many(self, graphs: Graphs, roots: Tensor) -> None:
+        """An error where half of the ego-networks alone would have more edges than fit: their median times half."""
+        most = 16 * int((graphs.num_nodes.double() * graphs.num_edges).sum())
+        if most <= SMALL or roots.numel() <= 2 * _LOOKED_AT or most <= available_memory(graphs.device):
+            return
+        looked_at = roots[:: roots.numel() // _LOOKED_AT]
+        ball, _ = self._found_edges(graphs, looked_at)
+        median = int(torch.bincount(ball, minlength=looked_at.numel()).median())
+        what = f"{counted(roots.numel(), 'ego-network')} of about {counted(median, 'edge')} each"
+        needed = 16 * median * (roots.numel() // 2)
+        refuse_beyond_memory(needed, what, "Take fewer hops, smaller graphs or a sample.", graphs.device)
+
+    def _found_edges(self, graphs: Graphs, roots: Tensor) -> tuple[Tensor, Tensor]:
         fast = implementation("indices", graphs.edge_index)
         if fast is not None:
             return fast.ego_edges(graphs, roots, self.hops)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from esan.checks import shown
 from esan.policies.deletion import EdgeDeletion, NodeDeletion
 from esan.policies.ego import EgoNets, SingleEdges
 from esan.policies.marking import NodeMarking, Whole
@@ -23,6 +24,8 @@ NAMES: dict[str, Callable[..., Policy]] = {
 _CLASSES: dict[str, Callable[..., Policy]] = {
     c.__name__: c for c in (NodeDeletion, EdgeDeletion, EgoNets, SingleEdges, NodeMarking, Whole)
 }
+#: No name is longer: wrappers within wrappers are read by recursion.
+_LONGEST = 1000
 _NUMBER = re.compile(r"(?P<name>[A-Za-z+]+)(?:\((?P<number>\d+)\))?")
 _CALL = re.compile(r"(?P<name>\w+)\((?P<arguments>.*)\)")
 _ARGUMENT = re.compile(r"(?P<name>\w+)=(?P<value>True|False|\d+)")
@@ -34,11 +37,13 @@ def policy_named(text: str) -> Policy:
     Known are ND, ND(k), ED, EGO(k), EGO+(k), SE, NM (node marking) and identity; "^" behind a name adds the graph
     itself, and "@0.2" behind it all samples a fifth of the bag: "EGO+(3)^@0.2". `repr` of a policy is read as well.
     """
-    known = _from_repr(text.strip()) or _from_short_name(text.strip()) if isinstance(text, str) else None
+    known = None
+    if isinstance(text, str) and len(text) <= _LONGEST:
+        known = _from_repr(text.strip()) or _from_short_name(text.strip())
     if known is None:
         raise ValueError(
-            f"Expected the name of a policy (got {text!r}). Known: {', '.join(NAMES)}; EGO(2) sets the hops, ND(2) the "
-            "nodes deleted, ^ behind a name adds the graph itself, @0.2 samples a fifth of the bag."
+            f"Expected the name of a policy (got {shown(text)}). Known: {', '.join(NAMES)}; EGO(2) sets the hops, "
+            "ND(2) the nodes deleted, ^ behind a name adds the graph itself, @0.2 samples a fifth of the bag."
         )
     return known
 
@@ -58,7 +63,8 @@ def as_policy(policy: Policy | str) -> Policy:
         return policy_named(policy)
     if not isinstance(policy, Policy):
         raise TypeError(
-            f"Expected a policy (got {policy!r}). Pass an object, e.g. esan.EgoNets(hops=2), or a name, e.g. 'EGO(2)'."
+            f"Expected a policy (got {shown(policy)}). Pass an object, e.g. esan.EgoNets(hops=2), or a name, "
+            "e.g. 'EGO(2)'."
         )
     return policy
 
@@ -71,7 +77,7 @@ def _from_short_name(text: str) -> Policy | None:
         return None
     share = _share(fraction) if at else 1.0
     try:
-        policy: Policy = NAMES[match["name"]](*([int(match["number"])] if match["number"] else []))
+        policy: Policy = NAMES[match["name"]](*([_whole(match["number"])] if match["number"] else []))
     except TypeError:
         # Only what does not fit the name is unknown; a number out of range is for the policy itself to refuse.
         return None
@@ -79,6 +85,11 @@ def _from_short_name(text: str) -> Policy | None:
         return None
     policy = Augmented(policy) if augmented else policy
     return Sampled(policy, share) if at else policy
+
+
+def _whole(digits: str) -> int:
+    # Python itself reads no more than 4,300 digits; a policy refuses far smaller numbers.
+    return int(digits[:30])
 
 
 def _share(text: str) -> float | None:
@@ -107,7 +118,7 @@ def _from_repr(text: str) -> Policy | None:
         if argument is None:
             return None
         text = argument["value"]
-        values[argument["name"]] = text == "True" if text in ("True", "False") else int(text)
+        values[argument["name"]] = text == "True" if text in ("True", "False") else _whole(text)
     try:
         return _CLASSES[name](**values)
     except TypeError:

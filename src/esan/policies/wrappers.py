@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from esan.checks import real_number
+from esan.checks import random_source, real_number, shown
 from esan.graphs import Graphs
 from esan.ops import ragged
 from esan.policies.policy import Policy
@@ -91,6 +91,7 @@ class Sampled(Policy):
     @staticmethod
     def numbers(count: int, generator: torch.Generator | None = None) -> Tensor:
         """The random numbers that decide on so many subgraphs."""
+        generator = random_source(generator)
         device = generator.device if generator is not None else torch.device("cpu")
         return torch.rand(count, generator=generator, device=device, dtype=torch.float64)
 
@@ -110,5 +111,7 @@ class Sampled(Policy):
 
 def _check_policy(policy: Any) -> None:
     if not isinstance(policy, Policy):
-        remedy = f'esan.policy_named("{policy}")' if isinstance(policy, str) else "an object, e.g. esan.EdgeDeletion()"
-        raise TypeError(f"Expected a policy (got {policy!r}). Pass {remedy}.")
+        remedy = "an object, e.g. esan.EdgeDeletion()"
+        if isinstance(policy, str):
+            remedy = f'esan.policy_named("{policy[:80]}")'
+        raise TypeError(f"Expected a policy (got {shown(policy)}). Pass {remedy}.")

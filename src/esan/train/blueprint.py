@@ -8,6 +8,7 @@ from torch import nn
 
 from esan.data import Dataset, Task
 from esan.graphs import Categories, Channels, OneHot
+from esan.limits import refuse_beyond_memory
 from esan.nn import GIN, GINE, SubgraphGNN, ds_gnn, dss_gnn
 from esan.nn.features import encoder
 from esan.nn.linear import Linear
@@ -45,6 +46,10 @@ class Blueprint:
     def build(self) -> SubgraphGNN:
         """The network, its weights drawn from torch's own generator."""
         recipe = self.recipe
+        # Each layer maps its width to itself at least once, each of the set encoder likewise.
+        weights = recipe.layers * recipe.width**2 + recipe.set_layers * recipe.set_channels**2 * (recipe.model == "ds")
+        what = f"a network of {recipe.layers:,} layers of width {recipe.width:,}"
+        refuse_beyond_memory((8 if recipe.double else 4) * weights, what, "Set smaller layers or width.")
         given = encoder(self.in_channels, recipe.width, "x")
         lines = WalkLines(given, recipe.walk_features) if recipe.walk_features else given
         if recipe.random_features:

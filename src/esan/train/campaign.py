@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from esan.checks import whole_number
+from esan.checks import device_here, whole_number
 from esan.data import Dataset
-from esan.train.executors import Executor, Failure, Serial
+from esan.train.executors import Executor, Failure, Processes, Serial
 from esan.train.job import Job
 from esan.train.loop import run_jobs
 from esan.train.recipe import Recipe
@@ -112,11 +112,13 @@ def run_campaign(
         show_test: whether that shows the test metric too.
         progress: told of every group that ends.
     """
+    if executor is None or isinstance(executor, Serial | Processes):
+        device_here(device)  # or one error now, in place of one from every job; other machines have other devices
     jobs = distinct(jobs)
     before = {job.name: record for job in jobs if (record := finished(job, runs)) is not None}
     missing = [job for job in jobs if job.name not in before]
     if together is None:
-        together = len(jobs) if device.startswith("cuda") else 1
+        together = len(jobs) if str(device).startswith("cuda") else 1
     pieces = groups(missing, together) if missing else []
     root, cache = (None if folder is None else str(folder) for folder in (root, cache))
     work = Work(str(runs), device, root, cache, dataset, bars, show_test)

@@ -19,6 +19,9 @@ from esan.checks import whole_number
 
 Item = TypeVar("Item")
 
+#: Processes, and threads of each, at most: each has torch loaded, and no machine has more processors.
+MOST_WORKERS = 4096
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -100,9 +103,9 @@ class Processes:
     ) -> None:
         if workers is None:
             workers = len(gpus) or os.cpu_count() or 1
-        self.workers = whole_number("workers", workers, 1, "Pass e.g. workers=2.")
-        self.threads = whole_number("threads", threads, 1, "Leave it out for 1.")
-        self.retries = whole_number("retries", retries, 0, "Leave it out for 2.")
+        self.workers = whole_number("workers", workers, 1, "Pass e.g. workers=2.", MOST_WORKERS)
+        self.threads = whole_number("threads", threads, 1, "Leave it out for 1.", MOST_WORKERS)
+        self.retries = whole_number("retries", retries, 0, "Leave it out for 2.", 1000)
         self.gpus = tuple(str(gpu) for gpu in gpus)
 
     def map(self, work: Callable[[Item], object], items: Sequence[Item]) -> Iterator[Done]:

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from esan.checks import check_known
+from esan.checks import MOST_LAYERS, SEEDS, check_known, real_number, shown
 
 #: What the fields that choose among names may hold.
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -33,6 +33,26 @@ LEAST: dict[str, int] = dict.fromkeys(
     ("layers", "width", "set_channels", "set_layers", "votes", "batch_size", "epochs", "period", "seeds"), 1
 ) | {"folds": 2}
 
+#: The most that they may be, where more is no number that anyone means: a layer of width w has w² weights, an epoch
+#: has a line in every curve, and a seed a folder.
+MOST: dict[str, int] = {
+    "layers": MOST_LAYERS,
+    "set_layers": MOST_LAYERS,
+    "width": 2**16,
+    "set_channels": 2**16,
+    "votes": 10_000,
+    "walk_features": 10_000,
+    "batch_size": 2**31,
+    "renew_batch": 2**31,
+    "epochs": 10_000_000,
+    "period": 10_000_000,
+    "patience": 10_000_000,
+    "stop_after": 10_000_000,
+    "folds": 1_000_000,
+    "seeds": 1_000_000,
+    "split_seed": SEEDS - 1,
+}
+
 
 def parsed(text: str) -> Any:
     """A value as one types it in a shell: TOML, or a word without quotes."""
@@ -40,6 +60,8 @@ def parsed(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    except (ValueError, RecursionError):  # a number of thousands of digits, or brackets in brackets
+        raise ValueError(f"Expected a value (got {text[:40]!r}…, which TOML cannot hold). Shorten it.") from None
 
 
 def short(value: Any) -> str:
@@ -62,7 +84,7 @@ def columns_of(text: str) -> list[str]:
 
 def refuse_unknown(names: Collection[str], defaults: Mapping[str, Any]) -> None:
     """An error for names that are no fields, which lists those that are."""
-    strange = sorted(set(names) - set(defaults))
+    strange = sorted(map(str, set(names) - set(defaults)))
     if strange:
         near = [match for name in strange for match in difflib.get_close_matches(name, defaults, 1)]
         hint = f" Did you mean {', '.join(near)}?" if near else ""
@@ -75,16 +97,20 @@ def checked(name: str, value: Any, default: Any) -> Any:
     if name == "targets" and isinstance(value, list | tuple) and all(isinstance(column, str) for column in value):
         value = joined(value)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        value = real_number(name, value, f"The default is {default!r}.")
     if type(value) is not wanted:
         words = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}[wanted]
         if name == "data":
-            raise TypeError(f'Expected data to be text (got {value!r}). Name a set, e.g. "zinc", or a path.')
-        raise TypeError(f"Expected {name} to be {words} (got {value!r}). The default is {default!r}.")
+            raise TypeError(f'Expected data to be text (got {shown(value)}). Name a set, e.g. "zinc", or a path.')
+        raise TypeError(f"Expected {name} to be {words} (got {shown(value)}). The default is {default!r}.")
     if name in CHOICES:
         check_known(name, value, CHOICES[name])
     if isinstance(value, int) and not isinstance(value, bool) and value < (least := LEAST.get(name, 0)):
-        raise ValueError(f"Expected {name} of at least {least} (got {value}). The default is {default!r}.")
+        raise ValueError(f"Expected {name} of at least {least} (got {shown(value)}). The default is {default!r}.")
+    if isinstance(value, int) and name in MOST and value > MOST[name]:
+        raise ValueError(f"Expected {name} of at most {MOST[name]:,} (got {shown(value)}). The default is {default!r}.")
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError(f"Expected text without null characters as {name} (got {shown(value)}). Leave them out.")
     if isinstance(value, float):
         _check_range(name, value, default)
     return value
@@ -106,12 +132,12 @@ def checked_grid(grid: Any, defaults: Mapping[str, Any]) -> tuple[dict[str, tupl
     tables = [grid] if isinstance(grid, Mapping) else list(grid) if isinstance(grid, list | tuple) else None
     if tables is None or not all(isinstance(table, Mapping) for table in tables):
         raise TypeError(
-            f"Expected tables of values as a grid (got {grid!r}). Write e.g. lr = [0.01, 0.001] in [[grid]]."
+            f"Expected tables of values as a grid (got {shown(grid)}). Write e.g. lr = [0.01, 0.001] in [[grid]]."
         )
     refuse_unknown({name for table in tables for name in table}, defaults)
     if not all(isinstance(values, list | tuple) and values for table in tables for values in table.values()):
         raise TypeError(
-            f"Expected a list of values for every field of a grid (got {grid!r}). Write lr = [0.01, 0.001]."
+            f"Expected a list of values for every field of a grid (got {shown(grid)}). Write lr = [0.01, 0.001]."
         )
     return tuple(
         {name: tuple(checked(name, v, defaults[name]) for v in values) for name, values in t.items()} for t in tables

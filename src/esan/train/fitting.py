@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from esan import data
+from esan.checks import device_here, seed_number, truth_value
 from esan.data import Dataset
 from esan.data.own import Labels
 from esan.graphs import Source
@@ -63,7 +64,9 @@ def fit(
         settings: any field of `Recipe`: `epochs=50`, `model="ds"`, `lr=0.01`; `task`, and of a table `smiles`,
             `targets`, `skip_unreadable` and `skip_missing`, say how the source is read.
     """
-    policy = as_policy(policy)
+    policy, seed = as_policy(policy), seed_number(seed)
+    truth_value("progress", progress, "Pass progress=False for no bar.")
+    device = device_here(device)
     source = checked_source(source, repr(policy))
     chosen, fraction = _policy(policy)
     values: dict[str, Any] = DEFAULTS | {"policy": chosen, "fraction": fraction, "split_seed": seed} | settings

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from esan.checks import whole_number
+from esan.checks import seed_number, shown, whole_number
 from esan.train.recipe import Recipe
 
 
@@ -22,11 +22,13 @@ class Job:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        whole_number("seed", self.seed, 0, "Number seeds from 0.")
+        if not isinstance(self.recipe, Recipe):
+            raise TypeError(f"Expected a Recipe (got {shown(self.recipe)}). Pass e.g. Recipe(data='zinc').")
+        seed_number(self.seed)
         folds = self.recipe.folds if self.recipe.split == "folds" else 1
         if whole_number("fold", self.fold, 0, "Number folds from 0.") >= folds:
             raise ValueError(
-                f"Expected a fold below {folds} for {self.recipe.name} (got {self.fold}). Number folds from 0."
+                f"Expected a fold below {folds} for {self.recipe.name} (got {shown(self.fold)}). Number folds from 0."
             )
 
     def folder(self, runs: str | Path) -> Path:

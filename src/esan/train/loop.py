@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from esan.checks import device_here
+from esan.checks import device_here, real_number
 from esan.data import Dataset
 from esan.train.engine import MakeEngine
 from esan.train.graphed import Teams
@@ -56,6 +56,8 @@ def run_jobs(
         make_engine: makes the engine of a job; None for the fastest, which on a GPU trains jobs that differ in seed or
             fold together.
     """
+    if not real_number("every", every, "Pass seconds, 0 for a checkpoint after every epoch.") >= 0:
+        raise ValueError(f"Expected every of 0 seconds or more (got {every}). Pass seconds, e.g. 5.")
     found = open_runs(jobs, runs, dataset, root, cache, device_here(device), make_engine or Teams())
     done = {at: entry for at, entry in enumerate(found) if isinstance(entry, Record)}
     active = {at: entry for at, entry in enumerate(found) if isinstance(entry, Run)}

@@ -8,6 +8,7 @@ import torch
 
 from esan import data
 from esan.bags import Bag
+from esan.checks import shown
 from esan.data import Dataset, Split
 from esan.data.catalogue import known_name
 from esan.nn import SubgraphGNN
@@ -111,9 +112,13 @@ def find_data(name: str, root: str | Path | None = None, cache: str | Path | Non
                 "Leave it out, or give the path of your own data."
             )
         return data.load(name, root, cache=cache)
-    if not Path(name).exists():
+    try:
+        there = Path(name).exists()
+    except OSError:  # too long for the name of a file
+        there = False
+    if not there:
         raise ValueError(
-            f"Expected the name of a set, or a file or folder of graphs (got {name!r}, which is neither). "
+            f"Expected the name of a set, or a file or folder of graphs (got {shown(name)}, which is neither). "
             f"Paths are looked up in {Path.cwd()} and, of a recipe, beside its file. "
             f"Known sets: {', '.join(data.names())}."
         )

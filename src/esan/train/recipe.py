@@ -1,6 +1,7 @@
 """`Recipe`: the frozen settings of a run, from data to selection rule; read from and written to TOML."""
 
 import itertools
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -8,12 +9,17 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from esan.checks import shown
 from esan.data.catalogue import known_name
 from esan.policies import Policy, Sampled, Whole, policy_named
 from esan.train.fields import checked, checked_grid, parsed, refuse_unknown, short
 from esan.train.files import write_text
 from esan.train.toml import to_toml
 
+#: Characters of a folder's name at most, as file systems have it.
+_LONGEST = 200
+#: Configurations of a grid at most: each is a folder of runs.
+_MOST_CONFIGURATIONS = 100_000
 _NAME = re.compile(r"[\w+^%=.,~@() -]+(/[\w+^%=.,~@() -]+)*")
 
 
@@ -138,9 +144,10 @@ class Recipe:
                 object.__setattr__(self, known.name, checked(known.name, getattr(self, known.name), known.default))
         if not self.name:
             object.__setattr__(self, "name", f"{Path(self.data).stem}/{self.model}-{self.conv}-{self.policy.lower()}")
-        if not _NAME.fullmatch(self.name) or ".." in self.name:
+        if not _NAME.fullmatch(self.name) or ".." in self.name or max(map(len, self.name.split("/"))) > _LONGEST:
             raise ValueError(
-                f"Expected a name that can be a folder (got {self.name!r}). Use letters, digits and / between parts."
+                f"Expected a name that can be a folder (got {shown(self.name)}). Use letters, digits and / between "
+                f"parts of at most {_LONGEST} characters."
             )
         object.__setattr__(self, "grid", checked_grid(self.grid, FIELDS))
         if isinstance(sampled := policy_named(self.policy), Sampled):
@@ -191,6 +198,12 @@ class Recipe:
 
     def configurations(self) -> "tuple[Recipe, ...]":
         """A recipe for every point of the grid, without grids of their own; the recipe itself if there is none."""
+        count = sum(math.prod(map(len, table.values())) for table in self.grid)
+        if count > _MOST_CONFIGURATIONS:
+            raise ValueError(
+                f"Expected at most {_MOST_CONFIGURATIONS:,} configurations of a grid (got {shown(count)}). Try fewer "
+                "values, or fewer fields at a time."
+            )
         bare = replace(self, grid=())
         points = [
             dict(zip(table, values, strict=True))
@@ -205,6 +218,8 @@ class Recipe:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> "Recipe":
+        if not isinstance(values, Mapping):
+            raise TypeError(f"Expected the fields of a recipe by name (got {shown(values)}). Pass a dict.")
         refuse_unknown(values, FIELDS)
         if "data" not in values:
             raise ValueError('Expected a recipe to name its data (got none). Add a line such as data = "zinc".')
@@ -225,8 +240,10 @@ class Recipe:
             raise FileNotFoundError(f"Expected a recipe at {path} (got no file there). Check the path.")
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"Expected TOML in {path} (got a file that is not: {error}). Correct that line.") from None
+        # Brackets in brackets exhaust the parser's stack; a number of thousands of digits is a ValueError of Python.
+        except (ValueError, RecursionError) as error:
+            why = "brackets nested too deeply" if isinstance(error, RecursionError) else error
+            raise ValueError(f"Expected TOML in {path} (got a file that is not: {why}). Correct that line.") from None
         try:
             beside = {key: _found(values[key], path.parent) for key in ("data", "labels") if key in values}
             return Recipe.from_dict({"name": path.stem} | values | beside)

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from esan.checks import text_value, truth_value, whole_number
 from esan.train.records import Epoch, Record
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class Bars:
     """
 
     def __init__(self, console: Console | None = None, most: int = 12, test: bool = True) -> None:
-        self.most, self.test = most, test
+        self.most = whole_number("most", most, 0, "Leave it out for 12.")
+        self.test = truth_value("test", test, "Leave it out to show it.")
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
@@ -139,6 +141,8 @@ class WandB:
             wandb = import_module("wandb")
         except ImportError as error:
             raise ValueError("Expected wandb (got none installed). Run: pip install 'esan[wandb]'.") from error
+        if not text_value("project", project, 'Pass e.g. WandB("esan").').strip():
+            raise ValueError(f"Expected the name of a project of W&B (got {project!r}). Pass e.g. esan.")
         self._wandb, self.project = wandb, project
         self.runs: dict[int, Any] = {}
 

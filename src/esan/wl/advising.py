@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from esan.bags.compact import compact_rows
+from esan.checks import MOST_LAYERS, shown, whole_number
 from esan.graphs import Graphs, Source
 from esan.graphs.things import Thing
-from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy, as_policy
+from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy
 from esan.wl.advice import Advice, Option, Skipped
 from esan.wl.inputs import collection
 from esan.wl.judge import Judge, targets
-from esan.wl.kinds import short_name
+from esan.wl.kinds import policy_for, short_name, test_named
 from esan.wl.palette import Colours, Palette
 from esan.wl.partition import classes
 
@@ -52,10 +53,12 @@ def advise(
         edge_labels: whether the lines of `edge_attr`, integers, are labels of edges; False ignores them.
         most_pairs: a policy whose bags have more pairs together is skipped, and listed as such.
     """
-    if num_layers < 1:
-        raise ValueError(f"Expected num_layers of 1 or more (got {num_layers}). Pass the depth of your network.")
+    whole_number("num_layers", num_layers, 1, "Pass the depth of your network.", MOST_LAYERS)
+    whole_number("most_pairs", most_pairs, 0, "Leave it out for 100 million.")
+    if isinstance(policies, str | Policy) or not isinstance(policies, Sequence | set | frozenset):
+        raise TypeError(f"Expected a list of policies (got {shown(policies)}). Pass e.g. ['ND', 'EGO(2)'].")
+    wanted = [policy_for(test_named("dss"), policy) for policy in policies]
     read = collection(graphs)
-    wanted = [as_policy(policy) for policy in policies]
     divide = partial(classes, node_labels=node_labels, edge_labels=edge_labels)
     judge = Judge(targets(read, labels))
     start = time.perf_counter()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from esan.bags.literal import literal_rows
+from esan.checks import whole_number
 from esan.graphs import Graphs
 from esan.graphs.things import Thing
 from esan.policies import Policy
@@ -68,8 +69,7 @@ def draw_refinement(
         raise ValueError(
             f'Expected a test that colours nodes (got "{test}", which colours couples). Use "1", "ds" or "dss".'
         )
-    if most < 1:
-        raise ValueError(f"Expected most, the subgraphs drawn of each graph, of 1 or more (got {most}). Pass 3, say.")
+    whole_number("most, the subgraphs drawn of each graph,", most, 1, "Pass 3, say.", 1000)
     if path is not None:
         path = picture_file(path)
     graphs = collection([first, second])

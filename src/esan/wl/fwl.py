@@ -26,7 +26,7 @@ class FWLBoard(Board):
     def __init__(self, graphs: Graphs, selection: Selection, labels: Labels) -> None:
         super().__init__(graphs, selection, labels)
         self._n = numpy(graphs.num_nodes)[self.subgraph_graph]
-        triples = int((self._n**3).sum())
+        triples = int((self._n.astype(float) ** 3).sum())  # as whole numbers, those of a large graph overflow
         if triples > _MOST_TRIPLES:
             raise ValueError(
                 f"Expected at most {_MOST_TRIPLES:,} triples of nodes for 2-FWL (got {triples:,}: n³ a subgraph). "

@@ -1,9 +1,12 @@
 """What a test is given → `Graphs` and their initial colours."""
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from esan.checks import shown, truth_value
 from esan.graphs import Graphs, Source, graph_of, read
 from esan.graphs.things import Thing
 from esan.wl.board import Labels, numpy
@@ -14,6 +17,12 @@ def collection(things: "Source | list[Thing]") -> Graphs:
     """The graphs of a list of things, or of a dataset, as one collection on the CPU."""
     if isinstance(things, Graphs):
         return things.to("cpu")
+    if isinstance(things, str | Path):
+        # One name or file for several graphs: a file may hold them.
+        raise TypeError(
+            f"Expected graphs in a list or a dataset (got {shown(things)}). Pass [graph, ...], or read a file with "
+            "esan.graphs.load_graphs."
+        )
     if isinstance(things, list | tuple):
         things = [graph_of(thing) for thing in things]
     return read(things).to("cpu")
@@ -28,6 +37,8 @@ def labels_of(graphs: Graphs, palette: Palette, node_labels: bool, edge_labels: 
         node_labels: whether the lines of `x`, if there are any, are initial colours.
         edge_labels: whether the lines of `edge_attr`, if there are any, are labels of the edges.
     """
+    truth_value("node_labels", node_labels, "Leave it out to use the labels that are there.")
+    truth_value("edge_labels", edge_labels, "Leave it out to use the labels that are there.")
     x = graphs.x if node_labels else None
     edge_attr = graphs.edge_attr if edge_labels else None
     return Labels(

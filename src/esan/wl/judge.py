@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from esan.checks import shown
 from esan.graphs import Graphs
 from esan.wl.advice import Option
 from esan.wl.palette import Colours, Palette
@@ -26,9 +27,9 @@ def targets(graphs: Graphs, labels: Tensor | np.ndarray | Sequence[float] | None
         labels = graphs.y
     try:
         values = torch.as_tensor(labels).detach().cpu()
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, NotImplementedError, OverflowError):
         raise ValueError(
-            f"Expected one number a graph as labels (got {str(labels)[:60]}). Number the classes 0, 1, 2 and so on."
+            f"Expected one number a graph as labels (got {shown(labels, 60)}). Number the classes 0, 1, 2 and so on."
         ) from None
     if values.numel() != len(graphs):
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from esan.checks import shown
 from esan.policies import Augmented, Policy, Whole, as_policy, policy_named
 from esan.wl.board import Board
 from esan.wl.fwl import FWLBoard
@@ -39,8 +40,9 @@ TESTS = {
 
 
 def test_named(name: str) -> Test:
-    if name not in TESTS:
-        raise ValueError(f"Expected the name of a test (got {name!r}). Known: {', '.join(TESTS)}.")
+    # A value that cannot be hashed is no key, and no name either.
+    if not isinstance(name, str) or name not in TESTS:
+        raise ValueError(f"Expected the name of a test (got {shown(name)}). Known: {', '.join(TESTS)}.")
     return TESTS[name]
 
 
@@ -49,7 +51,7 @@ def policy_for(test: Test, policy: Policy | str | None) -> Policy:
     if not test.subgraphs:
         if policy is not None:
             raise ValueError(
-                f'Expected no policy for the test "{test.name}", which sees the graph alone (got {policy!r}). '
+                f'Expected no policy for the test "{test.name}", which sees the graph alone (got {shown(policy)}). '
                 'Leave it out, or use the test "ds" or "dss".'
             )
         return Whole()
