@@ -17,12 +17,13 @@ import sized_teams
 import teams
 import trials
 from esan import ops as kernels
-from esan.bags import shapes
 from esan.bags.padded import PaddedBag
-from esan.bags.padded_layout.columns import Columns, Source
+from esan.bags.padded_layout import shapes
+from esan.bags.padded_layout.columns import Columns
 from esan.bags.padded_layout.padder import Padder
 from esan.bags.padded_layout.plan import Plan
 from esan.bags.padded_layout.shapes import Shape
+from esan.bags.padded_layout.source import Source
 from esan.nn import fused, linear
 from esan.ops.dispatch import WIDEST
 from esan.ops.triton.adam import FlatAdam
