@@ -35,9 +35,9 @@ def gpu() -> torch.device:
 
 
 @pytest.fixture
-def always_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Colours are used however many there are."""
-    from esan.bags import colours
+def always_deduplicated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Representatives are used however many there are."""
+    from esan.bags import dedup
 
-    monkeypatch.setattr(colours, "_FIRST", 2.0)
-    monkeypatch.setattr(colours, "_WORTH", 2.0)
+    monkeypatch.setattr(dedup, "_FIRST", 2.0)
+    monkeypatch.setattr(dedup, "_WORTH", 2.0)

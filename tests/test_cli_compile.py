@@ -38,14 +38,13 @@ def test_loops_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def test_steps_use_what_is_compiled_for_what_it_is_given() -> None:
-    from esan.ops.numba import colour_loops, rows_loops
-    from esan.ops.numba import segments_loops as groups_loops
+    from esan.ops.numba import dedup_loops, indices_loops, segments_loops
 
     command._take_steps()
     named = {
-        colour_loops: ("numbered", "begins", "refined", "heard", "pooled"),
-        groups_loops: ("in_order", "weights", "routes"),
-        rows_loops: ("ego_edges", "compact", "pick", "pick_sources"),
+        dedup_loops: ("numbered", "begins", "refined"),
+        segments_loops: ("in_order", "weights", "routes"),
+        indices_loops: ("ego_edges", "compact", "pick", "pick_sources"),
     }
     for module, names in named.items():
         for name in names:

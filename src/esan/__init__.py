@@ -11,9 +11,11 @@ from esan.bags import Loader as Loader
 from esan.nn import ATOMS as ATOMS
 from esan.nn import BONDS as BONDS
 from esan.nn import Categories as Categories
+from esan.nn import Ensemble as Ensemble
 from esan.nn import OneHot as OneHot
 from esan.nn import ds_gnn as ds_gnn
 from esan.nn import dss_gnn as dss_gnn
+from esan.ops import reference as reference
 from esan.policies import Augmented as Augmented
 from esan.policies import EdgeDeletion as EdgeDeletion
 from esan.policies import EgoNets as EgoNets
@@ -25,5 +27,6 @@ from esan.policies import Selection as Selection
 from esan.policies import SingleEdges as SingleEdges
 from esan.policies import Whole as Whole
 from esan.policies import policy_named as policy_named
+from esan.step import step as step
 from esan.train import fit as fit
 from esan.version import __version__ as __version__

@@ -21,16 +21,16 @@ def _same(one: esan.Bag, other: esan.Bag) -> bool:
 @EVERY_POLICY
 @settings(max_examples=10)
 @given(graphs=strategies.batches())
-def test_weights_sum_to_the_number_of_pairs(policy: esan.Policy, graphs: list[Data]) -> None:
+def test_multiplicities_sum_to_the_number_of_pairs(policy: esan.Policy, graphs: list[Data]) -> None:
     compact, literal = esan.Bag.of(graphs, policy, 3), esan.Bag.of(graphs, policy, literal=True)
     pairs = sum(len(s.mark) if "mark" in s else s.num_nodes for s in literal.subgraphs())
     assert literal.num_pairs == compact.num_pairs == pairs == literal.num_rows
     for t in range(6):
         stage = compact.stage(t)
-        assert stage.weight is not None
-        assert int(stage.weight.sum()) == pairs
-        assert int(stage.weight.min()) >= 0
-        assert literal.stage(t).weight is None
+        assert stage.multiplicity is not None
+        assert int(stage.multiplicity.sum()) == pairs
+        assert int(stage.multiplicity.min()) >= 0
+        assert literal.stage(t).multiplicity is None
         ones = torch.ones(stage.num_rows, 1, dtype=torch.float64)
         m = compact.selection.num_subgraphs[compact.graphs.node_graph, None].double()
         assert torch.equal(stage.pool_bag(ones, "sum"), m)

@@ -1,6 +1,7 @@
 """What users put on or into the parts of a layer is called, whichever way the layer is computed."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -8,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import esan
-from esan.ops.numba import runtime as cpu
+from esan.ops import reference
 
-COMPILED = pytest.mark.parametrize("compiled", [True, False])
 KINDS = pytest.mark.parametrize("make", [esan.ds_gnn, esan.dss_gnn])
 
 
@@ -24,14 +24,17 @@ def answers(network: nn.Module) -> Tensor:
 
 
 @KINDS
-@COMPILED
+@pytest.mark.parametrize("way", [nullcontext, reference], ids=["fast", "reference"])
 def test_hooks_and_own_activations(
-    make: Callable[..., esan.nn.SubgraphGNN], compiled: bool, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., esan.nn.SubgraphGNN], way: Callable[[], AbstractContextManager[None]]
 ) -> None:
-    if not compiled:
-        monkeypatch.setattr(cpu, "available", lambda: False)
     torch.manual_seed(0)
     network = make(None, 4, 2, 2).double()
+    with way():
+        check_hooks(network)
+
+
+def check_hooks(network: esan.nn.SubgraphGNN) -> None:
     plain, seen = answers(network), []
     layer: Any = network.encoder.layers[0]
     hooks = [

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 import esan
-from esan.nn.linear import Linear, Products
+from esan.nn.linear import Linear
 from esan.nn.stack import kind_of
+from esan.ops.linear import _Products
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -20,11 +21,11 @@ def test_products_and_their_gradients(bias: bool, tf32: bool) -> None:
     )
     given = (x, weight, added if bias else None, tf32)
     expected = torch.einsum("sni,soi->sno", x, weight) + (added[:, None] if bias else 0)
-    torch.testing.assert_close(Products.apply(*given), expected)
+    torch.testing.assert_close(_Products.apply(*given), expected)
     wanted = (x, weight, added) if bias else (x, weight)
-    assert torch.autograd.gradcheck(lambda x, w, b=None: Products.apply(x, w, b, tf32), wanted)
+    assert torch.autograd.gradcheck(lambda x, w, b=None: _Products.apply(x, w, b, tf32), wanted)
     # A matrix that is not trained, and lines that nobody differentiates.
-    (grad,) = torch.autograd.grad(Products.apply(x.detach(), weight.detach(), added, tf32).sum(), added)
+    (grad,) = torch.autograd.grad(_Products.apply(x.detach(), weight.detach(), added, tf32).sum(), added)
     torch.testing.assert_close(grad, torch.full_like(added, 5))
 
 
@@ -32,7 +33,7 @@ def test_products_and_their_gradients(bias: bool, tf32: bool) -> None:
 def test_products_under_autocast(outside: bool) -> None:
     x, weight = torch.randn(2, 5, 3, requires_grad=True), torch.randn(2, 4, 3, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16):
-        y = Products.apply(x, weight, None, True)
+        y = _Products.apply(x, weight, None, True)
         assert y.dtype == torch.bfloat16
         if not outside:
             y.float().sum().backward()
@@ -53,7 +54,7 @@ def test_a_setting_of_all_of_torch_still_reaches_products_after_some_were_rounde
     first = everything.fp32_precision
     try:
         everything.fp32_precision = "ieee"
-        Products.apply(torch.randn(1, 4, 3), torch.randn(1, 2, 3), None, True)
+        _Products.apply(torch.randn(1, 4, 3), torch.randn(1, 2, 3), None, True)
         everything.fp32_precision = "tf32"
         assert torch.backends.cuda.matmul.fp32_precision == "tf32"
     finally:
@@ -85,10 +86,10 @@ def test_rounding_ends_with_the_product(own: str, monkeypatch: pytest.MonkeyPatc
         x, weight = torch.randn(1, 4, 3, requires_grad=True), torch.randn(1, 2, 3, requires_grad=True)
         for tf32, during in ((True, "tf32"), (False, before[-1])):
             seen.clear()
-            Products.apply(x, weight, None, tf32).sum().backward()
+            _Products.apply(x, weight, None, tf32).sum().backward()
             assert seen == [during] * 3
             with pytest.raises(RuntimeError):
-                Products.apply(x, weight[:, :, :2], None, tf32)
+                _Products.apply(x, weight[:, :, :2], None, tf32)
             assert [of.fp32_precision for of in SWITCHES] == before
     finally:
         matmul.fp32_precision = first

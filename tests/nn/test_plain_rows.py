@@ -1,4 +1,4 @@
-"""Networks go the plain way, and not that of colours, where rows have to be as they are."""
+"""Rows are computed one by one, without representatives, where they have to be as they are."""
 
 import copy
 from collections.abc import Callable
@@ -10,22 +10,22 @@ from torch import Tensor, nn
 
 import esan
 import strategies
-from colouring import (
+from deduplicating import (
     ND,
+    check_deduplicated,
     check_same,
-    checked_on_colours,
     found,
     graphs_like,
     network_of,
 )
-from esan.nn import coloured
+from esan.nn import dedup
 from esan.nn.norm import LayerNorm
 from esan.ops.numba import runtime as cpu
 from esan.testing.compare import check_close
 
 pytestmark = [
     pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)"),
-    pytest.mark.usefixtures("always_coloured"),
+    pytest.mark.usefixtures("always_deduplicated"),
 ]
 ARCHITECTURES = pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
 
@@ -56,17 +56,18 @@ HOOKED = [
 ]
 
 
-def _usual(architecture: str = "dss") -> tuple[esan.nn.SubgraphGNN, esan.Bag]:
-    """A network and a bag that go through colours."""
+def _usual(architecture: str = "ds") -> tuple[esan.nn.SubgraphGNN, esan.Bag]:
+    """A network and a bag; the rows of a DS-GNN are deduplicated."""
     return network_of(architecture, ND, 3, conv="gine", edge_channels=2), esan.Bag.of(graphs_like(3, 2), ND, 3)
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_networks_that_are_not_as_they_were_built(change: Callable[[Any], Any]) -> None:
-    network, bag = _usual()
-    change(network)
-    check_same(network, bag)
-    assert found(bag) == []
+@pytest.mark.parametrize("change", CHANGES)
+def test_networks_that_are_not_as_they_were_built(change: str) -> None:
+    for architecture in ["dss"] if "shared" in change else ["ds", "dss"]:
+        network, bag = _usual(architecture)
+        CHANGES[change](network)
+        check_same(network, bag)
+        assert found(bag) == []
 
 
 @pytest.mark.parametrize(("kind", "path"), HOOKED)
@@ -81,8 +82,8 @@ def test_hooks_are_called(kind: str, path: str) -> None:
 
 def test_dropout_and_literal_bags() -> None:
     network, bag = _usual()
-    # Without either, colours are used: the tests of what is done to this network would pass for another reason else.
-    checked_on_colours(network, bag)
+    # Without either, representatives are used: else the other tests of this network would pass for another reason.
+    check_deduplicated(network, bag)
     literal = bag.to_literal()
     network(literal)
     assert found(literal) == []
@@ -90,7 +91,7 @@ def test_dropout_and_literal_bags() -> None:
     with pytest.warns(UserWarning, match="dropout is drawn for every pair"):
         network(bag)
     like = next(network.parameters())
-    assert coloured.stages(network.features, network.encoder, bag, like) is None  # type: ignore[arg-type]
+    assert dedup.stages(network.features, network.encoder, bag, like) is None  # type: ignore[arg-type]
     assert found(bag) == []
 
 
@@ -103,7 +104,7 @@ def test_few_nodes(architecture: str) -> None:
         bag = esan.Bag.of(graphs, ND, 3)
         check_same(network, bag)
         assert found(bag) == []
-    checked_on_colours(network, esan.Bag.of([edge, single], ND, 3))
+    check_deduplicated(network, esan.Bag.of([edge, single], ND, 3))
     with pytest.raises(ValueError, match="Expected more than one pair"):
         network(esan.Bag.of(single, ND, 3))
 
@@ -115,7 +116,7 @@ def test_hooks_of_all_modules_are_called() -> None:
         network(bag)
     finally:
         handle.remove()
-    assert esan.nn.DSSLayer in seen
+    assert esan.nn.DSLayer in seen
     assert found(bag) == []
 
 
@@ -131,7 +132,7 @@ def test_features_of_inference_mode_are_looked_at_in_every_call() -> None:
     assert found(bag) == []
 
 
-def test_colours_of_features_that_were_written_to_are_not_kept() -> None:
+def test_representatives_of_features_that_were_written_to_are_not_kept() -> None:
     network, bag = _usual()
     assert bag.graphs.x is not None
     for _ in range(3):

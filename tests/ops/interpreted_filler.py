@@ -8,8 +8,8 @@ import torch
 from interpreting import ONLY_INTERPRETED, close, poison
 from torch import Tensor
 
-from esan.bags.sums import Grouping
 from esan.ops.real import Real
+from esan.ops.segments import Grouping
 from esan.ops.triton.ahead import Normed
 from esan.ops.triton.dropout import Dropout
 from esan.ops.triton.input import Input
@@ -18,9 +18,8 @@ from esan.ops.triton.linear_grads import linear_backward
 from esan.ops.triton.matrix import Matrix
 from esan.ops.triton.message_grads import Pooled, messages_backward
 from esan.ops.triton.moments import Moments, finish, tile_moments
-from esan.ops.triton.norm import blend, grad_sums, norm_backward
-from esan.ops.triton.pools import spread
-from esan.ops.triton.sums import sum_lines
+from esan.ops.triton.normalise import blend, grad_sums, norm_backward
+from esan.ops.triton.segments import expand, sum_lines
 
 pytestmark = ONLY_INTERPRETED
 #: Slots of less than a tile and of several, and how many of their lines are real: all, some, or none.
@@ -220,10 +219,10 @@ def test_messages() -> None:
         same(numbers, lambda network, place=place: back(network)[place], f"gradient {place}")  # type: ignore[arg-type, misc]
 
 
-def test_lines_that_are_spread() -> None:
+def test_rows_that_are_expanded() -> None:
     x, owner, weight = torch.randn(8, WIDTH), torch.randint(8, (NETWORKS * LINES,)), lines(1)[:, 0]
     check(
-        spread(x, owner, weight, REAL), lambda k: x[of(owner, k)] * of(weight, k)[:, None], "spread"
+        expand(x, owner, weight, REAL), lambda k: x[of(owner, k)] * of(weight, k)[:, None], "expanded rows"
     )  # fmt: skip
     by_node, marked = Grouping(owner, 8), torch.rand(NETWORKS * LINES) > 0.5
     by_node.real = REAL

@@ -14,7 +14,7 @@ from esan.ops.triton.linear import linear
 from esan.ops.triton.linear_grads import linear_backward
 from esan.ops.triton.matrix import Matrix
 from esan.ops.triton.moments import TileMoments, finish, tile_moments
-from esan.ops.triton.norm import grad_sums
+from esan.ops.triton.normalise import grad_sums
 
 pytestmark = ONLY_INTERPRETED
 

@@ -106,8 +106,8 @@ def test_nothing_of_a_step_stays(architecture: str, encoder: str) -> None:
     assert _of_graphs() == before
     with torch.no_grad():
         like = next(model.parameters())
-        width = model.encoder.filled(model.features.out_channels, like)
-        rows = model.features(bag, model.encoder.first_stage(bag), like, width)
+        stage, width = model.encoder.input(bag, like, model.features.out_channels)
+        rows = model.features(bag, stage, like, width)
         assert all(Ahead.of(given.h) is None for given in model.encoder(rows, bag)), "no gradient to prepare"
 
 

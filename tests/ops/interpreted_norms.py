@@ -8,11 +8,11 @@ from interpreting import ONE_OR_THREE, ONLY_INTERPRETED, WEIGHTED, agree, close
 from norming import EPS, LINES, OUTER, Plain, drawn_parameters, drawn_weight, fresh_buffers, split_up
 from torch import Tensor, nn
 
-from esan.bags.sums import Grouping
 from esan.nn.norm import BatchNorm
+from esan.ops.segments import Grouping
 from esan.ops.triton.blocks import Blend, Norm, Normalise, Rows, Spread
 from esan.ops.triton.moments import Moments, finish, frozen, tile_moments
-from esan.ops.triton.norm import blend, grad_sums, norm_backward
+from esan.ops.triton.normalise import blend, grad_sums, norm_backward
 
 pytestmark = ONLY_INTERPRETED
 RELU = pytest.mark.parametrize("relu", [False, True])

@@ -8,11 +8,12 @@ from torch import Tensor
 import esan
 import strategies
 from esan.bags.stage import Stage
-from esan.bags.sums import Grouping
+from esan.ops.segments import Grouping, segment_sum
 from esan.ops.triton.dropout import Dropout
 from esan.ops.triton.input import Input
-from esan.ops.triton.lift import Lift
-from esan.ops.triton.pools import Lookup, Pool, PoolNodes, spread
+from esan.ops.triton.lookup import Lookup
+from esan.ops.triton.rows import Lift, Lifted, PoolNodes
+from esan.ops.triton.segments import expand
 
 pytestmark = ONLY_INTERPRETED
 ROWS, WIDTH = 37, 20
@@ -24,9 +25,9 @@ GRAPHS = [*strategies.odd_graphs()[1:5], strategies.from_edges(9, [(i, i + 1) fo
 def test_pools(weighted: bool) -> None:
     group, weight = Grouping(torch.randint(9, (ROWS,)), 11), torch.rand(ROWS) if weighted else None
     x = torch.randn(ROWS, WIDTH)
-    agree(lambda x: Pool.apply(x, group, weight), lambda x: group.sum(x, weight), x)
+    agree(lambda x: segment_sum(x, group, weight), lambda x: segment_sum(x, group, weight), x)
     factor = torch.ones(ROWS) if weight is None else weight
-    close(spread(x, group.owner, weight), x.double()[group.owner] * factor.double()[:, None])
+    close(expand(x, group.owner, weight), x.double()[group.owner] * factor.double()[:, None])
 
 
 @pytest.mark.parametrize("name", ["ED", "ND", "NM"])
@@ -35,7 +36,8 @@ def test_rows_of_a_stage(name: str) -> None:
     bag = esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3)
     early, late = bag.stage(1), bag.stage(3)
     assert early.num_rows < late.num_rows
-    agree(lambda h: Lift.apply(h, late._lift_from(h.size(0))), late.lift, torch.randn(early.num_rows, WIDTH))
+    lifted = Lifted(late.by_node, early.num_rows, late.background)
+    agree(lambda h: Lift.apply(h, lifted), late.lift, torch.randn(early.num_rows, WIDTH))
     agree(lambda h: PoolNodes.apply(h, late), lambda h: late.pool_nodes(h, "sum"), torch.randn(late.num_rows, WIDTH))
     for reduce in ("sum", "mean"):
         _same_pools(late, reduce)
@@ -62,9 +64,9 @@ def test_a_wrong_sum_would_be_seen() -> None:
     group, x = Grouping(torch.randint(9, (ROWS,)), 11), torch.randn(ROWS, WIDTH)
     other = Grouping((group.owner + 1) % 11, 11)
     with pytest.raises(AssertionError):
-        agree(lambda x: Pool.apply(x, group, None), lambda x: other.sum(x), x)
+        agree(lambda x: segment_sum(x, group), lambda x: segment_sum(x, other), x)
     with pytest.raises(AssertionError, match="gradient"):
-        agree(lambda x: Pool.apply(x, group, None), lambda x: group.sum(x) + x.sum() - x.sum().detach(), x)
+        agree(lambda x: segment_sum(x, group), lambda x: segment_sum(x, group) + x.sum() - x.sum().detach(), x)
 
 
 @pytest.mark.parametrize("marked", [True, False])

@@ -35,7 +35,7 @@ def found() -> list[Tensor]:
     """Sums, totals and products: blocks of one and two sides, loops, functions that call others."""
     from esan.ops.triton.linear import linear
     from esan.ops.triton.matrix import Matrix
-    from esan.ops.triton.sums import sum_lines
+    from esan.ops.triton.segments import sum_lines
     from esan.ops.triton.tiles import totals
 
     torch.manual_seed(0)

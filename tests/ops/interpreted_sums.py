@@ -5,15 +5,17 @@ import torch
 from interpreting import ONE_OR_THREE, ONLY_INTERPRETED, WEIGHTED, agree, close
 from torch import Tensor
 
-from esan.bags.arcs import Arcs
-from esan.bags.sums import Grouping
+from esan.ops.edges import Arcs, Coded, message_sum
+from esan.ops.limits import SMALL_TABLE
+from esan.ops.segments import Grouping, segment_sum
 from esan.ops.triton.ahead import Ahead, Normed
 from esan.ops.triton.edge_grads import edges_backward
-from esan.ops.triton.gather import PoolBeside
 from esan.ops.triton.input import Input
+from esan.ops.triton.lookup import Lookup
 from esan.ops.triton.message_grads import Pooled, messages_backward
-from esan.ops.triton.pools import Lookup, Pool
-from esan.ops.triton.sums import Tuning, sum_lines
+from esan.ops.triton.messages import PoolBeside
+from esan.ops.triton.messages import message_sum as message_sum_and_pool
+from esan.ops.triton.segments import Tuning, sum_lines
 
 pytestmark = ONLY_INTERPRETED
 ROWS, WIDTH = 37, 20
@@ -93,9 +95,9 @@ def test_sums_of_messages(weighted: bool) -> None:
     assert got.table is None
     assert got.sums is None
     close(edges_backward(grad, x, e, *arcs.copy_ends, copies.first, None, by_copy), of_e, "of e")
-    # The same through the arcs, which choose the kernels by themselves, and without the factor of a row's own.
-    agree(lambda x, e, own: arcs.sum_messages(x, e, own, weight), plain, x, e, own)
-    agree(lambda x, e: arcs.sum_messages(x, e, None, weight), lambda x, e: plain(x, e, torch.zeros(1)), x, e)
+    # The same through the operator, which chooses the kernels by itself, and without the factor of a row's own.
+    agree(lambda x, e, own: message_sum(x, arcs, e, own, weight), plain, x, e, own)
+    agree(lambda x, e: message_sum(x, arcs, e, None, weight), lambda x, e: plain(x, e, torch.zeros(1)), x, e)
 
 
 @WEIGHTED
@@ -110,45 +112,54 @@ def test_sums_of_rows(weighted: bool) -> None:
         lines = x[source] if weight is None else x[source] * weight.double()[:, None]
         return own * x + _summed(ROWS, target, lines)
 
-    agree(lambda x, own: arcs.sum_rows(x, own, weight), plain, torch.randn(ROWS, WIDTH), torch.rand(1))
+    agree(lambda x, own: message_sum(x, arcs, None, own, weight), plain, torch.randn(ROWS, WIDTH), torch.rand(1))
 
 
 @ONE_OR_THREE
-def test_sums_of_messages_with_a_table(networks: int) -> None:
-    """Each network has rows, arcs and a table of its own; a type is a line of the table of the arc's network."""
+@pytest.mark.parametrize("size", [SMALL_TABLE, SMALL_TABLE + 1], ids=["looked up by the kernel", "larger"])
+def test_sums_of_messages_with_a_table(networks: int, size: int) -> None:
+    """Each network has rows, edges and a table of its own; a code is a row of the table of the edge's network."""
     rows, arcs = 12, _arcs(12, 30, 16)
     start = torch.arange(networks)[:, None] * rows
     ends = (arcs.edge_index[:, None] + start).reshape(2, -1)
     many = Arcs(
         ends, Grouping((arcs.arc + torch.arange(networks)[:, None] * 16).reshape(-1), networks * 16), networks * rows
     )
-    types = torch.randint(4, (networks * 16,))
+    code = torch.randint(size, (networks * 16,))
+
+    def kernel(x: Tensor, table: Tensor, own: Tensor) -> Tensor:
+        return message_sum(x, many, Coded(table, code), own)
 
     def plain(x: Tensor, table: Tensor, own: Tensor) -> Tensor:
-        network = (ends[1] // rows)[:, None]
         table = table if table.dim() == 3 else table[None]
-        messages = torch.relu(x[ends[0]] + table[network[:, 0], types[many.arc]])
+        messages = torch.relu(x[ends[0]] + table[ends[1] // rows, code[many.arc]])
         return own[torch.arange(len(x)) // rows, None] * x + _summed(len(x), ends[1], messages)
 
     x, own = torch.randn(networks * rows, WIDTH), torch.rand(networks)
-    agree(lambda x, t, own: many.sum_typed(x, t, types, own), plain, x, torch.randn(networks, 4, WIDTH), own)
+    agree(kernel, plain, x, torch.randn(networks, size, WIDTH), own)
     if networks == 1:
-        agree(lambda x, t, own: many.sum_typed(x, t, types, own), plain, x, torch.randn(4, WIDTH), own)
-    with pytest.raises(ValueError, match="4 lines at most"):
-        agree(lambda x, t, own: many.sum_typed(x, t, types, own), plain, x, torch.randn(networks, 5, WIDTH), own)
+        agree(kernel, plain, x, torch.randn(size, WIDTH), own)
+
+
+def test_gradients_of_a_table_that_is_too_large() -> None:
+    """The kernel itself takes no more rows than it has sums for."""
+    arcs, x, grad = _arcs(ROWS, 90, 25), torch.randn(ROWS, WIDTH), torch.randn(ROWS, WIDTH)
+    table, kind = torch.randn(1, SMALL_TABLE + 1, WIDTH), torch.randint(SMALL_TABLE, (90,))
+    with pytest.raises(ValueError, match="4 rows at most"):
+        messages_backward(grad, x, table, torch.rand(1), arcs.out_target, kind, arcs.out_of.first, None, None)
 
 
 def test_lines_wider_than_a_program() -> None:
     """Columns in pieces, the last of them not whole."""
     group, index, arcs = Grouping(torch.randint(9, (ROWS,)), 11), torch.randint(7, (ROWS,)), _arcs(ROWS, 90, 25)
     x, table, e = torch.randn(ROWS, 150), torch.randn(7, 150), torch.randn(25, 150)
-    agree(lambda x: Pool.apply(x, group, None), lambda x: group.sum(x), x)
+    agree(lambda x: segment_sum(x, group), lambda x: _summed(11, group.owner, x), x)
     agree(lambda t: Lookup.apply(t, index), lambda t: t[index], table)
     nodes, rest = torch.randn(11, 150), torch.zeros(ROWS, 10)
     agree(lambda t: Input.apply(t, group, None, 160), lambda t: torch.cat([t[group.owner], rest.to(t)], 1), nodes)
     source, target = arcs.edge_index
     agree(
-        lambda x, e: arcs.sum_messages(x, e),
+        lambda x, e: message_sum(x, arcs, e),
         lambda x, e: _summed(ROWS, target, torch.relu(x[source] + e[arcs.arc])),
         x,
         e,
@@ -178,11 +189,12 @@ def test_pools_beside_sums(messages: bool) -> None:
     def plain(x: Tensor, e: Tensor, own: Tensor) -> Tensor:
         lines = torch.relu(x[source] + e[arcs.arc]) if messages else x[source] + 0 * e.sum()
         y = own.repeat_interleave(12)[:, None] * x + _summed(36, target, lines)
-        return torch.cat([y, group.sum(x, weight)])
+        return torch.cat([y, _summed(11, group.owner, x * weight.double()[:, None])])
 
     def kernel(x: Tensor, e: Tensor, own: Tensor) -> Tensor:
         pool = PoolBeside(group, weight)
-        y = arcs.sum_messages(x, e, own, pool=pool) if messages else arcs.sum_rows(x, own, pool=pool) + 0 * e.sum()
+        y = message_sum_and_pool(x, arcs, e if messages else None, own, None, pool)
+        y = y if messages else y + 0 * e.sum()
         assert pool.lines is not None
         return torch.cat([y, pool.lines])
 

@@ -16,16 +16,17 @@ import sampled_teams
 import sized_teams
 import teams
 import trials
-from esan import ops as kernels
 from esan.bags.padded import PaddedBag
-from esan.bags.padded_layout import shapes
+from esan.bags.padded_layout import plan, shapes
 from esan.bags.padded_layout.columns import Columns
 from esan.bags.padded_layout.padder import Padder
 from esan.bags.padded_layout.plan import Plan
 from esan.bags.padded_layout.shapes import Shape
 from esan.bags.padded_layout.source import Source
-from esan.nn import fused, linear
-from esan.ops.dispatch import WIDEST
+from esan.nn import linear
+from esan.ops import linear as products
+from esan.ops.limits import WIDEST
+from esan.ops.triton import gin
 from esan.ops.triton.adam import FlatAdam
 from esan.train import captured, graphed
 from esan.train.team import Team
@@ -69,7 +70,7 @@ FOUND: dict[tuple[str, ...], frozenset[str]] = {}
 
 @pytest.fixture
 def _laid_out_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches are laid out by the kernel's plain twin: interpreted, the kernel takes half of the time.
+    """Batches are laid out by the kernel's reference implementation: interpreted, the kernel takes half of the time.
 
     What work reads is found once, not for every shape: nothing is compiled on the way, and it takes as long as a step.
     """
@@ -81,7 +82,7 @@ def _laid_out_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
             FOUND[key] = find(team, padder, shape, work)
         return FOUND[key]
 
-    monkeypatch.setattr(kernels, "indices_on_gpu", lambda index: False)
+    monkeypatch.setattr(plan, "implementation", lambda family, *tensors: None)
     monkeypatch.setattr(captured, "_read", found)
 
 
@@ -180,7 +181,7 @@ def test_samples_of_several() -> None:
 @pytest.fixture
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every layer is wider than the kernels take: interpreted, one that is takes minutes."""
-    for module in (linear, fused):
+    for module in (linear, products, gin):
         monkeypatch.setattr(module, "WIDEST", 1)
     monkeypatch.setattr(captured, "_MANY_ROWS", 0)
 

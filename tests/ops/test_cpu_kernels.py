@@ -1,9 +1,10 @@
-"""The compiled loops for a CPU against the plain torch code, which is their meaning."""
+"""The compiled loops for a CPU against the reference implementation, which is their meaning."""
 
 import copy
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,26 +15,19 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
-from esan.bags.arcs import Arcs
-from esan.bags.coded import CodedLines
-from esan.bags.sums import Grouping
 from esan.nn.norm import BatchNorm
+from esan.ops import reference
+from esan.ops.edges import Arcs, Coded, message_sum
+from esan.ops.norm import Normed, normalised_sum
 from esan.ops.numba import runtime as cpu
 from esan.ops.ragged import Segments
+from esan.ops.segments import Grouping
 from esan.testing.compare import check_close
 
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
 
 TYPES = pytest.mark.parametrize("kind", [torch.float32, torch.float64], ids=["single", "double"])
 WIDTHS = pytest.mark.parametrize("width", [1, 7, 64, 66, 300])
-
-
-@contextmanager
-def plain() -> Iterator[None]:
-    """Inside, the plain code is used."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu, "available", lambda: False)
-        yield
 
 
 def _close(ours: Tensor | None, theirs: Tensor | None, name: str = "") -> None:
@@ -49,7 +43,7 @@ def _close(ours: Tensor | None, theirs: Tensor | None, name: str = "") -> None:
 def _agree(compute: Callable[..., tuple[Tensor, ...]], *inputs: Tensor) -> None:
     """Results and every gradient, with the compiled loops and without."""
     found = []
-    for way in (nullcontext, plain):
+    for way in (nullcontext, reference):
         leaves = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
         with way():
             results = compute(*leaves)
@@ -78,11 +72,11 @@ def test_sums_of_messages(kind: torch.dtype, width: int, weighted: bool) -> None
     arcs = _arcs(700, 1500, 90, weighted, kind)
     x, e, own = torch.randn(700, width, dtype=kind), torch.randn(90, width, dtype=kind), torch.rand(1, dtype=kind)
     table, code = torch.randn(5, width, dtype=kind), torch.randint(5, (90,))
-    _agree(lambda x, own: (arcs.sum_rows(x, own),), x, own)
-    _agree(lambda x: (arcs.sum_rows(x),), x)
-    _agree(lambda x, e, own: (arcs.sum_messages(x, e, own),), x, e, own)
-    _agree(lambda x, e: (arcs.sum_messages(x, e),), x, e)
-    _agree(lambda x, t, own: (arcs.sum_messages(x, CodedLines(t, code), own),), x, table, own)
+    _agree(lambda x, own: (message_sum(x, arcs, own=own),), x, own)
+    _agree(lambda x: (message_sum(x, arcs),), x)
+    _agree(lambda x, e, own: (message_sum(x, arcs, e, own),), x, e, own)
+    _agree(lambda x, e: (message_sum(x, arcs, e),), x, e)
+    _agree(lambda x, t, own: (message_sum(x, arcs, Coded(t, code), own),), x, table, own)
 
 
 @TYPES
@@ -92,7 +86,9 @@ def test_nothing_to_sum(kind: torch.dtype) -> None:
             torch.empty(2, 0, dtype=torch.long), Grouping(torch.empty(0, dtype=torch.long), 2), 0
         )  # fmt: skip
         x, e = torch.randn(rows, 4, dtype=kind), torch.randn(2, 4, dtype=kind)
-        _agree(lambda x, e, arcs=arcs: (arcs.sum_messages(x, e, torch.ones(1, dtype=x.dtype)), arcs.sum_rows(x)), x, e)
+        _agree(
+            lambda x, e, arcs=arcs: (message_sum(x, arcs, e, torch.ones(1, dtype=x.dtype)), message_sum(x, arcs)), x, e
+        )
     empty = Grouping(torch.empty(0, dtype=torch.long), 3)
     assert torch.equal(empty.sum(torch.empty(0, 4, dtype=kind)), torch.zeros(3, 4, dtype=kind))
 
@@ -123,11 +119,31 @@ def test_norms(kind: torch.dtype, width: int, weighted: bool, relu: bool) -> Non
 
 
 @TYPES
-def test_norm_with_the_line_of_a_group(kind: torch.dtype) -> None:
+@pytest.mark.parametrize("literal", [True, False])
+@pytest.mark.parametrize("shares", [True, False])
+def test_the_end_of_a_layer(kind: torch.dtype, literal: bool, shares: bool) -> None:
+    """Two norms, their sum and ReLU, with parameters and buffers; the compact bag has rows of multiplicity 0."""
     torch.manual_seed(0)
-    groups, norm = Grouping(torch.randint(40, (500,)), 40), BatchNorm(16).to(kind)
-    x, added, weight = torch.randn(500, 16, dtype=kind), torch.randn(40, 16, dtype=kind), torch.randint(1, 9, (500,))
-    _agree(lambda x, added: (norm.add_and_relu(x, weight, added, groups),), x, added)
+    graphs = [esan.graphs.complete(5), esan.graphs.csl(11, 2)]
+    bag = esan.Bag.of(graphs, esan.EgoNets(1), 2, literal=literal)
+    stage = bag.stage(2)
+    assert literal or (stage.multiplicity is not None and bool((stage.multiplicity == 0).any()))
+    x, y = torch.randn(stage.num_rows, 16, dtype=kind), torch.randn(bag.num_nodes, 16, dtype=kind)
+    parameters = [torch.randn(16, dtype=kind) for _ in range(4)]
+    buffers: list[list[Tensor]] = []
+
+    def compute(x: Tensor, y: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
+        norms = [replace(BatchNorm(16).to(kind).state, gamma=given[at], beta=given[at + 1]) for at in (0, 2)]
+        nodes = Normed(y, norms[1], None) if shares else None
+        found = normalised_sum(Normed(x, norms[0], stage.multiplicity), nodes, stage)
+        buffers.append([t for norm in norms for t in (norm.running_mean, norm.running_var) if t is not None])
+        # What is not shared has a gradient too, of 0.
+        return found, 0 * torch.stack([t.sum() for t in (y, *given)])
+
+    _agree(compute, x, y, *parameters)
+    assert all(len(some) == 4 for some in buffers)
+    for ours, theirs in zip(*buffers, strict=True):
+        _close(ours, theirs, "buffer")
 
 
 @TYPES
@@ -136,7 +152,7 @@ def test_groups(kind: torch.dtype) -> None:
     owner, lines, weight = torch.randint(50, (400,)), torch.randn(400, 9, dtype=kind), torch.rand(400)
     for part in (400, 123, 0):
         group = Grouping(owner, 50).prefix(part)
-        with plain():
+        with reference():
             twin = Grouping(owner, 50).prefix(part)
             expected = twin.order, twin.first
         assert torch.equal(group.order, expected[0])
@@ -164,7 +180,7 @@ def test_rows_are_the_same(name: str, graphs: list[Data]) -> None:
     policy = esan.policy_named(name)
     for layers in (1, 3):
         ours = esan.Bag.of(graphs, policy, layers)
-        with plain():
+        with reference():
             theirs = esan.Bag.of(graphs, policy, layers)
         assert ours.selection.fingerprint == theirs.selection.fingerprint
         assert ours.rows.fingerprint == theirs.rows.fingerprint
@@ -177,7 +193,7 @@ def test_rows_are_the_same(name: str, graphs: list[Data]) -> None:
 def test_parts_of_a_bag_are_the_same(name: str, literal: bool | None, graphs: list[Data], ids: list[int]) -> None:
     bag = esan.Bag.of(graphs, esan.policy_named(name), 3, literal=literal)
     ours = bag[ids]
-    with plain():
+    with reference():
         theirs = bag[ids]
     for part in ("graphs", "selection", "rows"):
         one, other = getattr(ours, part), getattr(theirs, part)
@@ -192,7 +208,7 @@ def test_picked_numbers(kind: torch.dtype, shape: tuple[int, ...]) -> None:
     segments = Segments(torch.tensor([4, 0, 8, 4]) * any_there, torch.tensor([3, 0, 1, 5]) * any_there)
     shift = torch.tensor([10, 20, -30, 0])
     ours = segments.pick(values, shift)
-    with plain():
+    with reference():
         theirs = segments.pick(values, shift)
     assert ours.dtype == theirs.dtype
     assert torch.equal(ours, theirs)
@@ -234,7 +250,7 @@ def test_networks(conv: str, kind: torch.dtype, build: Callable[..., nn.Module],
         edge_channels=esan.Categories(3, 2) if conv in ("gine", "gcn") else None,
     ).to(kind)  # fmt: skip
     found = []
-    for way in (nullcontext, plain):
+    for way in (nullcontext, reference):
         twin = copy.deepcopy(network)
         with way():
             y = twin(esan.Bag.of(graphs, policy, 4, literal=literal))
@@ -279,12 +295,12 @@ def test_the_bits_do_not_depend_on_when_or_on_how_many_threads() -> None:
 def test_what_is_not_finite_is_not_hidden() -> None:
     arcs = _arcs(10, 30, 2, False, torch.float32)
     x = torch.full((10, 4), float("nan"))
-    assert bool(arcs.sum_messages(x, torch.zeros(2, 4), torch.ones(1)).isnan().all())
+    assert bool(message_sum(x, arcs, torch.zeros(2, 4), torch.ones(1)).isnan().all())
     assert bool(BatchNorm(4)(x, relu=True).isnan().all())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="torch for Linux comes with MKL, or with OpenBLAS on Arm")
 @TYPES
 def test_the_library_of_products_is_found(kind: torch.dtype) -> None:
-    """Else layers would be computed by their plain twins, and nobody would know."""
+    """Else layers would be computed by the reference implementation, and nobody would know."""
     assert cpu.blas(kind) != 0

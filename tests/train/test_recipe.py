@@ -177,7 +177,9 @@ def test_a_network_as_ogb_has_it() -> None:
     bag = Bag.of([graph], Whole(), 2)
     least = []
     for network in networks:
-        rows = network.features(bag, network.encoder.first_stage(bag), next(network.parameters()), None)
+        like = next(network.parameters())
+        stage, width = network.encoder.input(bag, like, network.features.out_channels)
+        rows = network.features(bag, stage, like, width)
         least.append([given.h.min().item() for given in network.encoder(rows, bag)])
     assert least[0][1] == 0 > least[1][1]
     assert least[0][0] == least[1][0] == 0

@@ -17,11 +17,12 @@ from esan.bags.shared import SharedArcs
 from esan.bags.stage import Stage
 from esan.bags.stored import stored_rows
 from esan.bags.subgraph import Subgraph
-from esan.bags.sums import Grouping
 from esan.checks import device_here
 from esan.counted import counted
 from esan.graphs import Graphs, Source, read
 from esan.graphs.ids import Ids, graph_ids
+from esan.ops.caching import cached
+from esan.ops.segments import Grouping
 from esan.policies import Policy, Sampled, Selection, as_policy, checked_source, policy_called, read_carried
 
 if TYPE_CHECKING:
@@ -133,6 +134,11 @@ class Bag:
         return None
 
     @property
+    def seeds(self) -> Tensor | None:
+        """Of what each network of an ensemble draws in this step, `[S]`; None for torch's own generator."""
+        return None
+
+    @property
     def num_graphs(self) -> int:
         return len(self.graphs)
 
@@ -220,9 +226,18 @@ class Bag:
             moved[name] = getattr(whole, name) if mine is of_whole else mine.to(device)
         return replace(self, **moved, whole=whole)
 
+    @property
+    def plain(self) -> bool:
+        """Whether the bag is of one network and has no padding."""
+        return True
+
     def without_filler(self) -> "Bag":
-        """The bag for work that neither reads nor writes rows which only fill it up; here there are none."""
+        """The bag for work that neither reads nor writes padding rows; here there are none."""
         return self
+
+    def without_padding_graph(self, predictions: Tensor) -> Tensor:
+        """Predictions for the graphs that are no padding; here all are."""
+        return predictions
 
     def to_literal(self) -> "Bag":
         """The same bag with a row for every pair."""
@@ -285,12 +300,17 @@ class Bag:
             self._stages[slot] = Stage(self.graphs, self.selection, self.rows, slot, whole)
         return self._stages[slot]
 
-    @cached_property
+    def stage_with(self, rows: int, otherwise: Stage) -> Stage:
+        """The stage that so many rows are of."""
+        stages = map(self.stage, range(len(self.rows.row_ends)))
+        return next((stage for stage in stages if stage.num_rows == rows), otherwise)
+
+    @cached
     def by_graph(self) -> Grouping:
         """The subgraphs by their graph."""
         return Grouping(self.selection.subgraph_graph, len(self), ordered=True)
 
-    @cached_property
+    @cached
     def shared(self) -> SharedArcs:
         """The adjacency of the whole bag."""
         return SharedArcs(self.graphs, self.selection, self.literal)

@@ -1,6 +1,7 @@
 """The compact bag: the background once, and the pairs that differ from it; exact, and linear for bounded degrees."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,13 +11,11 @@ from esan.bags.pairs import Pairs, entry_keys
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
 from esan.ops import ragged
-from esan.ops.numba import rows as cpu_rows
+from esan.ops.dispatch import fills_at_once, implementation
 from esan.policies import Selection
 
 #: Most pairs of the graphs whose rows are found at a time; the arcs of the graphs count too.
 MOST_PAIRS = 2**18
-#: The same for graphs that are on a GPU with what is found: some work at a time would not keep it busy.
-_MOST_THERE = 2**25
 
 
 def compact_rows(graphs: Graphs, selection: Selection, num_layers: int, device: torch.device | None = None) -> Rows:
@@ -33,9 +32,10 @@ def compact_rows(graphs: Graphs, selection: Selection, num_layers: int, device: 
         num_layers: the layers.
         device: where rows are found, some graphs at a time; they go to where the graphs are. None for there.
     """
-    if device is None and cpu_rows.fits(graphs):
-        return _by_loops(graphs, selection, num_layers)
-    most = _MOST_THERE if device is None and graphs.device.type == "cuda" else MOST_PAIRS
+    fast = implementation("indices", graphs.edge_index) if device is None else None
+    if fast is not None:
+        return _by_loops(fast.stored_pairs(graphs, selection, num_layers), graphs, selection)
+    most = max(MOST_PAIRS, fills_at_once(graphs.device)) if device is None else MOST_PAIRS
     some = chunks(graphs.num_nodes * selection.num_subgraphs + graphs.num_arcs, most)
     if device is None and len(some) == 1:
         return _at_once(graphs, selection, num_layers)
@@ -81,9 +81,8 @@ def _at_once(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
     return Rows(torch.stack(num_rows), num_arcs, node, subgraph, marked, source, ends_at, arc)
 
 
-def _by_loops(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
-    """The same rows, found subgraph by subgraph."""
-    found = cpu_rows.stored_pairs(graphs, selection, num_layers)
+def _by_loops(found: Any, graphs: Graphs, selection: Selection) -> Rows:
+    """The same rows from the stored pairs and their edges, as compiled loops find them subgraph by subgraph."""
     marked = torch.zeros_like(found.node, dtype=torch.bool)
     marked[: selection.mark_node.numel()] = True
     of_nodes, source, target, arc = torch.zeros_like(graphs.num_arcs), found.source, found.target, found.arc

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from esan.bags.sums import Grouping
 from esan.graphs import Graphs
 from esan.ops import ragged
+from esan.ops.segments import Grouping
 from esan.policies import Selection
 
 

@@ -6,9 +6,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from esan.bags.arcs import Arcs
-from esan.bags.sums import Grouping
+from esan.ops.edges import Arcs
 from esan.ops.real import Real
+from esan.ops.segments import Grouping
 
 #: The tensors of a batch by name.
 Fields = Mapping[str, Tensor]
@@ -136,7 +136,8 @@ class LaidArcs(Arcs):
         return self._field("out.order") if self._of_graphs else self._field("out.arc")
 
     def _types_of(self, types: Tensor) -> tuple[Tensor, Tensor]:
-        if types.is_floating_point() or types is not self.__dict__["_fields"].get("edge_attr"):
+        own = self.__dict__["_fields"].get("edge_attr")
+        if own is None or types.is_floating_point() or types.data_ptr() != own.data_ptr():
             return super()._types_of(types)
         return types.reshape(-1) if self._of_graphs else self._field("type"), self._field("out.type")
 

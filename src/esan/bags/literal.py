@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from esan.bags.arcs import Arcs
 from esan.bags.rows import Rows
-from esan.bags.sums import Grouping
 from esan.graphs import Graphs
 from esan.ops import ragged
+from esan.ops.edges import Arcs
+from esan.ops.segments import Grouping
 from esan.policies import Selection
 
 

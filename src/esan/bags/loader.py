@@ -1,17 +1,26 @@
-"""`Loader`: shuffled batches of a bag, gathered on the device where it lives, with no Python loop over graphs."""
+"""`Loader`: batches of a bag, gathered on the device where they are used, with no Python loop over graphs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from esan.bags.bag import Bag
-from esan.checks import whole_number
+from esan.bags.batches import PaddedBatches
+from esan.bags.padded_layout.shapes import Sizes
+from esan.checks import device_here, truth_value, whole_number
+from esan.ops.device import is_gpu
 from esan.policies import Policy, Sampled
 
 
 class Loader:
-    """Batches of a bag, each a bag itself; of a `Sampled` policy, every batch of every epoch is drawn afresh.
+    """Batches of a bag, each a bag itself; of a `Sampled` policy, every batch of every epoch is drawn again.
+
+    On a GPU batches come in a few padded shapes (`PaddedBag`), laid out there ahead of the work on them: what a model
+    computes is the same to rounding, and `esan.step` can replay a step for each of them. The padding is out of sight:
+    predictions, `bag.y` and `len(bag)` are those of the graphs.
 
     Args:
         bag: the bag of the whole dataset.
@@ -19,6 +28,13 @@ class Loader:
         shuffle: whether each pass goes through the graphs in a new random order.
         drop_last: whether a last batch of fewer graphs is left out.
         generator: where the order and the samples are drawn from; None for torch's own.
+        sampler: which graphs a pass goes through, in order, e.g. a `DistributedSampler`; in place of `shuffle`.
+        batch_sampler: the graphs of each batch; in place of `batch_size`, `shuffle`, `drop_last` and `sampler`. For an
+            ensemble a batch may be one list of graphs per member, `[members, graphs]`.
+        device: where batches are wanted; None for where the bag is.
+        padded: whether batches are padded to a few shapes; None for wherever that pays and can be done.
+        members: how many networks of an `esan.Ensemble` each batch is for.
+        sizes: how many shapes there are; None for few (see `esan.bags.padded_layout.shapes.FINE`).
     """
 
     def __init__(
@@ -28,6 +44,13 @@ class Loader:
         shuffle: bool = False,
         drop_last: bool = False,
         generator: torch.Generator | None = None,
+        *,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[object] | None = None,
+        device: torch.device | str | None = None,
+        padded: bool | None = None,
+        members: int = 1,
+        sizes: Sizes | None = None,
     ) -> None:
         if not isinstance(bag, Bag):
             raise TypeError(
@@ -39,28 +62,89 @@ class Loader:
                 "Bag.load(path, policy=...), so that samples can be drawn."
             )
         self.batch_size = whole_number("batch_size", batch_size, 1, "Pass e.g. batch_size=32.")
+        self.members = whole_number("members", members, 1, "Pass the number of networks of the ensemble.")
+        for name, value in (("shuffle", shuffle), ("drop_last", drop_last)):
+            truth_value(name, value, "Pass True or False.")
+        if sampler is not None and shuffle:
+            raise ValueError(
+                "Expected a sampler or shuffle=True (got both). Leave shuffle out: a sampler has an order."
+            )
+        if batch_sampler is not None and (sampler is not None or shuffle or drop_last or batch_size != 1):
+            raise ValueError(
+                "Expected a batch_sampler alone (got it with batch_size, shuffle, drop_last or sampler). Leave these "
+                "out: a batch_sampler decides on them."
+            )
         self.bag, self.shuffle, self.drop_last, self.generator = bag, shuffle, drop_last, generator
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+        self.device = bag.device if device is None else device_here(device)
+        why = _why_not_padded(bag)
+        if padded and why:
+            raise ValueError(f"Expected a bag whose batches can be padded (got {why}). Leave padded out.")
+        self.padded = not why and is_gpu(self.device) if padded is None else padded
+        self._sizes = sizes
+        self._batches: PaddedBatches | None = None
 
     def __repr__(self) -> str:
         chosen = f"batch_size={self.batch_size}, shuffle={self.shuffle}, drop_last={self.drop_last}"
-        return f"Loader({self.bag!r}, {chosen})"
+        return f"Loader({self.bag!r}, {chosen}, device={str(self.device)!r}, padded={self.padded})"
 
     def __len__(self) -> int:
-        whole, rest = divmod(len(self.bag), self.batch_size)
+        if self.batch_sampler is not None:
+            return len(self.batch_sampler)  # type: ignore[arg-type]
+        count = len(self.bag) if self.sampler is None else len(self.sampler)  # type: ignore[arg-type]
+        whole, rest = divmod(count, self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
 
     def __iter__(self) -> Iterator[Bag]:
-        count = len(self.bag)
-        device = torch.device("cpu") if self.generator is None else self.generator.device
-        order = torch.arange(count, device=device)
-        if self.shuffle:
-            order = torch.randperm(count, generator=self.generator, device=device)
-        order = order.to(self.bag.device)
-        for batch in range(len(self)):
-            yield self.batch(order[batch * self.batch_size : (batch + 1) * self.batch_size])
+        return self.batches(list(self._steps()))
 
-    def batch(self, ids: torch.Tensor) -> Bag:
-        """The graphs `ids` as one bag, drawn afresh where the policy is random."""
+    def batches(self, steps: list[np.ndarray]) -> Iterator[Bag]:
+        """The batches of these graphs: a list per batch, or one list per member, `[members, graphs]`."""
+        if self.padded:
+            return self._padded()([ids if ids.ndim == 2 else ids[None] for ids in steps])
+        if any(ids.ndim > 1 for ids in steps):
+            raise ValueError(
+                "Expected one list of graphs per batch (got one per member, which only padded batches can have). "
+                "Train on a GPU, or give all members the same batches."
+            )
+        return (self.batch(torch.from_numpy(ids)) for ids in steps)
+
+    def batch(self, ids: Tensor) -> Bag:
+        """The graphs `ids` as one bag without padding, drawn again where the policy is random."""
+        ids = ids.to(self.bag.device)
+        return self._drawn(ids).to(self.device)
+
+    def _steps(self) -> Iterator[np.ndarray]:
+        if self.batch_sampler is not None:
+            yield from (_numbers(some) for some in self.batch_sampler)
+            return
+        order = self._order()
+        for begin in range(0, len(order), self.batch_size):
+            some = order[begin : begin + self.batch_size]
+            if len(some) == self.batch_size or not self.drop_last:
+                yield some
+
+    def _order(self) -> np.ndarray:
+        if self.sampler is not None:
+            return _numbers(list(self.sampler))
+        if not self.shuffle:
+            return np.arange(len(self.bag))
+        device = torch.device("cpu") if self.generator is None else self.generator.device
+        return torch.randperm(len(self.bag), generator=self.generator, device=device).cpu().numpy()
+
+    def _padded(self) -> PaddedBatches:
+        policy, whole = self.bag.policy, self.bag.whole
+        if isinstance(policy, Sampled) and whole is not None:
+            kept = policy.sample(whole.selection.num_subgraphs, self.generator)
+            bag = replace(whole.only(kept), policy=policy)
+            if self._batches is None:
+                self._batches = PaddedBatches(bag, self.device, self.members, self._sizes, at_once=True)
+            self._batches = self._batches.of(bag)
+        elif self._batches is None:
+            self._batches = PaddedBatches(self.bag, self.device, self.members, self._sizes)
+        return self._batches
+
+    def _drawn(self, ids: Tensor) -> Bag:
         policy, whole = self.bag.policy, self.bag.whole
         if isinstance(policy, Sampled) and whole is not None:
             batch = whole[ids]
@@ -72,3 +156,25 @@ class Loader:
             graphs, num_layers = self.bag.graphs.take(ids), self.bag.num_layers
             return Bag.of(graphs, policy, num_layers, literal=self.bag.asked, generator=self.generator)
         return self.bag[ids]
+
+
+def _numbers(some: object) -> np.ndarray:
+    """The numbers of graphs, as one list or one per member."""
+    found = some.cpu().numpy() if isinstance(some, Tensor) else np.asarray(some)
+    if found.size == 0 or found.ndim not in (1, 2) or found.dtype.kind not in "iu":
+        raise ValueError(
+            f"Expected the numbers of graphs from a sampler (got {some!r}). Yield integers, or lists of them per batch."
+        )
+    return found.astype(np.int64)
+
+
+def _why_not_padded(bag: Bag) -> str | None:
+    """Why batches of a bag are not padded; None if they can be."""
+    policy = bag.policy
+    if isinstance(policy, Sampled) and bag.whole is None:
+        return "a bag that is sampled without being built whole"
+    if isinstance(policy, Policy) and policy.random and not isinstance(policy, Sampled):
+        return f"the random policy {policy!r}, which selects again for every batch"
+    if bag.y is not None and bag.graphs.y_level != "graph":
+        return f"targets of {bag.graphs.y_level}s"
+    return None

@@ -1,41 +1,55 @@
-"""`PaddedBag`: a batch of a fixed shape as a bag; the filler graph at its end weighs nothing in norms and losses."""
+"""`PaddedBag`: a batch of a fixed shape as a bag; the padding graph at its end counts for nothing."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
-from esan.bags.arcs import Arcs
 from esan.bags.bag import Bag
-from esan.bags.gathered import Differences, Lifted
 from esan.bags.laid import Fields, LaidArcs, LaidGrouping
 from esan.bags.padded_layout.shapes import Shape
 from esan.bags.rows import Rows
 from esan.bags.shared import ADJACENCIES, SharedArcs
-from esan.bags.stage import Stage
-from esan.bags.sums import Grouping
+from esan.bags.stage import Differences, Stage
+from esan.checks import device_here
+from esan.counted import counted
 from esan.graphs import Graphs
+from esan.ops.edges import Arcs
 from esan.ops.real import Real
+from esan.ops.segments import Grouping
 from esan.policies import Selection
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PaddedBag(Bag):
-    """A bag whose tensors have the sizes of a `Shape`, whatever graphs it holds; the last graph is the filler.
+    """A batch whose tensors have the sizes of a `Shape`, whatever graphs it holds; the last graph is padding.
 
-    It may be the batch of several networks, one behind the other; then every network has a filler.
+    A model takes it as any other bag, and predicts for the graphs alone. It may be the batch of several networks (an
+    `esan.Ensemble`), one after the other; then each of them has a padding graph.
+
+    Attributes:
+        fields: its tensors by name.
+        shape: their sizes.
+        networks: how many networks the batch is for.
+        side: a stream that layers may do independent work on.
+        drawn_from: a seed per network of what is drawn in this step, `[S]`; None if nothing is drawn.
+        real_only: whether padding rows are neither written nor read, since operators which know them do all the work.
+        origin: where the batch is from; None for one that was made by hand.
+        whole_output: whether predictions for padding graphs are given too.
     """
 
     fields: Fields | None = None
     shape: Shape | None = None
     networks: int = 1
     side: "torch.cuda.Stream | None" = None
-    #: Of what each network draws in this step, `[S]`; None if nothing is drawn.
-    seeds: Tensor | None = None
-    #: Whether filler rows are neither written nor read: all that is done with rows is done by kernels which know them.
+    drawn_from: Tensor | None = None
     real_only: bool = False
+    origin: "Origin | None" = None
+    whole_output: bool = False
 
     @staticmethod
     def over(
@@ -73,8 +87,32 @@ class PaddedBag(Bag):
         )
 
     @property
+    def y(self) -> Tensor | None:
+        """The targets, one per graph; of several networks, `[networks, graphs, ...]`."""
+        y = self.graphs.y
+        return y if y is None or self.networks == 1 else y.view(self.networks, -1, *y.shape[1:])
+
+    @property
+    def num_graphs(self) -> int:
+        """Graphs of the batch (of each network), padding left out."""
+        return cast(Shape, self.shape).graphs
+
+    def __len__(self) -> int:
+        return self.num_graphs
+
+    def __repr__(self) -> str:
+        networks = "" if self.networks == 1 else f", for {self.networks} networks"
+        kind = "literal" if self.num_layers is None else f"compact for {counted(self.num_layers, 'layer')}"
+        held = counted(self.num_graphs, "graph")
+        return f"PaddedBag({kind}, policy={self.policy!r}: {held} in {self.rows.row_ends[-1]} rows{networks})"
+
+    @property
+    def seeds(self) -> Tensor | None:
+        return self.drawn_from
+
+    @property
     def graph_weight(self) -> Tensor:
-        """1 for each graph of the batch, 0 for the filler, and for the graphs that a last batch lacks."""
+        """1 for each graph of the batch, 0 for padding, and for the graphs that a last batch lacks."""
         return cast(Fields, self.fields)["graph_weight"]
 
     @property
@@ -85,8 +123,57 @@ class PaddedBag(Bag):
     def by_graph(self) -> Grouping:
         return LaidGrouping(cast(Fields, self.fields), "subgraphs", "subgraph_graph", ordered=True)
 
+    @property
+    def plain(self) -> bool:
+        return False
+
     def without_filler(self) -> Bag:
         return replace(self, real_only=True)
+
+    def without_padding_graph(self, predictions: Tensor) -> Tensor:
+        if self.whole_output:
+            return predictions
+        split = predictions.view(self.networks, -1, *predictions.shape[1:])[:, :-1]
+        return split[0] if self.networks == 1 else split
+
+    def to_literal(self) -> "Bag":
+        return self if self.literal else self._origin("to_literal").literal(self)
+
+    def to_compact(self, num_layers: int) -> "Bag":
+        if self.num_layers is not None and self.num_layers >= num_layers:
+            return self
+        raise ValueError(
+            f"Expected a bag built for {num_layers} layers (got padded batches of one for {self.num_layers}). Build "
+            f"the bag that the loader takes with num_layers={num_layers}."
+        )
+
+    def _origin(self, what: str) -> "Origin":
+        if self.origin is None:
+            raise ValueError(f"Expected a batch of a Loader for {what} (got one that was padded by hand).")
+        return self.origin
+
+    def to(self, device: torch.device | str) -> "Bag":
+        if device_here(device) == self.device:
+            return self
+        raise ValueError(
+            f"Expected padded batches to stay on {self.device} (got {device}). "
+            f"Pass Loader(..., device={str(device)!r})."
+        )
+
+    def __getitem__(self, ids: Any) -> "Bag":
+        raise _unpadded("single graphs of a batch")
+
+    def only(self, kept: Tensor) -> "Bag":  # noqa: ARG002
+        raise _unpadded("some subgraphs of a batch")
+
+    def subgraph(self, i: int) -> Data:  # noqa: ARG002
+        raise _unpadded("subgraphs as PyG data")
+
+    def resample(self, generator: torch.Generator | None = None) -> "Bag":  # noqa: ARG002
+        raise _unpadded("another sample of a batch")
+
+    def save(self, path: str | Path) -> None:  # noqa: ARG002
+        raise _unpadded("writing a batch to a file")
 
     def stage(self, t: int) -> Stage:
         slot = self.rows.slot_of_layer(t)
@@ -97,6 +184,17 @@ class PaddedBag(Bag):
     @cached_property
     def shared(self) -> SharedArcs:
         return PaddedShared(self)
+
+
+class Origin(Protocol):
+    """Where padded batches are from, and what else they can be had as."""
+
+    def literal(self, bag: PaddedBag) -> Bag:
+        """The same batch with a row for every pair."""
+
+
+def _unpadded(what: str) -> ValueError:
+    return ValueError(f"Expected a bag without padding for {what} (got a padded batch). Use Loader(..., padded=False).")
 
 
 def _ends(room: tuple[int, ...]) -> list[int]:
@@ -113,6 +211,7 @@ class PaddedStage(Stage):
         self._fields, self._name, self.networks = cast(Fields, bag.fields), f"stage{slot}", bag.networks
         self._bag, self._room = bag, tuple(room for room in cast(Shape, bag.shape).rows[: slot + 1] if room)
         self.num_rows *= bag.networks
+        self.side = bag.side
 
     def _field(self, name: str) -> Tensor:
         return self._fields[f"{self._name}.{name}"]
@@ -129,23 +228,23 @@ class PaddedStage(Stage):
         return self._field("node")
 
     @cached_property
-    def weight(self) -> Tensor:
+    def multiplicity(self) -> Tensor:
         return self._field("weight")
-
-    @property
-    def norm_weight(self) -> Tensor:
-        return self.weight
 
     @cached_property
     def marked(self) -> Tensor:
         return self._field("marked").bool()
 
-    @cached_property
-    def _mean_weight(self) -> Tensor:
-        return self._field("mean")
+    def bag_weight(self, reduce: str, kind: torch.dtype) -> Tensor | None:
+        if reduce == "sum":
+            return self.multiplicity_in(kind)
+        if kind == torch.float32:
+            return self._field("mean")
+        subgraphs = self._selection.num_subgraphs[self._graphs.node_graph].clamp(min=1)
+        return self.multiplicity.to(kind) / subgraphs.index_select(0, self.node)
 
     @property
-    def _subgraph(self) -> Tensor:
+    def subgraph(self) -> Tensor:
         return self._field("stored_subgraph")
 
     @cached_property
@@ -153,12 +252,12 @@ class PaddedStage(Stage):
         return self._laid("by_node", "node", self.real)
 
     @cached_property
-    def _by_subgraph(self) -> Grouping:
+    def by_subgraph(self) -> Grouping:
         # Where there is no background, the stored pairs are the rows.
-        return self._laid("by_subgraph", "stored_subgraph", None if self._background else self.real)
+        return self._laid("by_subgraph", "stored_subgraph", None if self.background else self.real)
 
     @cached_property
-    def _by_graph(self) -> Grouping:
+    def by_graph(self) -> Grouping:
         return LaidGrouping(self._fields, "nodes", "node_graph", ordered=True)
 
     @property
@@ -169,7 +268,7 @@ class PaddedStage(Stage):
     def stored_by_node(self) -> Grouping:
         grouping = self._laid("stored_by_node", "node")
         # The nodes of the stored pairs are behind those of the background, network by network.
-        node = self.node.view(self.networks, -1)[:, self._background :].reshape(-1)
+        node = self.node.view(self.networks, -1)[:, self.background :].reshape(-1)
         grouping.__dict__["owner"] = node
         return grouping
 
@@ -192,25 +291,21 @@ class PaddedStage(Stage):
     def pooled_into(self) -> Tensor:
         return self._field("pooled_into")
 
-    @cached_property
-    def arcs(self) -> Arcs:
+    def _arcs_from(self, known: int) -> Arcs:  # noqa: ARG002
         return LaidArcs(self._fields, self._name, self.num_rows, real=self.real)
 
-    def _lifted_plainly(self, h: Tensor) -> Tensor:
-        earlier, of_node = h.size(0) // self.networks, self.node.view(self.networks, -1)
-        network = torch.arange(self.networks, device=h.device)[:, None]
-        own = torch.arange(earlier, device=h.device) + network * earlier
+    def lift_index(self, rows: int) -> Tensor:
+        earlier, of_node = rows // self.networks, self.node.view(self.networks, -1)
+        network = torch.arange(self.networks, device=of_node.device)[:, None]
+        own = torch.arange(earlier, device=of_node.device) + network * earlier
         # In the earlier stage each network's rows begin elsewhere: nodes there are its first rows.
-        added = of_node[:, earlier:] + network * (earlier - self._background)
-        return h.index_select(0, torch.cat([own, added], 1).reshape(-1))
+        added = of_node[:, earlier:] + network * (earlier - self.background)
+        return torch.cat([own, added], 1).reshape(-1)
 
-    def _background_first(self, h: Tensor) -> Tensor:
+    def background_first(self, h: Tensor) -> Tensor:
         split = h.view(self.networks, -1, h.size(1))
-        parts = split[:, : self._background], split[:, self._background :]
+        parts = split[:, : self.background], split[:, self.background :]
         return torch.cat([part.reshape(-1, h.size(1)) for part in parts])
-
-    def _lift_from(self, rows: int) -> Lifted:
-        return Lifted(self.by_node, rows // self.networks, self._background, self.networks)
 
 
 class PaddedShared(SharedArcs):
@@ -229,5 +324,5 @@ class PaddedShared(SharedArcs):
             self._nodes[adjacency] = LaidArcs(self._fields, "graph", self._graphs.node_graph.numel(), held)
         return self._nodes[adjacency]
 
-    def between_rows(self, adjacency: str) -> Arcs:
-        raise NotImplementedError("Expected a pool over the bag that needs no other rows (got 'others').")
+    def between_rows(self, adjacency: str) -> Arcs:  # noqa: ARG002
+        raise _unpadded("bag_pool='others'")

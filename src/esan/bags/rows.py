@@ -8,8 +8,8 @@ from torch import Tensor
 
 from esan.graphs import Graphs
 from esan.ops import ragged
-from esan.ops.numba import rows as cpu_rows
-from esan.ops.numba.rows import PickedArcs
+from esan.ops.dispatch import implementation
+from esan.ops.edges import PickedEdges
 from esan.policies import Selection
 from esan.record import TensorRecord
 
@@ -86,8 +86,8 @@ class Rows(TensorRecord):
         by_row = ragged.starts(num_rows) - old_start
         pairs = ragged.Segments((old_start[1:] - self.background).reshape(-1), num_rows[1:].reshape(-1))
         arcs = ragged.Segments(self._arc_start[:, ids].reshape(-1), num_arcs.reshape(-1))
-        pick_arcs = cpu_rows.pick_arcs if cpu_rows.picks(self.source) else _pick_arcs
-        picked = pick_arcs(self, arcs, by_row, by_arc)
+        fast = implementation("indices", self.source)
+        picked = (_pick_arcs if fast is None else fast.pick_arcs)(self, arcs, by_row, by_arc)
         return Rows(
             num_rows=num_rows,
             num_arcs=num_arcs,
@@ -123,7 +123,7 @@ class Rows(TensorRecord):
         )
 
 
-def _pick_arcs(rows: Rows, segments: ragged.Segments, by_row: Tensor, by_arc: Tensor) -> PickedArcs:
+def _pick_arcs(rows: Rows, segments: ragged.Segments, by_row: Tensor, by_arc: Tensor) -> PickedEdges:
     """The arcs of these segments, one a slot and graph, moved as their rows and arcs are."""
     slots, graphs = by_row.shape
     flat = by_row.reshape(-1)
@@ -132,7 +132,7 @@ def _pick_arcs(rows: Rows, segments: ragged.Segments, by_row: Tensor, by_arc: Te
     # A source is of the same graph as its target, in a slot of its own.
     of_source = torch.bucketize(source, ends, right=True).mul_(graphs).add_(segments.owner % graphs)
     source += flat.index_select(0, of_source)
-    return PickedArcs(source, segments.pick(rows.target, flat), segments.pick(rows.arc, by_arc.repeat(slots)))
+    return PickedEdges(source, segments.pick(rows.target, flat), segments.pick(rows.arc, by_arc.repeat(slots)))
 
 
 def slot_of_layer(row_ends: list[int], t: int) -> int:

@@ -1,16 +1,23 @@
 """`SharedArcs`: the adjacency of a whole bag, along which its subgraphs share what they know."""
 
+import torch
 from torch import Tensor
 
-from esan.bags.arcs import Arcs
 from esan.bags.literal import literal_copies
-from esan.bags.sums import Grouping
 from esan.checks import check_known
 from esan.graphs import Graphs
+from esan.ops.edges import Arcs
+from esan.ops.segments import Grouping
 from esan.policies import Selection
 
 #: How the adjacency matrices are pooled over the bag.
 ADJACENCIES = ("max", "sum", "original")
+
+
+def edges_of(graphs: Graphs) -> Arcs:
+    """The edges of the graphs themselves, between nodes."""
+    every = torch.arange(graphs.edge_index.size(1), device=graphs.device)
+    return Arcs(graphs.edge_index, Grouping(every, every.numel(), ordered=True), graphs.node_graph.numel())
 
 
 class SharedArcs:
@@ -33,7 +40,7 @@ class SharedArcs:
     def between_nodes(self, adjacency: str) -> Arcs:
         check_known("adjacency", adjacency, ADJACENCIES)
         if adjacency not in self._nodes:
-            arcs = Arcs.of(self._graphs)
+            arcs = edges_of(self._graphs)
             self._nodes[adjacency] = arcs if adjacency == "original" else self._held(arcs, adjacency == "sum")
         return self._nodes[adjacency]
 

@@ -14,10 +14,12 @@ from esan.nn.conv import Conv as Conv
 from esan.nn.conv import GraphConv as GraphConv
 from esan.nn.encoder import Encoded as Encoded
 from esan.nn.encoder import Encoder as Encoder
+from esan.nn.ensemble import Ensemble as Ensemble
 from esan.nn.features import NodeFeatures as NodeFeatures
 from esan.nn.foreign import PyGConv as PyGConv
 from esan.nn.layer import DSLayer as DSLayer
 from esan.nn.layer import DSSLayer as DSSLayer
+from esan.nn.layer import Layer as Layer
 from esan.nn.model import SubgraphGNN as SubgraphGNN
 from esan.nn.norm import BatchNorm as BatchNorm
 from esan.nn.ppgn import PPGNBlock as PPGNBlock

@@ -1,22 +1,19 @@
 """The paper's base graph encoders (GIN, GINE, GraphConv, GCN), as layers that send messages along arcs."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from esan import ops as kernels
 from esan.bags import Arcs
-from esan.bags.coded import CodedLines
 from esan.graphs.channels import Channels
-from esan.nn.features import Embeddings, encoder
+from esan.nn.features import encoder
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm
-from esan.ops.numba import runtime as cpu
-
-if TYPE_CHECKING:
-    from esan.ops.triton.gather import PoolBeside
+from esan.ops.dispatch import is_plain
+from esan.ops.edges import Coded, message_sum
+from esan.ops.features import few_values
 
 
 class Conv(nn.Module):
@@ -77,9 +74,9 @@ class GIN(Conv):
         self.mlp = WeightedMLP(in_channels, out_channels, out_channels)
         self.eps = _epsilon(self, train_eps)
 
-    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, pool: "PoolBeside | None" = None) -> Tensor:  # noqa: ARG002
-        """What the MLP is applied to; on a GPU, the rows may be pooled beside."""
-        return arcs.sum_rows(x, 1 + self.eps, pool=pool)
+    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None) -> Tensor:  # noqa: ARG002
+        """What the MLP is applied to."""
+        return message_sum(x, arcs, own=1 + self.eps)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         return self.mlp(self.aggregate(x, arcs, edge_attr), weight)
@@ -109,23 +106,12 @@ class GINE(Conv):
         self.mlp = WeightedMLP(in_channels, expansion * out_channels, out_channels)
         self.eps = _epsilon(self, train_eps)
 
-    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, pool: "PoolBeside | None" = None) -> Tensor:
-        """What the MLP is applied to; on a GPU, the rows may be pooled beside."""
-        table = self.edges.table
-        if table is not None and edge_attr is not None and kernels.on_gpu(x, table):
-            return arcs.sum_typed(x, _as_wide(table, x), edge_attr, 1 + self.eps, pool)
-        lines = self.edges.for_messages(edge_attr, x)
-        lines = lines if isinstance(lines, CodedLines) else _as_wide(lines, x)
-        return arcs.sum_messages(x, lines, 1 + self.eps, pool=pool)
+    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None) -> Tensor:
+        """What the MLP is applied to."""
+        return message_sum(x, arcs, self.edges.for_messages(edge_attr, x), 1 + self.eps)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         return self.mlp(self.aggregate(x, arcs, edge_attr), weight)
-
-
-def _as_wide(lines: Tensor, x: Tensor) -> Tensor:
-    """The lines, with zeros behind them where x has been filled up with zeros."""
-    extra = x.size(-1) - lines.size(-1)
-    return F.pad(lines, (0, extra)) if extra else lines
 
 
 class GraphConv(Conv):
@@ -137,7 +123,7 @@ class GraphConv(Conv):
         self.lin_root = Linear(in_channels, out_channels, bias=False)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
-        return self.lin_rel(arcs.sum_rows(x)) + self.lin_root(x)
+        return self.lin_rel(message_sum(x, arcs)) + self.lin_root(x)
 
 
 class GCN(Conv):
@@ -161,7 +147,7 @@ class GCN(Conv):
         missing[target[(source == target) & (strength != 0)]] = 0
         degree = missing.index_add(0, target, strength.to(x.dtype))
         root = degree.rsqrt().masked_fill(degree == 0, 0)
-        around = arcs.sum_rows(x, weight=root[source] * strength * root[target])
+        around = message_sum(x, arcs, weight=root[source] * strength * root[target])
         return around + (missing * root * root)[:, None] * x + self.bias
 
 
@@ -185,7 +171,7 @@ class BondGCN(Conv):
         degree = torch.ones(arcs.num_rows, dtype=x.dtype, device=x.device).index_add(0, target, strength.to(x.dtype))
         scale = (degree[source] * degree[target]).rsqrt() * strength
         own = F.relu(x + self.root) / degree[:, None]
-        return arcs.sum_messages(x, self.edges.for_messages(edge_attr, x), weight=scale) + own
+        return message_sum(x, arcs, self.edges.for_messages(edge_attr, x), weight=scale) + own
 
 
 class EdgeFeatures(nn.Module):
@@ -203,25 +189,23 @@ class EdgeFeatures(nn.Module):
         fits = isinstance(edge_channels, int) or self.lines.out_channels != width
         self.project: nn.Module = Linear(self.lines.out_channels, width) if fits else nn.Identity()
 
-    @property
-    def table(self) -> Tensor | None:
-        """The one small table that the vectors are lines of, if they are."""
-        if not isinstance(self.lines, Embeddings) or len(self.lines.sizes) > 1 or self.lines.sizes[0] > kernels.TABLE:
-            return None
-        return self.lines.tables[0].weight if isinstance(self.project, nn.Identity) else None  # type: ignore[return-value]
-
     def forward(self, edge_attr: Tensor | None, like: Tensor) -> Tensor:
         return self.project(self.lines(edge_attr, 0, like))
 
     def for_messages(
         self, edge_attr: Tensor | None, like: Tensor, codes: dict[Any, Tensor] | None = None
-    ) -> Tensor | CodedLines:
-        """The same, coded where there are few lines and the sums of messages gain by it.
+    ) -> Tensor | Coded:
+        """The same, coded where there are few values and every part is what it was built as.
 
         Args:
-            edge_attr: of the arcs of the graphs.
+            edge_attr: of the edges of the graphs.
             like: rows.
             codes: what other layers found the codes of the same `edge_attr` to be; added to.
         """
-        coded = self.lines.coded(edge_attr, like, codes) if cpu.fits(like) else None
-        return self(edge_attr, like) if coded is None else CodedLines(self.project(coded.table), coded.code)
+        coded = None
+        if is_plain(self, EdgeFeatures) and (is_plain(self.project, nn.Identity) or is_plain(self.project, Linear)):
+            coded = self.lines.coded(edge_attr, like, few_values(like), codes)
+        # Under autocast products may be of another precision than the rows.
+        if coded is None:
+            return self(edge_attr, like).to(like.dtype)
+        return Coded(self.project(coded.table).to(like.dtype), coded.code)

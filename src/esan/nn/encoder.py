@@ -1,17 +1,15 @@
 """`Encoder`: a stack of equivariant layers, rows → rows."""
 
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
-from esan.bags.coloured import ColouredStage
-from esan.bags.padded import PaddedBag
-from esan.nn import coloured, compiled, fused
+from esan.bags.dedup import DedupStage
 from esan.nn.layer import DSLayer, DSSLayer
-from esan.ops.triton.ahead import Ahead
+from esan.ops.dropout import dropout
+from esan.ops.gin import aligned_width, read_by_others
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,22 +17,14 @@ class Encoded:
     """What a layer gave, and the stage whose rows it belongs to."""
 
     h: Tensor
-    stage: Stage
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedColours:
-    """The same with a line a colour."""
-
-    h: Tensor
-    stage: ColouredStage
+    stage: Any
 
 
 class Encoder(nn.Module):
     r""":math:`E_{\text{subgraphs}}`: layers one after another, each on the stage of the bag that it needs.
 
     Args:
-        layers: DS or DSS layers; what they give is `Stage.settled`.
+        layers: DS or DSS layers; what they give is 0 in rows of multiplicity 0.
         dropout: on the rows, after each layer.
     """
 
@@ -56,45 +46,34 @@ class Encoder(nn.Module):
             return "dropout is drawn for every pair while training"
         return None
 
-    def first_stage(self, bag: Bag) -> Stage:
-        """The stage of the input: that of the first layer, so that no row has to be copied into it.
+    def fused_by(self, like: Tensor, bag: Bag) -> list[Any]:
+        """Who computes each layer as one operator on rows like these; None where its modules are called."""
+        stages = (bag.stage(t + self.lookahead) for t in range(1, len(self.layers) + 1))
+        layers: Any = self.layers
+        return [layer.fused_by(like, bag, stage) for layer, stage in zip(layers, stages, strict=True)]
 
-        A compiled layer reads rows from where they are, so that it takes the fewest.
-        """
-        return bag.stage(0 if compiled.reads_earlier(self.layers[0], bag) else 1 + self.lookahead)
-
-    def filled(self, width: int, like: Tensor) -> int | None:
-        """The width that rows of this width are filled up to for the first layer; None if it takes them as they are."""
-        return fused.filled(width) if fused.fits(self.layers[0], like) else None  # type: ignore[arg-type]
-
-    def real_only(self, like: Tensor) -> bool:
-        """Whether kernels do all that the layers do with rows, so that filler need not be written."""
-        return all(fused.fits(layer, like) for layer in self.layers)  # type: ignore[arg-type]
+    def input(self, bag: Bag, like: Tensor, width: int) -> tuple[Stage, int]:
+        """The stage whose rows the first layer should be given, and their width, padded with zeros."""
+        stage, layer = bag.stage(1 + self.lookahead), self.layers[0]
+        fast: Any = layer.fused_by(like, bag, stage)  # type: ignore[operator]
+        # The stage of the first layer, so that no row has to be copied into it; an operator that reads rows from where
+        # they are takes the fewest.
+        earlier = getattr(fast, "READS_EARLIER_ROWS", False)
+        return bag.stage(0) if earlier else stage, aligned_width(fast, width)
 
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
         """What each layer gave, first to last."""
         given = []
         for t, layer in enumerate(self.layers, start=1):
             stage = bag.stage(t + self.lookahead)
-            h = self._dropped(layer(h, bag, stage), bag, stage, t)
-            if self.reads_all:
-                Ahead.forget(h)
+            h = dropout(layer(h, bag, stage), self.dropout, self.training, bag.seeds, t, stage.real)
+            given.append(Encoded(read_by_others(h) if self.reads_all else h, stage))
+        return given
+
+    def on_representatives(self, h: Tensor, bag: Bag, stages: list[DedupStage]) -> list[Encoded]:
+        """`forward` with one row per representative; `stages` are those of the input and of each layer."""
+        given = []
+        for layer, stage in zip(self.layers, stages[1:], strict=True):
+            h = layer.on_representatives(h, bag, stage)  # type: ignore[operator]
             given.append(Encoded(h, stage))
         return given
-
-    def on_colours(self, h: Tensor, bag: Bag, stages: list[ColouredStage]) -> list[EncodedColours]:
-        """`forward` with a line a colour; `stages` are those of the input and of each layer."""
-        given = []
-        for layer, (before, stage) in zip(self.layers, pairwise(stages), strict=True):
-            h = coloured.layer(layer, h, bag, before, stage)  # type: ignore[arg-type]
-            given.append(EncodedColours(h, stage))
-        return given
-
-    def _dropped(self, h: Tensor, bag: Bag, stage: Stage, t: int) -> Tensor:
-        """The rows of layer t after dropout, which a batch of several networks draws for each by its own seed."""
-        seeds = bag.seeds if isinstance(bag, PaddedBag) else None
-        if seeds is None or not self.dropout or not self.training:
-            return F.dropout(h, self.dropout, self.training)
-        from esan.ops.triton.dropout import Dropout
-
-        return Dropout.apply(h, self.dropout, seeds, t, stage.real)

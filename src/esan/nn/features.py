@@ -8,14 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from esan import ops as kernels
 from esan.bags import Bag, Stage
-from esan.bags.coded import CodedLines
-from esan.bags.coloured import ColouredStage
+from esan.bags.dedup import DedupStage
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels
-
-#: Where features can take at most so many values, each of them is encoded once.
-FEW_LINES = 64
+from esan.ops.dispatch import is_plain, is_plain_table
+from esan.ops.edges import Coded
+from esan.ops.features import input_rows, lookup
 
 
 def encoder(channels: Channels, width: int, name: str) -> "LineEncoder":
@@ -53,13 +51,15 @@ class LineEncoder(nn.Module):
         self,
         value: Tensor | None,  # noqa: ARG002
         like: Tensor,  # noqa: ARG002
+        most: int,  # noqa: ARG002
         codes: dict[Any, Tensor] | None = None,  # noqa: ARG002
-    ) -> CodedLines | None:
-        """The same with each line that can occur encoded once; None where these are too many.
+    ) -> Coded | None:
+        """The same with each value that can occur encoded once; None where these are too many, or parts were changed.
 
         Args:
-            value: the lines.
+            value: the features.
             like: as in `forward`.
+            most: how many values are few.
             codes: what others found the codes of the same lines to be, which is not looked for again; added to.
         """
         return None
@@ -106,15 +106,13 @@ class OneHotLines(LineEncoder):
         column = _columns(_given(value, self.name), (self.out_channels,), self.name)[:, 0]
         return F.one_hot(column, self.out_channels).to(like.dtype)
 
-    def coded(self, value: Tensor | None, like: Tensor, codes: dict[Any, Tensor] | None = None) -> CodedLines | None:
-        if self.out_channels > FEW_LINES:
+    def coded(
+        self, value: Tensor | None, like: Tensor, most: int, codes: dict[Any, Tensor] | None = None
+    ) -> Coded | None:
+        if self.out_channels > most or not is_plain(self, OneHotLines):
             return None
         code = _codes(_given(value, self.name), (self.out_channels,), self.name, codes)
-        return CodedLines(torch.eye(self.out_channels, dtype=like.dtype, device=like.device), code)
-
-
-#: The most lines of a table whose gradient the kernels find.
-LOOKED_UP = 128
+        return Coded(torch.eye(self.out_channels, dtype=like.dtype, device=like.device), code)
 
 
 class Embeddings(LineEncoder):
@@ -136,25 +134,23 @@ class Embeddings(LineEncoder):
         self,
         value: Tensor | None,
         like: Tensor,  # noqa: ARG002
+        most: int,
         codes: dict[Any, Tensor] | None = None,
-    ) -> CodedLines | None:
-        lines: list[Tensor] = [table.weight for table in self.tables]  # type: ignore[misc]
-        if math.prod(self.sizes) > FEW_LINES or lines[0].dim() > 2:
+    ) -> Coded | None:
+        plain = is_plain(self, Embeddings) and is_plain(self.tables, nn.ModuleList)
+        if math.prod(self.sizes) > most or not plain or not all(map(is_plain_table, self.tables)):
             return None
-        total = lines[0]
-        for table in lines[1:]:
-            # All sums of a line so far and one of this table; the number of each counts the tables as digits.
-            total = (total[:, None] + table).flatten(0, 1)
-        return CodedLines(total, _codes(_given(value, self.name), self.sizes, self.name, codes))
+        total, *others = (table.weight for table in self.tables)
+        for table in others:
+            # All sums of a row so far and one of this table; the number of each counts the tables as digits.
+            total = (total.unsqueeze(-2) + table.unsqueeze(-3)).flatten(-3, -2)  # type: ignore[operator]
+        return Coded(total, _codes(_given(value, self.name), self.sizes, self.name, codes))  # type: ignore[arg-type]
 
     def _looked_up(self, place: int, columns: Tensor) -> Tensor:
         table: nn.Embedding = self.tables[place]  # type: ignore[assignment]
-        # In a fixed order of summation, and without the sort that torch's own gradient takes on a GPU.
-        if kernels.on_gpu(table.weight) and table.weight.size(-2) <= LOOKED_UP:
-            from esan.ops.triton.pools import Lookup
-
-            return Lookup.apply(table.weight, columns[:, place].contiguous())
-        return table(columns[:, place])
+        return (
+            lookup(table.weight, columns[:, place].contiguous()) if is_plain_table(table) else table(columns[:, place])
+        )
 
 
 def _given(value: Tensor | None, name: str) -> Tensor:
@@ -195,11 +191,12 @@ def _codes(value: Tensor, sizes: tuple[int, ...], name: str, codes: dict[Any, Te
     # The version tells lines that somebody has written to since.
     key = sizes, None if value.is_inference() else value._version
     if key not in codes:
-        columns = _columns(value, sizes, name)
-        code = columns[:, 0]
-        for place, size in enumerate(sizes[1:], start=1):
-            code = code * size + columns[:, place]
-        codes[key] = code.contiguous()
+        with torch.inference_mode(False):
+            columns = _columns(value, sizes, name)
+            code = columns[:, 0]
+            for place, size in enumerate(sizes[1:], start=1):
+                code = code * size + columns[:, place]
+            codes[key] = code.contiguous()
     return codes[key]
 
 
@@ -229,24 +226,15 @@ class NodeFeatures(nn.Module):
         for some in () if x is None else x.split(_AT_ONCE):
             lines(some.cpu(), some.size(0), torch.empty(0))
 
-    def forward(self, bag: Bag, stage: Stage | ColouredStage, like: Tensor, width: int | None = None) -> Tensor:
+    def forward(self, bag: Bag, stage: Stage | DedupStage, like: Tensor, width: int | None = None) -> Tensor:
         """The rows of a stage.
 
         Args:
             bag: the graphs.
             stage: which rows.
             like: a tensor of the dtype and device that they shall have.
-            width: that of the rows, if zeros shall fill them up; on a GPU.
+            width: that of the rows, if zeros shall pad them.
         """
-        nodes = bag.graphs.node_graph.numel()
-        # Encoded once a node and then spread, never once a pair.
-        x = self.lines(bag.graphs.x, nodes, like)
-        if width is not None:
-            from esan.ops.triton.input import Input
-
-            return Input.apply(x, stage.by_node, stage.marked if self.marked else None, width)
-        x = stage.spread(x)
-        if not self.marked:
-            return x
-        mark = torch.stack([stage.marked, ~stage.marked], 1)
-        return torch.cat([mark.to(x.dtype), x], 1)
+        # Encoded once per node and then expanded, never once per pair.
+        x = self.lines(bag.graphs.x, bag.graphs.node_graph.numel(), like)
+        return input_rows(x, stage.by_node, stage.marked if self.marked else None, width or self.out_channels)

@@ -1,24 +1,129 @@
 """The equivariant layer of the paper: message passing in each subgraph, and one pass shared by all of them."""
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
-from esan.nn import compiled, fused
-from esan.nn.conv import Conv
-from esan.nn.norm import BatchNorm, is_just, is_relu
+from esan.bags.dedup import DedupStage
+from esan.nn.conv import GIN, GINE, Conv, WeightedMLP
+from esan.nn.linear import Linear
+from esan.nn.norm import BatchNorm, is_relu
+from esan.nn.terms import Inside, Shared, SharedByOthers, Term
+from esan.ops.dispatch import is_plain
+from esan.ops.gin import GINBranch, SharedBranch, gin_layer, implementation_for
+from esan.ops.norm import Normed, normalised_sum
 
 #: How the features of a node are pooled over the bag; "others" is the sum without the subgraph itself.
 BAG_POOLS = ("sum", "mean", "max", "others")
 
 
-class DSLayer(nn.Module):
+class Layer(nn.Module):
+    r"""A sum of terms with a norm each: :math:`h' = \sigma\big(\sum_k \mathrm{norm}_k(\mathrm{term}_k(h))\big)`.
+
+    A subclass says what its terms are. Where all of them are GIN convolutions that nobody has changed, the whole layer
+    is one fused operator (`esan.ops.gin`); else every module is called, and what it gives is combined here.
+    """
+
+    act: Callable[[Tensor], Tensor]
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The summands, from the modules that the layer has now; the first gives one row per row of the bag."""
+        raise NotImplementedError
+
+    @property
+    def why_literal(self) -> str | None:
+        """Why the layer is not exact on a compact bag; None if it is."""
+        return next((why for term in self.terms if (why := term.why_literal)), None)
+
+    def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+        """Rows → rows of a stage; h has the rows of this stage, or of an earlier one."""
+        fused = self._fused(h, bag, stage)
+        if fused is not None:
+            return fused
+        h = stage.lift(h)
+        terms = self.terms
+        values = [(term, term(h, bag, stage), term.multiplicity(bag, stage)) for term in terms]
+        others = terms[1:]
+        usual = len(others) <= 1 and not any(term.per_row for term in others) and is_relu(self.act)
+        if usual and all(is_plain(term.norm, BatchNorm) for term in terms):
+            summands = [Normed(value, term.norm.state, often) for term, value, often in values]
+            return normalised_sum(summands[0], summands[1] if others else None, stage)
+        total = None
+        for term, value, often in values:
+            normed = term.norm(value, often)
+            normed = normed if term.per_row else stage.spread(normed)
+            total = normed if total is None else total + normed
+        assert total is not None
+        return stage.zero_empty_rows(self.act(total))
+
+    # -- as one fused operator -----------------------------------------------------------------------------------
+
+    def fused_by(self, like: Tensor, bag: Bag, stage: Stage) -> Any:
+        """Who computes the layer as one operator on rows like these; None where modules are called."""
+        return None if (branches := self._branches(bag)) is None else implementation_for(like, branches, stage)
+
+    def _branches(self, bag: Bag) -> list[GINBranch] | None:
+        """The terms as plain tensors, if the layer is a sum that the operator knows."""
+        terms = self.terms
+        shares = len(terms) == 2 and isinstance(terms[1], Shared) and terms[1].pool in ("sum", "mean")
+        if not is_relu(self.act) or not (len(terms) == 1 or shares):
+            return None
+        branches = [_branch(term.conv, term.norm, bag) for term in terms]
+        return [b for b in branches if b is not None] if None not in branches else None
+
+    def _fused(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor | None:
+        branches = self._branches(bag)
+        fast = None if branches is None else implementation_for(h, branches, stage)
+        if branches is None or fast is None:
+            return None
+        inside, *others = branches
+        shared = None
+        if others:
+            term = self.terms[1]
+            assert isinstance(term, Shared)
+            shared = SharedBranch(others[0], bag.shared.between_nodes(term.adjacency), bag.node_weight, term.pool)
+        # Hooks on the layer may read its result, and the gradient of it.
+        chained = not stage.plain and (is_plain(self, DSLayer) or is_plain(self, DSSLayer))
+        return gin_layer(fast, h, inside, shared, stage, bag.stage_with(h.size(0), stage), chained)
+
+
+def _branch(conv: Any, norm: Any, bag: Bag) -> GINBranch | None:
+    """A GIN convolution and its norm as plain tensors; None if it is none, or anybody has changed a part of it."""
+    if not (is_plain(conv, GIN) or is_plain(conv, GINE)) or not is_plain(norm, BatchNorm):
+        return None
+    mlp = conv.mlp
+    parts: list[tuple[Any, type[nn.Module]]] = [(mlp, WeightedMLP)]
+    if is_plain(mlp, WeightedMLP):
+        parts += [(mlp.first, Linear), (mlp.norm, BatchNorm), (mlp.second, Linear)]
+    if not all(is_plain(part, kind) for part, kind in parts) or mlp.first.bias is None or mlp.second.bias is None:
+        return None
+    features = None
+    if isinstance(conv, GINE):
+
+        def features(h: Tensor) -> Any:
+            return conv.edges.for_messages(bag.graphs.edge_attr, h, bag.found)
+
+    return GINBranch(
+        features=features,
+        own=1 + conv.eps,
+        w1=mlp.first.weight,
+        b1=mlp.first.bias,
+        inner=mlp.norm.state,
+        w2=mlp.second.weight,
+        b2=mlp.second.bias,
+        outer=norm.state,
+    )
+
+
+class DSLayer(Layer):
     r"""Message passing inside each subgraph: :math:`h'_i = \sigma(\mathrm{norm}(L^1(A_i, h_i)))`.
 
     Args:
         inside: L1.
-        norm: over the rows, weighted.
+        norm: over the rows, weighted by their multiplicities.
         act: σ.
     """
 
@@ -27,25 +132,17 @@ class DSLayer(nn.Module):
         self.inside, self.norm, self.act = inside, norm, act
 
     @property
-    def why_literal(self) -> str | None:
-        """Why the layer is not exact on a compact bag; None if it is."""
-        return self.inside.why_literal
+    def terms(self) -> tuple[Term, ...]:
+        return (Inside(self.inside, self.norm),)
 
-    def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-        if compiled.fits(self, h, stage):
-            return stage.settled(compiled.ds_layer(self, h, bag, stage))
-        h = stage.lift(h)
-        if fused.fits(self, h):
-            return fused.ds_layer(self, h, bag, stage)
-        y = self.inside(h, stage.arcs, bag.graphs.edge_attr, stage.weight)
-        if fused.ends(self, y):
-            return fused.normalised(self, y, stage)
-        if is_just(self.norm, BatchNorm) and is_relu(self.act):
-            return stage.settled(self.norm(y, stage.weight, relu=True))
-        return stage.settled(self.act(self.norm(y, stage.weight)))
+    def on_representatives(self, h: Tensor, bag: Bag, stage: DedupStage) -> Tensor:
+        """`forward` where rows that are alike are computed once, with one row per representative."""
+        branches = self._branches(bag)
+        assert branches is not None
+        return stage.zero_empty_rows(stage.fast.layer(h, branches[0], stage))
 
 
-class DSSLayer(nn.Module):
+class DSSLayer(Layer):
     r"""Message passing inside each subgraph, plus one pass shared by all of them (Eq. 1).
 
     .. math:: h'_i = \sigma\Big(\mathrm{norm}_1\big(L^1(A_i, h_i)\big)
@@ -56,7 +153,7 @@ class DSSLayer(nn.Module):
 
     Args:
         inside: L1, acts within each subgraph.
-        norm: over the rows, weighted.
+        norm: over the rows, weighted by their multiplicities.
         shared: L2, acts once on the whole graph; its answer is added to every subgraph.
         shared_norm: over what L2 gives.
         act: σ.
@@ -81,30 +178,11 @@ class DSSLayer(nn.Module):
         self.act, self.bag_pool, self.adjacency = act, bag_pool, adjacency
 
     @property
-    def why_literal(self) -> str | None:
-        """Why the layer is not exact on a compact bag; None if it is."""
-        if self.bag_pool in ("max", "others"):
-            return f"bag_pool={self.bag_pool!r} needs every pair"
-        return self.inside.why_literal
-
-    def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-        if self.bag_pool in ("sum", "mean") and compiled.fits(self, h, stage):
-            return stage.settled(compiled.dss_layer(self, h, bag, stage))
-        h = stage.lift(h)
-        if fused.fits(self, h):
-            return fused.dss_layer(self, h, bag, stage)
-        edges = bag.graphs.edge_attr
-        inside = self.inside(h, stage.arcs, edges, stage.weight)
+    def terms(self) -> tuple[Term, ...]:
+        inside = Inside(self.inside, self.norm)
         if self.bag_pool == "others":
-            others = stage.spread(stage.pool_bag(h, "sum")) - h
-            around = self.shared(others, bag.shared.between_rows(self.adjacency), edges, stage.weight)
-            return self.act(self.norm(inside, stage.weight) + self.shared_norm(around, stage.weight))
-        pooled = stage.pool_bag(h, self.bag_pool)
-        around = self.shared(pooled, bag.shared.between_nodes(self.adjacency), edges, bag.node_weight)
-        if fused.ends(self, inside):
-            return fused.blended(self, inside, around, bag, stage)
-        y = stage.add(self.norm(inside, stage.weight), self.shared_norm(around, bag.node_weight))
-        return stage.settled(self.act(y))
+            return inside, SharedByOthers(self.shared, self.shared_norm, self.adjacency)
+        return inside, Shared(self.shared, self.shared_norm, self.bag_pool, self.adjacency)
 
     def extra_repr(self) -> str:
         return f"bag_pool={self.bag_pool!r}, adjacency={self.adjacency!r}"

@@ -9,12 +9,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from esan.bags import Bag
-from esan.nn import coloured
-from esan.nn.encoder import Encoded, EncodedColours, Encoder
+from esan.nn import dedup
+from esan.nn.encoder import Encoded, Encoder
 from esan.nn.features import NodeFeatures
-from esan.nn.norm import is_just
 from esan.nn.ppgn import PPGNEncoder
 from esan.nn.set_encoder import SetEncoder
+from esan.ops.dispatch import is_plain
+from esan.watching import called
 
 #: How the nodes of a subgraph are pooled.
 READOUTS = ("sum", "mean", "max")
@@ -76,29 +77,35 @@ class SubgraphGNN(nn.Module):
         Args:
             bag: a bag, or a PyG batch of data that a policy was applied to.
         """
+        called(self)
         bag = self._fitting(bag)
         like = next(self.parameters())
-        if self._sums_rows and self.encoder.real_only(like):
-            bag = bag.without_filler()
-        given = self._encoded(bag, like)
-        return self._predict(given if self.jk == "cat" else given[-1:], bag)
+        given = self._encoded(self._without_padding(bag, like), like)
+        return bag.without_padding_graph(self._predict(given if self.jk == "cat" else given[-1:], bag))
 
-    def _encoded(self, bag: Bag, like: Tensor) -> Sequence[Encoded | EncodedColours]:
+    def _without_padding(self, bag: Bag, like: Tensor) -> Bag:
+        """The bag whose padding rows are neither written nor read, where operators do all that is done with rows."""
+        encoder = self.encoder
+        if bag.plain or not self._sums_rows or not isinstance(encoder, Encoder):
+            return bag
+        return bag.without_filler() if None not in encoder.fused_by(like, bag) else bag
+
+    def _encoded(self, bag: Bag, like: Tensor) -> Sequence[Encoded]:
         """What each layer gave; rows that it cannot tell apart are computed once, where that is less work."""
         encoder = self.encoder
-        if isinstance(encoder, Encoder) and is_just(encoder, Encoder):
-            stages = coloured.stages(self.features, encoder, bag, like)
+        if isinstance(encoder, Encoder) and is_plain(encoder, Encoder):
+            stages = dedup.stages(self.features, encoder, bag, like)
             if stages is not None:
-                return encoder.on_colours(self.features(bag, stages[0], like), bag, stages)
-        width = encoder.filled(self.features.out_channels, like)
-        return encoder(self.features(bag, encoder.first_stage(bag), like, width), bag)
+                return encoder.on_representatives(self.features(bag, stages[0], like), bag, stages)
+        stage, width = encoder.input(bag, like, self.features.out_channels)
+        return encoder(self.features(bag, stage, like, width), bag)
 
     @property
     def _sums_rows(self) -> bool:
         """Whether rows are read by sums alone, which leave filler out: a maximum, or pairs of rows, would read it."""
         return self.output == "graph" and self.readout != "max"
 
-    def _predict(self, given: Sequence[Encoded | EncodedColours], bag: Bag) -> Tensor:
+    def _predict(self, given: Sequence[Encoded], bag: Bag) -> Tensor:
         if self.output == "node":
             return self.head(torch.cat([g.stage.pool_bag(g.h, "mean") for g in given], 1))
         if self.output == "edge":
@@ -142,6 +149,11 @@ class SubgraphGNN(nn.Module):
             raise ValueError(
                 f"Expected a bag built for {self.num_layers} layers or more (got {bag.num_layers}). "
                 f"Build it with num_layers={self.num_layers}."
+            )
+        if not bag.plain and (self.output != "graph" or isinstance(self.encoder, PPGNEncoder)):
+            what = f"output={self.output!r}" if self.output != "graph" else "conv='ppgn'"
+            raise ValueError(
+                f"Expected a bag without padding for {what} (got a padded batch). Use Loader(..., padded=False)."
             )
         if bag.marked != self.features.marked:
             kinds = {True: "marked", False: "unmarked"}

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
-from esan.bags.sums import Grouping
 from esan.graphs.channels import Channels
 from esan.nn.encoder import Encoded
 from esan.nn.features import encoded_width, encoder
 from esan.ops import ragged
+from esan.ops.segments import Grouping
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,14 +120,9 @@ class PPGNEncoder(nn.Module):
         edges = 0 if edge_channels is None else encoded_width(edge_channels, hidden_channels)
         return in_channels + 1 + edges
 
-    def first_stage(self, bag: Bag) -> Stage:
-        return bag.stage(0)
-
-    def filled(self, width: int, like: Tensor) -> None:
-        """Rows are taken as they are."""
-
-    def real_only(self, like: Tensor) -> bool:  # noqa: ARG002
-        return False
+    def input(self, bag: Bag, like: Tensor, width: int) -> tuple[Stage, int]:  # noqa: ARG002
+        """The stage whose rows are taken, and their width."""
+        return bag.stage(0), width
 
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
         stage = bag.stage(0)

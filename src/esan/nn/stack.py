@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from esan.nn.conv import GIN, GINE, EdgeFeatures, GraphConv, WeightedMLP
 from esan.nn.encoder import Encoder
-from esan.nn.features import LOOKED_UP, Constant, Embeddings, NodeFeatures, Numbers, OneHotLines
+from esan.nn.features import Constant, Embeddings, NodeFeatures, Numbers, OneHotLines
 from esan.nn.layer import DSLayer, DSSLayer
 from esan.nn.linear import Linear
 from esan.nn.model import SubgraphGNN
 from esan.nn.norm import BatchNorm
 from esan.nn.set_encoder import DeepSets, InvariantDeepSets, SetMax, SetMean
+from esan.ops.limits import LOOKED_UP
 
 #: The modules that know of a leading dimension, or have no parameters; encoders of lines say themselves (`by_line`).
 _KNOWN = (

@@ -1,5 +1,5 @@
-"""Fused kernels for the hot loops; each has a plain twin in torch, which is its meaning and is used where it is not."""
+"""Operators on plain tensors: a torch reference each, and faster implementations for CPU (numba) and GPU (Triton)."""
 
-from esan.ops.dispatch import TABLE as TABLE
-from esan.ops.dispatch import indices_on_gpu as indices_on_gpu
-from esan.ops.dispatch import on_gpu as on_gpu
+from esan.ops.dispatch import Backend as Backend
+from esan.ops.dispatch import backend as backend
+from esan.ops.dispatch import reference as reference

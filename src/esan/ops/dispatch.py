@@ -1,31 +1,140 @@
-"""Whether the Triton kernels take some tensors."""
+"""The one place that decides which implementation of an operator runs: torch's reference, numba's or Triton's."""
 
 import os
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import Enum
+from functools import cache, wraps
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
-#: Lines of the largest table that messages are looked up in: the kernel of their gradients has a sum for each.
-TABLE = 4
-#: The widest layer that the kernels take at once, and the most columns that a program works on.
-WIDEST = 128
+from esan.ops.numba import runtime
+
+
+class Backend(Enum):
+    """Who computes an operator; the reference is its meaning, the others are only allowed to be faster."""
+
+    REFERENCE = "reference"
+    NUMBA = "numba"
+    TRITON = "triton"
+
+
+#: Types that numba's loops are compiled for.
+_COMPILED = (torch.float32, torch.float64)
+_REFERENCE: ContextVar[bool] = ContextVar("reference", default=False)
+
+
+@contextmanager
+def reference() -> Iterator[None]:
+    """Within, all operators run as plain torch: slower, but differentiable twice and open to every transform of torch.
+
+    ```python
+    with esan.reference():
+        loss = model(bag).sum()
+        (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
+    ```
+    """
+    before = _REFERENCE.set(True)
+    try:
+        yield
+    finally:
+        _REFERENCE.reset(before)
+
+
+def backend(*tensors: Tensor | None) -> Backend:
+    """Who computes on these tensors; None stands for a tensor that is absent.
+
+    Triton takes tensors on a GPU whose fractions are in single precision, numba those on a CPU whose fractions are all
+    in single or all in double precision. Whatever torch transforms (`torch.func`, `torch.compile`, `torch.export`) or
+    is no plain tensor has the reference.
+    """
+    given = [t for t in tensors if t is not None]
+    if _REFERENCE.get() or _transformed(given):
+        return Backend.REFERENCE
+    kinds = {t.dtype for t in given if t.is_floating_point()}
+    if _triton_runs_on(given[0].device):
+        return Backend.TRITON if kinds <= {torch.float32} else Backend.REFERENCE
+    if given[0].device.type == "cpu" and len(kinds) <= 1 and kinds <= {*_COMPILED} and runtime.available():
+        return Backend.NUMBA
+    return Backend.REFERENCE
+
+
+def implementation(family: str, *tensors: Tensor | None) -> Any:
+    """The module `esan.ops.<backend>.<family>` of who computes on these tensors; None where the reference does, or
+    where that backend has none of its own.
+    """
+    chosen = backend(*tensors)
+    return None if chosen is Backend.REFERENCE else _module(chosen, family)
 
 
 @cache
-def _triton_is_here() -> bool:
+def _module(chosen: Backend, family: str) -> Any:
+    # Numba and Triton are optional: their modules are imported when they are first used.
+    name = f"esan.ops.{chosen.value}.{family}"
+    return import_module(name) if find_spec(name) is not None else None
+
+
+def _transformed(tensors: list[Tensor]) -> bool:
+    """Whether torch follows what is computed, so that nothing may happen behind its back."""
+    if any(type(t) not in (Tensor, nn.Parameter, nn.Buffer) for t in tensors):
+        return True
+    return torch._C._functorch.peek_interpreter_stack() is not None or torch.compiler.is_compiling()
+
+
+def _triton_runs_on(device: torch.device) -> bool:
+    """Whether Triton's kernels run there: on a GPU, or on a CPU by its interpreter, for tests."""
+    there = device.type == "cuda" or (device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1")
+    return there and _triton_is_installed()
+
+
+@cache
+def _triton_is_installed() -> bool:
     return find_spec("triton") is not None
 
 
-def on_gpu(*tensors: Tensor | None) -> bool:
-    """Whether the Triton kernels take these tensors: single precision, on a GPU (or interpreted, for tests)."""
-    lines = tensors[0]
-    assert lines is not None
-    return all(t is None or t.dtype == torch.float32 for t in tensors) and indices_on_gpu(lines)
+def fills_at_once(device: torch.device) -> int:
+    """How many rows of work keep a device busy: less at a time would leave a GPU idle; 0 for a CPU."""
+    return 2**25 if device.type == "cuda" else 0
 
 
-def indices_on_gpu(index: Tensor) -> bool:
-    """Whether the Triton kernels take these indices."""
-    there = index.is_cuda or (index.device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1")
-    return there and _triton_is_here()
+def is_plain(module: Any, kind: type[nn.Module]) -> bool:
+    """Whether a module is exactly what it was built as, so that its parameters may be read in place of calling it.
+
+    A subclass, a hook, a method set on the instance and hooks of all modules may do something else: then it is called.
+    """
+    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
+    replaced = "forward" in vars(module) or "aggregate" in vars(module)
+    return type(module) is kind and not replaced and not any(hooks) and not _has_any_global_hook()
+
+
+def is_plain_table(module: Any) -> bool:
+    """Whether an `nn.Embedding` is a plain lookup in its weight."""
+    special = (module.padding_idx, module.max_norm) if type(module) is nn.Embedding else (0,)
+    rare = type(module) is not nn.Embedding or module.scale_grad_by_freq or module.sparse
+    return is_plain(module, nn.Embedding) and special == (None, None) and not rare
+
+
+def autocasts(x: Tensor) -> bool:
+    """Whether torch chooses the precision of products itself, so that they are left to it."""
+    return torch.is_autocast_enabled(x.device.type)
+
+
+def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """For the backward pass of a fused operator, which is no part of autograd's graph: refuse second derivatives."""
+
+    @wraps(backward)
+    def once(ctx: Any, *grads: Any) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "Expected first derivatives of a fused operator (got create_graph=True, which asks for second ones). "
+                "Run the forward pass under `with esan.reference():`, whose operators are differentiable twice."
+            )
+        return backward(ctx, *grads)
+
+    return once

@@ -7,13 +7,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from esan.ops.numba import rows as cpu_rows
+from esan.ops.dispatch import implementation
 
 
 def starts(counts: Tensor) -> Tensor:
     """Where each segment begins: the exclusive cumulative sum of `counts`, in the same shape."""
     flat = counts.reshape(-1)
     return (flat.cumsum(0) - flat).reshape(counts.shape)
+
+
+def counted(owner: Tensor, size: int) -> Tensor:
+    """How many elements each segment has, from the segment of each element."""
+    # Not `bincount`: it would wait for a GPU to tell the largest owner.
+    return owner.new_zeros(size).scatter_add_(0, owner, owner.new_ones(1).expand_as(owner))
 
 
 def boundaries(counts: Tensor) -> Tensor:
@@ -84,10 +90,12 @@ class Segments:
             values: a list, or lists of one length as lines of a table.
             shift: a number a segment.
         """
-        if cpu_rows.picks(values):
-            return cpu_rows.pick(values, self, shift)
+        fast = implementation("indices", values)
+        if fast is not None:
+            return fast.pick(values, self, shift)
         return values.index_select(-1, self.places).add_(shift.index_select(0, self.owner))
 
     def pick_lines(self, values: Tensor) -> Tensor:
         """The lines of the segments, as they are."""
-        return cpu_rows.pick_lines(values, self) if cpu_rows.picks(values) else values.index_select(0, self.places)
+        fast = None if values.requires_grad else implementation("indices", values)
+        return values.index_select(0, self.places) if fast is None else fast.pick_lines(values, self)

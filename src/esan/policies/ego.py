@@ -8,7 +8,7 @@ from torch import Tensor
 from esan.checks import whole_number
 from esan.graphs import Graphs
 from esan.ops import ragged
-from esan.ops.numba import rows as cpu_rows
+from esan.ops.dispatch import implementation
 from esan.policies.policy import Keep, Policy
 from esan.policies.selection import Selection, left_of_each
 
@@ -45,8 +45,9 @@ class EgoNets(Policy):
 
     def _kept_edges(self, graphs: Graphs, roots: Tensor) -> tuple[Tensor, Tensor]:
         """An edge is in the ego-network of every root that reaches both of its ends."""
-        if cpu_rows.fits(graphs):
-            return cpu_rows.ego_edges(graphs, roots, self.hops)
+        fast = implementation("indices", graphs.edge_index)
+        if fast is not None:
+            return fast.ego_edges(graphs, roots, self.hops)
         reached = _balls(graphs, roots, self.hops)
         n = graphs.node_graph.numel()
         ball, node = reached // max(n, 1), reached % max(n, 1)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from esan import ops as kernels
+from esan.ops.dispatch import implementation
 from esan.train.objective import Objective
 
 
@@ -23,12 +23,10 @@ def loss_backward(
         the gradient, like `prediction`, 0 for what does not count; and 1 for each network that something counts of.
     """
     networks = sums.size(1)
-    if kernels.on_gpu(prediction, sums):
-        from esan.ops.triton import loss as gpu_loss
-
-        if gpu_loss.fits(prediction, networks):
-            scaled = None if objective.shift is None or objective.scale is None else (objective.shift, objective.scale)
-            return gpu_loss.loss_backward(objective.kind, prediction, y, weight, sums, scaled)
+    fast = implementation("loss", prediction, sums)
+    if fast is not None and fast.fits(prediction, networks):
+        scaled = None if objective.shift is None or objective.scale is None else (objective.shift, objective.scale)
+        return fast.loss_backward(objective.kind, prediction, y, weight, sums, scaled)
     with torch.enable_grad():
         # Filler predicts anything, also what is no number.
         leaf = torch.where(weight[:, None] > 0, prediction.detach(), 0.0).requires_grad_()

@@ -41,11 +41,6 @@ class SyncedBatchNorm(BatchNorm):
         super().__init__(*args, **kwargs)
         self.group, self.together = group, True
 
-    @property
-    def fused(self) -> bool:
-        """The kernels know of one process alone."""
-        return not (self.training and self.together) and super().fused
-
     def forward(self, x: Tensor, weight: Tensor | None = None, relu: bool = False) -> Tensor:
         if not (self.training and self.together):
             return super().forward(x, weight, relu)
@@ -56,8 +51,7 @@ class SyncedBatchNorm(BatchNorm):
         mean = _SumOverAll.apply(share @ x, self.group)
         centred = x - mean
         var = _SumOverAll.apply(share @ centred.square(), self.group)
-        with torch.no_grad():
-            self.track(mean, var, total)
+        self.state.track(mean.detach(), var.detach(), total)
         y = centred * torch.rsqrt(var + self.eps)
         y = torch.addcmul(self.bias, y, self.weight) if self.affine else y
         return y.relu() if relu else y

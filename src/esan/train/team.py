@@ -221,11 +221,11 @@ class Team:
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def _train_step(self, bag: PaddedBag) -> None:
-        bag = replace(bag, seeds=self._seeds)
+        bag = replace(bag, drawn_from=self._seeds, whole_output=True)
         self.optimiser.zero_grad()
         prediction = self.model(bag)
-        assert bag.y is not None
-        grad, live = loss_backward(self.objective, prediction.detach(), bag.y, bag.graph_weight, self._sums)
+        assert bag.graphs.y is not None
+        grad, live = loss_backward(self.objective, prediction.detach(), bag.graphs.y, bag.graph_weight, self._sums)
         prediction.backward(grad)
         self.optimiser.step(live)
         if self.model.encoder.dropout:
@@ -237,10 +237,12 @@ class Team:
                 pass
 
     def _renew_step(self, bag: PaddedBag) -> None:
-        self._renewal.add(lambda: self.model(bag), self._split(bag.graph_weight)[:, :-1].sum(1))
+        self._renewal.add(
+            lambda: self.model(replace(bag, whole_output=True)), self._split(bag.graph_weight)[:, :-1].sum(1)
+        )
 
     def _forward(self, bag: PaddedBag) -> Tensor:
-        return self._split(self.model(bag))[:, :-1]
+        return self._split(self.model(replace(bag, whole_output=True)))[:, :-1]
 
     def _split(self, lines: Tensor) -> Tensor:
         return lines.view(self.networks, -1, *lines.shape[1:])

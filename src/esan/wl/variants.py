@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from esan.bags import Arcs
 from esan.bags.literal import literal_copies, literal_rows
+from esan.bags.shared import edges_of
 from esan.graphs import Graphs
 from esan.policies import Selection
 from esan.wl.board import Board, Labels, numpy
@@ -71,7 +71,7 @@ class ExcludingBoard(DSBoard):
 
     def __init__(self, graphs: Graphs, selection: Selection, labels: Labels) -> None:
         super().__init__(graphs, selection, labels)
-        copies = literal_copies(graphs, selection, Arcs.of(graphs))
+        copies = literal_copies(graphs, selection, edges_of(graphs))
         self._copy_source, self._copy_target = numpy(copies.edge_index)
         self._copy_label = labels.arc[numpy(copies.arc)]
 

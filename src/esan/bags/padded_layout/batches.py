@@ -35,11 +35,13 @@ class Batches:
 
     def views(self, ints: Tensor, floats: Tensor) -> dict[str, Tensor]:
         """The fields of one batch, as views of its two buffers, or of others like them."""
-        buffers = {torch.int64: ints, torch.float32: floats}
-        return {
-            name: buffers[place.dtype].narrow(0, place.begin, prod(place.shape)).view(place.shape)
-            for name, place in self.fields.items()
-        }
+        return {name: self.view(name, ints, floats) for name in self.fields}
+
+    def view(self, name: str, ints: Tensor, floats: Tensor) -> Tensor:
+        """One field of a batch."""
+        place = self.fields[name]
+        buffer = ints if place.dtype == torch.int64 else floats
+        return buffer.narrow(0, place.begin, prod(place.shape)).view(place.shape)
 
 
 class Places:

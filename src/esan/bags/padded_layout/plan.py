@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from itertools import accumulate
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from esan import ops
 from esan.bags.padded_layout.axes import AnyAxis, Axis
 from esan.bags.padded_layout.batches import Batches, Places
 from esan.bags.padded_layout.columns import Columns, as_int32
@@ -16,10 +15,9 @@ from esan.bags.padded_layout.fields import At, Field, Part, Remaining
 from esan.bags.padded_layout.shapes import Shape
 from esan.bags.padded_layout.source import index_bits
 from esan.ops import ragged
+from esan.ops.device import event
+from esan.ops.dispatch import implementation
 from esan.ops.layout import Fill, Gather, Segments, lay_out_reference
-
-if TYPE_CHECKING:
-    from esan.ops.triton.layout import Tables
 
 
 class Plan:
@@ -43,21 +41,19 @@ class Plan:
         self._gathers = [gather for field in fields for gather in compiler.gathers(field, self._places, networks)]
         wide = any(gather.values.dtype == torch.int64 for gather in self._gathers)
         self._narrowest = torch.int64 if wide else torch.int32
-        self._tables: Tables | None = None
-        self._read: torch.cuda.Event | None = None
+        self._tables: Any = None
+        self._read: Any = None
 
     def lay_out(self, ids: Tensor) -> Batches:
         """The batches of these graphs, `[K, S, B]` or `[K, 1, B]`, −1 for no graph."""
-        on_gpu = ops.indices_on_gpu(ids)
-        kind = self._narrowest if on_gpu else torch.int64
+        fast = implementation("layout", ids)
+        kind = torch.int64 if fast is None else self._narrowest
         ints = ids.new_empty(len(ids), self._places.ends[torch.int64], dtype=kind)
         floats = ids.new_empty(len(ids), self._places.ends[torch.float32], dtype=torch.float32)
-        if on_gpu:
-            from esan.ops.triton.layout import Tables, lay_out
-
-            self._tables = self._tables or Tables.of(self._gathers, self._segments)
-            lay_out(self._tables, ids, ints, floats, self._networks)
-            self._read = torch.cuda.current_stream(ids.device).record_event() if ids.is_cuda else None
+        if fast is not None:
+            self._tables = self._tables or fast.Tables.of(self._gathers, self._segments)
+            fast.lay_out(self._tables, ids, ints, floats, self._networks)
+            self._read = event(ids.device)
         else:
             lay_out_reference(self._gathers, self._segments, ids, ints, floats, self._networks)
         return Batches(ints, floats, self._places.fields)

@@ -1,12 +1,32 @@
-"""The loops of `cpu_layer`: a piece of rows goes through sum, matrix product and norm while it is in the cache."""
+"""The loops of `gin`: a piece of rows goes through sum, matrix product and norm while it is in the cache."""
 
 import numpy as np
 from numba import carray, njit
 
-from esan.ops.numba.entry import MATHS, Entry, before_relu, next_piece, table, vector
+from esan.ops.numba.entry import MATHS, Entry, before_relu, gemm, next_piece, table, vector
 from esan.ops.numba.messages_loops import sum_some
 from esan.ops.numba.norm_loops import moments_of_some
-from esan.ops.numba.product_loops import add_product_of_rows, rows_times, rows_times_turned, turned
+
+#: BLAS has columns first, so that a table here is transposed there.
+_PLAIN, _TRANSPOSED = ord("N"), ord("T")
+
+
+@njit
+def rows_times_transposed(blas, rows, depth, columns, a, w, c, zero):
+    """c = a w^T for tables at these addresses."""
+    gemm(blas, _TRANSPOSED, _PLAIN, columns, rows, depth, w, depth, a, depth, zero, c, columns)
+
+
+@njit
+def rows_times(blas, rows, depth, columns, a, w, c, zero):
+    """c = a w."""
+    gemm(blas, _PLAIN, _PLAIN, columns, rows, depth, w, columns, a, depth, zero, c, columns)
+
+
+@njit
+def add_product_of_rows(blas, rows, lines, columns, a, b, c, beta):
+    """c = a^T b + beta c; beta is 0 or 1."""
+    gemm(blas, _PLAIN, _TRANSPOSED, columns, lines, rows, b, columns, a, lines, beta, c, columns)
 
 
 @njit(fastmath=MATHS)
@@ -22,7 +42,7 @@ def _first(block, real):
     z, weight = table(block[19], n, o, real), vector(block[20], n, real)
     total = vector(block[21], count, np.float64)
     mean, square = table(block[22], count, o, real), table(block[23], count, o, real)
-    width, across = a.itemsize, turned(table(block[18], o, d, real), block[24])
+    width = a.itemsize
     piece = next_piece(block)
     while piece < count:
         begin, end = piece * size, min(n, (piece + 1) * size)
@@ -30,7 +50,7 @@ def _first(block, real):
             begin, end, x, e, a, source, line, code, first, factor, block[26], goes_on, own, bonds, coded, weighted
         )
         at_a, at_z = block[10] + begin * d * width, block[19] + begin * o * width
-        rows_times_turned(block[24], end - begin, d, o, at_a, block[18], across.ctypes.data, at_z, width, real(0))
+        rows_times_transposed(block[24], end - begin, d, o, at_a, block[18], at_z, real(0))
         total[piece] = moments_of_some(begin, end, z, weight, block[20] != 0, mean[piece], square[piece])
         piece = next_piece(block)
 
@@ -54,14 +74,13 @@ def _second(block, real):
     mu, scale, shift = vector(block[9], d, real), vector(block[10], d, real), vector(block[11], d, real)
     weight, total = vector(block[12], n, real), vector(block[13], count, np.float64)
     mean, square = table(block[14], count, o, real), table(block[15], count, o, real)
-    normed, across = np.empty((size, d), real), turned(table(block[7], o, d, real), block[16])
+    normed = np.empty((size, d), real)
     piece = next_piece(block)
     while piece < count:
         begin, end = piece * size, min(n, (piece + 1) * size)
         _normed(begin, end, z, mu, scale, shift, normed)
-        width, at = c.itemsize, block[8] + begin * o * c.itemsize
-        rows, beside = normed.ctypes.data, across.ctypes.data
-        rows_times_turned(block[16], end - begin, d, o, rows, block[7], beside, at, width, real(0))
+        at = block[8] + begin * o * c.itemsize
+        rows_times_transposed(block[16], end - begin, d, o, normed.ctypes.data, block[7], at, real(0))
         total[piece] = moments_of_some(begin, end, c, weight, block[12] != 0, mean[piece], square[piece])
         piece = next_piece(block)
 
@@ -99,8 +118,8 @@ def _back_second(block, real):
                     to[j] = value * scale_c[j] + w * (by_mean[j] + by_var[j] * (line[j] - mean_c[j]))
             _normed(begin, end, z, mean, scale, shift, normed)
             rows, at_g, at_into = end - begin, block[20] + begin * d * z.itemsize, into.ctypes.data
-            add_product_of_rows(block[24], rows, o, d, at_into, normed.ctypes.data, at_w, z.itemsize, beta)
-            rows_times(block[24], rows, o, d, at_into, block[19], at_g, z.itemsize, zero)
+            add_product_of_rows(block[24], rows, o, d, at_into, normed.ctypes.data, at_w, beta)
+            rows_times(block[24], rows, o, d, at_into, block[19], at_g, zero)
             beta = one
             for i in range(begin, end):
                 line, out, to = z[i], normed[i - begin], g[i]
@@ -134,8 +153,8 @@ def _back_first(block, real):
                     to[j] = back[j] * scale[j] + w * (by_mean[j] + by_var[j] * (line[j] - mean[j]))
             rows = end - begin
             at_a, at_out = block[13] + begin * d * z.itemsize, block[15] + begin * d * z.itemsize
-            add_product_of_rows(block[17], rows, o, d, into.ctypes.data, at_a, at_w, z.itemsize, beta)
-            rows_times(block[17], rows, o, d, into.ctypes.data, block[14], at_out, z.itemsize, zero)
+            add_product_of_rows(block[17], rows, o, d, into.ctypes.data, at_a, at_w, beta)
+            rows_times(block[17], rows, o, d, into.ctypes.data, block[14], at_out, zero)
             beta = one
         part = next_piece(block)
 

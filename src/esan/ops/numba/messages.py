@@ -5,8 +5,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from esan.ops.dispatch import first_order
+from esan.ops.edges import Arcs, Coded
+from esan.ops.numba import messages_loops
 from esan.ops.numba.runtime import pieces, run
 from esan.ops.numba.workspace import empty_table
 
@@ -29,20 +31,10 @@ class Onward:
     rows: Any
 
 
-def sum_messages(
-    x: Tensor, e: Tensor | None, code: Tensor | None, own: Tensor | None, arcs: Any, weight: Tensor | None
-) -> Tensor:
-    """o x_v + the sum of w ReLU(x_u + e) over the arcs that end at v; without e, of w x_u.
-
-    Args:
-        x: `[num_rows, d]`.
-        e: edge lines, `[L, d]`, or None.
-        code: the edge line of each arc of the graph; None where each has a line of its own.
-        own: o, one number, or None for 0.
-        arcs: an `Arcs`.
-        weight: a factor an arc.
-    """
-    return _SumMessages.apply(x, e, own, code, arcs, weight)
+def message_sum(x: Tensor, edges: Arcs, e: Tensor | Coded | None, own: Tensor | None, factor: Tensor | None) -> Tensor:
+    """`esan.ops.edges.message_sum`."""
+    table, code = (e.table, e.code) if isinstance(e, Coded) else (e, None)
+    return _SumMessages.apply(x, table, own, code, edges, factor)
 
 
 class _SumMessages(torch.autograd.Function):
@@ -56,8 +48,6 @@ class _SumMessages(torch.autograd.Function):
         arcs: Any,
         weight: Tensor | None,
     ) -> Tensor:
-        from esan.ops.numba import messages_loops
-
         x = x.contiguous()
         e, code = (None if t is None else t.contiguous() for t in (e, code))
         (n, d), count, size = x.shape, arcs.edge_index.size(1), 0 if e is None else e.size(0)
@@ -71,7 +61,7 @@ class _SumMessages(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, e, own = ctx.saved_tensors
         needs = ctx.needs_input_grad
@@ -95,8 +85,6 @@ def messages_backward(
 
     `onward` is for sums whose rows are not those of x.
     """
-    from esan.ops.numba import messages_loops
-
     (rows, d), num_arcs, size = grad.shape, arcs.edge_index.size(1), 0 if e is None else e.size(0)
     n = arcs.out_of.size
     kept, later = (rows, None) if onward is None else (onward.kept, onward.rows.whole)

@@ -5,10 +5,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from esan.ops.dispatch import first_order
+from esan.ops.norm import Normed, NormState
+from esan.ops.numba import merge_loops, norm_loops
 from esan.ops.numba.runtime import PIECE, pieces, run
 from esan.ops.numba.workspace import empty_table
+from esan.ops.rows import RowView, zero_empty_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +29,6 @@ class Parts:
 
     @staticmethod
     def of(x: Tensor, weight: Tensor | None) -> "Parts":
-        from esan.ops.numba import norm_loops
-
         (n, d), count = x.shape, pieces(x.size(0))
         part = Parts.empty(x, count, d)
         run(norm_loops.moments, x, count, n, d, PIECE, x, weight, part.total, part.mean, part.square)
@@ -63,8 +64,6 @@ class Norm:
             beta: its summand, None for 0.
             bias: what the lines lack: a norm takes it out again, but the running mean has it.
         """
-        from esan.ops.numba import merge_loops
-
         (count, d), out = part.mean.shape, part.mean.new_empty(4, part.mean.size(1))
         share = norm.begin_tracking()
         running = (None, None) if share is None else (norm.running_mean, norm.running_var)
@@ -79,28 +78,33 @@ class Norm:
 
     def through(self, plain: Tensor, times: Tensor) -> tuple[Tensor, ...]:
         """What reaches each line through the mean and the variance, and the gradients of gamma and beta."""
-        from esan.ops.numba import merge_loops
-
         (count, d), out = plain.shape, plain.new_empty(4, plain.size(1))
         run(merge_loops.through, plain, 1, count, d, plain, times, self.scale, self.inverse, self.numbers, out)
         return out.unbind()
 
 
-def normalise(x: Tensor, weight: Tensor | None, norm: Any, relu: bool) -> Tensor:
-    """The lines less their mean, over their deviation, times gamma plus beta; ReLU of that if wanted.
-
-    Args:
-        x: `[n, d]`.
-        weight: how many pairs each line stands for, in the precision of x; None for 1.
-        norm: a `BatchNorm`.
-        relu: whether ReLU comes last.
-    """
-    return _Normalise.apply(x, norm.weight, norm.bias, None, weight, norm, relu, None)
+def takes(x: Tensor, norm: NormState) -> bool:
+    """Whether the loops compute this norm: where the rows themselves give mean and variance."""
+    own = norm.gamma, norm.beta, norm.running_mean, norm.running_var
+    usual = all(t is None or (t.dim() == 1 and t.dtype == x.dtype and t.is_contiguous()) for t in own)
+    return norm.reads_batch and usual and x.dim() == 2 and x.size(0) > 2
 
 
-def normalise_and_add(x: Tensor, weight: Tensor | None, norm: Any, relu: bool, added: Tensor, groups: Any) -> Tensor:
-    """The same with the line of its group added to each line, before ReLU; `groups` is a `Grouping` of the lines."""
-    return _Normalise.apply(x, norm.weight, norm.bias, added, weight, norm, relu, groups)
+def batch_norm(x: Tensor, norm: NormState, multiplicity: Tensor | None, relu: bool) -> Tensor:
+    """`esan.ops.norm.batch_norm`."""
+    return _Normalise.apply(x, norm.gamma, norm.beta, None, multiplicity, norm, relu, None)
+
+
+def normalised_sum(rows: Normed, nodes: Normed | None, view: RowView) -> Tensor:
+    """`esan.ops.norm.normalised_sum`."""
+    multiplicity = None if rows.multiplicity is None else rows.multiplicity.to(rows.x.dtype)
+    added, groups = None, None
+    if nodes is not None:
+        of_nodes = None if nodes.multiplicity is None else nodes.multiplicity.to(nodes.x.dtype)
+        added, groups = batch_norm(nodes.x, nodes.norm, of_nodes, relu=False), view.by_node
+    norm = rows.norm
+    y = _Normalise.apply(rows.x, norm.gamma, norm.beta, added, multiplicity, norm, True, groups)
+    return zero_empty_rows(y, view)
 
 
 class _Normalise(torch.autograd.Function):
@@ -124,10 +128,8 @@ class _Normalise(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        from esan.ops.numba import norm_loops
-
         x, y = ctx.saved_tensors
         y, known, (n, d), grad = x if y is None else y, ctx.known, x.shape, grad.contiguous()
         into = empty_table(x, n, d)
@@ -145,8 +147,6 @@ class _Normalise(torch.autograd.Function):
 
 def applied(x: Tensor, known: Norm, relu: bool, added: Tensor | None, groups: Any) -> Tensor:
     """The normalised lines, each with the line of its group added, and ReLU of that if wanted."""
-    from esan.ops.numba import norm_loops
-
     (n, d), y = x.shape, empty_table(x, *x.shape)
     more, owner = (None, None) if added is None else (added.contiguous(), groups.owner)
     run(
@@ -164,8 +164,6 @@ def grad_sums(
     x: Tensor, y: Tensor, grad: Tensor, mean: Tensor, relu: bool, groups: Any
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Of pieces of rows: the sum of the gradient behind ReLU, and of it times (x - mean); and its sum of each group."""
-    from esan.ops.numba import norm_loops
-
     n, d = x.shape
     if groups is None:
         count = pieces(n)

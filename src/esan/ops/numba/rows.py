@@ -1,125 +1,143 @@
-"""Bags built on a CPU in linear time, and taken out of others: ego-networks, the rows of a compact bag, segments."""
+"""Rows of a bag on a CPU: from those of an earlier layer to those of a later one, and the pools over them."""
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from esan.ops.numba import runtime as cpu
+from esan.ops.dispatch import first_order
+from esan.ops.numba import segments_loops
+from esan.ops.numba.runtime import pieces, run
+from esan.ops.numba.segments import sums
+from esan.ops.numba.workspace import empty_table
+
+#: Groups that are one piece of work: a group has some ten rows.
+_GROUPS = 16
 
 
-def fits(graphs: Any) -> bool:
-    """Whether the compiled loops take these `Graphs`: they are on a CPU."""
-    return graphs.device.type == "cpu" and cpu.available()
+def zero_empty_rows(h: Tensor, view: Any) -> Tensor:
+    """`esan.ops.rows.zero_empty_rows`; most bags have no such row."""
+    return h.index_fill(0, view.empty_rows, 0.0) if view.empty_rows.numel() else h
 
 
-def ego_edges(graphs: Any, roots: Tensor, hops: int) -> tuple[Tensor, Tensor]:
-    """Every (number of a root, edge with both ends within `hops` of it), sorted."""
-    from esan.ops.numba import rows_loops
-
-    most = int(graphs.num_nodes.max())
-    tables = (graphs.first_arc, graphs.degree, graphs.edge_index[0].contiguous(), graphs.arc_edge)
-    owners, edges = rows_loops.ego_edges(roots.numpy(), hops, most, *(t.numpy() for t in tables))
-    return torch.from_numpy(owners), torch.from_numpy(edges)
+def lift_and_pool(h: Tensor, view: Any, reduce: str) -> tuple[Tensor, Tensor]:
+    """`esan.ops.rows.lift_and_pool`."""
+    share = view.shares.of_subgraph.to(h.dtype) if reduce == "mean" else None
+    return Lift.apply(h, Rise(view.by_node, view.multiplicity_in(h.dtype), share))
 
 
-@dataclass(frozen=True, eq=False)
-class StoredPairs:
-    """The pairs that differ from the background, level by level, and the arcs into them: the fields of `Rows`.
-
-    Rows are numbered behind the background's; `num_rows` and `num_arcs` have a line a level.
-    """
-
-    num_rows: Tensor
-    num_arcs: Tensor
-    node: Tensor
-    subgraph: Tensor
-    source: Tensor
-    target: Tensor
-    arc: Tensor
-
-
-def stored_pairs(graphs: Any, selection: Any, num_layers: int) -> StoredPairs:
-    """The pairs of level 0, ..., `num_layers`, sorted by level, graph, subgraph and node."""
-    from esan.ops.numba import rows_loops
-
-    marks, entries = (
-        torch.searchsorted(owner, torch.arange(selection.total + 1))
-        for owner in (selection.mark_subgraph, selection.entry_subgraph)
-    )
-    found = rows_loops.compact(
-        num_layers, selection.keeps_edges, selection.subgraph_graph.numpy(), len(graphs), int(graphs.num_nodes.max()),
-        marks.numpy(), selection.mark_node.numpy(), entries.numpy(), selection.entry_edge.numpy(),
-        graphs.edges.contiguous().numpy(), graphs.first_arc.numpy(), graphs.degree.numpy(),
-        graphs.edge_index[0].contiguous().numpy(), graphs.arc_edge.numpy(),
-    )  # fmt: skip
-    return StoredPairs(*map(torch.from_numpy, found))
-
-
-def picks(values: Tensor) -> bool:
-    """Whether the compiled loops pick segments out of these numbers: they are on a CPU, and have no gradients."""
-    return values.device.type == "cpu" and not values.requires_grad and cpu.available()
-
-
-def pick(values: Tensor, segments: Any, shift: Tensor) -> Tensor:
-    """`ragged.Segments.pick`."""
-    out = values.new_empty(*values.shape[:-1], segments.total)
-    _pick(values, segments, shift, out)
-    return out
-
-
-def pick_lines(values: Tensor, segments: Any) -> Tensor:
-    """`ragged.Segments.pick_lines`: what the numbers are does not matter, so they are picked byte by byte."""
-    from esan.ops.numba import rows_loops
-
-    out = values.new_empty(segments.total, *values.shape[1:])
-    width = prod(values.shape[1:]) * values.element_size()
-    old, new = (_array(t.contiguous().reshape(1, -1).view(torch.uint8)) for t in (values, out))
-    first, counts = (t * width for t in segments.arrays)
-    rows_loops.pick(old, first, counts, np.zeros_like(first), new)
-    return out
+def pool_nodes(h: Tensor, view: Any, reduce: str) -> Tensor:
+    """`esan.ops.rows.pool_nodes`."""
+    return PoolNodes.apply(h, Subgraphs.of(view, reduce, h.dtype))
 
 
 @dataclass(frozen=True, eq=False)
-class PickedArcs:
-    """Arcs picked out of those of `Rows`, renumbered: the fields of that name."""
+class Rise:
+    """How the rows of an earlier stage become those of this one.
 
-    source: Tensor
-    target: Tensor
-    arc: Tensor
-
-
-def pick_arcs(rows: Any, segments: Any, by_row: Tensor, by_arc: Tensor) -> PickedArcs:
-    """The arcs of these segments, one a slot and graph, moved as `Rows.take` says.
-
-    Args:
-        rows: what the arcs are of.
-        segments: the arcs, slot by slot.
-        by_row: how far the rows of each slot and graph move, `[slots, G]`.
-        by_arc: how far the arcs of each graph move, `[G]`.
+    Attributes:
+        by_node: the rows of this stage by their node.
+        weight: how many pairs each stands for, in the precision of the rows; None for 1.
+        factor: a factor a node for the pool; None for 1.
     """
-    from esan.ops.numba import rows_loops
 
-    # One piece of memory: the system takes back several large ones when they are freed, and gives them anew page by
-    # page. Lines begin where those of a cache do.
-    lines = torch.empty(3, -(-segments.total // 8) * 8, dtype=torch.int64)[:, : segments.total]
-    picked = PickedArcs(*lines.unbind())
-    ends = np.array(rows.row_ends)
-    rows_loops.pick_sources(_array(rows.source), *segments.arrays, ends, _array(by_row), picked.source.numpy())
-    _pick(rows.target, segments, by_row.reshape(-1), picked.target)
-    _pick(rows.arc, segments, by_arc.repeat(by_row.size(0)), picked.arc)
-    return picked
+    by_node: Any
+    weight: Tensor | None
+    factor: Tensor | None
 
 
-def _pick(values: Tensor, segments: Any, shift: Tensor, out: Tensor) -> None:
-    from esan.ops.numba import rows_loops
+class Lift(torch.autograd.Function):
+    """Rows of an earlier stage → rows of this one, and their pool over the bag, a line a node."""
 
-    old, new = (t if t.dim() == 2 else t[None] for t in (values, out))
-    rows_loops.pick(_array(old), *segments.arrays, _array(shift), new.numpy())
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, rise: Rise) -> tuple[Tensor, Tensor]:
+        given, group = h.contiguous(), rise.by_node
+        (known, d), n = given.shape, group.owner.numel()
+        lifted = None if known == n else empty_table(given, n, d)
+        pool = empty_table(given, group.size, d)
+        run(
+            segments_loops.lift, given, pieces(group.size, _GROUPS), known, n, d, group.size, _GROUPS, given, lifted,
+            pool, group.whole.order, group.whole.first, rise.weight, rise.factor, group.whole.owner.numel(),
+        )  # fmt: skip
+        ctx.rise, ctx.known = rise, known
+        return h if lifted is None else lifted, pool
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor, grad_pool: Tensor) -> tuple[Tensor, None]:
+        grad, grad_pool, rise = grad.contiguous(), grad_pool.contiguous(), ctx.rise
+        (n, d), group = grad.shape, rise.by_node
+        into = empty_table(grad, ctx.known, d)
+        run(
+            segments_loops.lift_back, grad, pieces(group.size, _GROUPS), ctx.known, n, d, group.size, _GROUPS, into,
+            grad, grad_pool, group.whole.order, group.whole.first, rise.weight, rise.factor,
+            group.whole.owner.numel(),
+        )  # fmt: skip
+        return into, None
 
 
-def _array(tensor: Tensor) -> Any:
-    return tensor.contiguous().numpy()
+@dataclass(frozen=True, eq=False)
+class Subgraphs:
+    """Which rows of a compact bag each subgraph has.
+
+    Attributes:
+        stored: the stored pairs by their subgraph.
+        by_node: all rows by their node; the first rows are the nodes' own.
+        nodes: the nodes by their graph.
+        graph: the subgraphs by their graph.
+        share: a factor a subgraph, in the precision of the rows; None for 1.
+    """
+
+    stored: Any
+    by_node: Any
+    nodes: Any
+    graph: Any
+    share: Tensor | None
+
+    @staticmethod
+    def of(view: Any, reduce: str, kind: torch.dtype) -> "Subgraphs":
+        """The rows of each subgraph, for a sum or mean."""
+        share = None if reduce == "sum" else view.shares.of_node.to(kind)
+        return Subgraphs(view.by_subgraph, view.by_node, view.by_graph, view.subgraphs_by_graph, share)
+
+    def totals(self, h: Tensor, alike: Tensor, colour: Tensor | None) -> Tensor:
+        """The sum of each subgraph.
+
+        Args:
+            h: a line a row, or a line a colour.
+            alike: the sum of each graph's background.
+            colour: of each row; None where there is a line a row.
+        """
+        (lines, d), n, stored, nodes = h.shape, self.by_node.owner.numel(), self.stored.whole, self.by_node.size
+        total, subgraphs = empty_table(h, self.stored.size, d), self.stored.size
+        run(
+            segments_loops.pool, h, pieces(subgraphs, _GROUPS), n, d, nodes, subgraphs, self.nodes.size, _GROUPS, h,
+            alike, total, stored.order, stored.first, self.by_node.owner, self.graph.owner, self.share,
+            stored.owner.numel(), lines, colour,
+        )  # fmt: skip
+        return total
+
+
+class PoolNodes(torch.autograd.Function):
+    """The sum over the nodes of each subgraph, times its factor: its graph's background, and what its pairs differ."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, of: Subgraphs) -> Tensor:
+        ctx.of, h, nodes = of, h.contiguous(), of.by_node.size
+        alike = sums(h[:nodes], of.nodes.order, of.nodes.first)
+        return of.totals(h, alike, None)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        of, grad = ctx.of, grad.contiguous()
+        rows, (subgraphs, d) = of.by_node, grad.shape
+        of_graph = sums(grad, of.graph.order, of.graph.first, of.share)
+        n, into = rows.owner.numel(), empty_table(grad, rows.owner.numel(), d)
+        run(
+            segments_loops.pool_back, grad, pieces(rows.size, _GROUPS), n, d, rows.size, subgraphs, of.nodes.size,
+            _GROUPS, into, of_graph, grad, rows.whole.order, rows.whole.first, of.stored.owner, of.nodes.owner,
+            of.share, rows.whole.owner.numel(),
+        )  # fmt: skip
+        return into, None

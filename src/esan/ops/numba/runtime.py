@@ -1,8 +1,7 @@
-"""When the compiled loops for a CPU are used, and how: `fits` asks, `run` lets torch's own threads share the work."""
+"""How compiled loops run on a CPU: whether they can, and on torch's own threads."""
 
 import ctypes
 import os
-import platform
 import warnings
 from array import array
 from functools import cache
@@ -16,8 +15,6 @@ from torch import Tensor
 #: Lines that are one piece of work. Sums are taken piece by piece and then added up in order, so they do not depend on
 #: how many threads there were; 128 lines of width 64 stay in the nearest cache.
 PIECE = 128
-
-_TYPES = (torch.float32, torch.float64)
 
 
 @cache
@@ -38,16 +35,6 @@ def available() -> bool:
         )
         return False
     return True
-
-
-def fits(*lines: Tensor) -> bool:
-    """Whether the compiled loops take these lines: tables of one type of numbers on a CPU."""
-    kind = lines[0].dtype
-    return (
-        kind in _TYPES
-        and all(x.device.type == "cpu" and x.dtype == kind and x.dim() == 2 for x in lines)
-        and available()
-    )
 
 
 def pieces(lines: int, size: int = PIECE) -> int:
@@ -100,21 +87,6 @@ def blas(kind: torch.dtype) -> int:
         except (OSError, AttributeError):
             continue
     return 0
-
-
-def tiles(matrix: Tensor) -> bool:
-    """Whether tiles of our own multiply rows by this matrix, turned, in place of a BLAS: on Linux on Arm, if they can.
-
-    OpenBLAS, which torch comes with there, is slow on matrices this small.
-    """
-    (lines, width), size = matrix.shape, matrix.element_size()
-    # Vectors of 16 bytes fill the lines of what comes out, and those of what goes in have one at least.
-    return _on_arm() and lines * size % 16 == 0 and width * size >= 16
-
-
-@cache
-def _on_arm() -> bool:
-    return platform.system() == "Linux" and platform.machine().lower() in ("aarch64", "arm64")
 
 
 def _stays_on_a_thread(openblas: ctypes.CDLL) -> bool:

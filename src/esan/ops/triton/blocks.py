@@ -5,16 +5,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from esan.ops.dispatch import first_order
 from esan.ops.real import Real
 from esan.ops.triton.ahead import Ahead, Normed
 from esan.ops.triton.linear import linear
 from esan.ops.triton.linear_grads import linear_backward
 from esan.ops.triton.matrix import Matrix
 from esan.ops.triton.moments import Moments, TileMoments, Tracked, finish, frozen, tile_moments
-from esan.ops.triton.norm import blend, grad_sums, norm_backward
-from esan.ops.triton.sums import sum_lines
+from esan.ops.triton.normalise import blend, grad_sums, norm_backward
+from esan.ops.triton.segments import sum_lines
 from esan.ops.triton.tiles import copies
 
 
@@ -146,7 +146,7 @@ class Normalise(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, gate = ctx.saved_tensors
         sums = None if ctx.ahead is None else ctx.ahead.found(grad)
@@ -187,7 +187,7 @@ class MLP(torch.autograd.Function):
         return c, after.weight, after.mean, after.deviation
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         u, a, *matrices = ctx.saved_tensors
         w1, w2 = Matrix(*matrices[:2]), Matrix(*matrices[2:])
@@ -230,7 +230,7 @@ class Blend(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         c, s, y = ctx.saved_tensors
         sums = None if ctx.ahead is None else ctx.ahead.found(grad)
@@ -270,7 +270,7 @@ class Affine(torch.autograd.Function):
         return linear(x, read, bias.contiguous(), None, None, moments=False)[0]
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         x, *matrix = ctx.saved_tensors
         grads = linear_backward(grad.contiguous(), x, Matrix(*matrix), None)

@@ -6,8 +6,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from esan.ops.dispatch import first_order
 from esan.ops.real import Real
 from esan.ops.triton.tiles import columns, lines_of, tiles
 
@@ -48,7 +48,7 @@ class Dropout(torch.autograd.Function):
         return Dropout.dropped(x, *ctx.given)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
         return Dropout.dropped(grad, *ctx.given), None, None, None, None
 

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.ops.triton.sums import ends_of, tuning_of
+from esan.ops.triton.segments import ends_of, tuning_of
 from esan.ops.triton.tiles import columns
 
 

@@ -1,20 +1,18 @@
 """Triton: the rows that the first layer takes: lines of nodes, behind marks, filled up to whole vectors."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from esan.ops.dispatch import WIDEST
+from esan.ops.dispatch import first_order
+from esan.ops.limits import WIDEST
 from esan.ops.real import Real
-from esan.ops.triton.sums import sum_lines
+from esan.ops.segments import Grouping
+from esan.ops.triton.segments import sum_lines
 from esan.ops.triton.tiles import TILE, lines_of, padded, tiles
-
-if TYPE_CHECKING:
-    from esan.bags.sums import Grouping
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -44,7 +42,7 @@ class Input(torch.autograd.Function):
     """A line a node → a line a row, behind the two marks if there are marks, and zeros up to a width."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, by_node: "Grouping", marked: Tensor | None, width: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, by_node: Grouping, marked: Tensor | None, width: int) -> Tensor:
         x = x.contiguous()
         node = by_node.owner
         y = x.new_empty(node.numel(), width)
@@ -59,8 +57,13 @@ class Input(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         by_node = ctx.by_node
         of_node = sum_lines(grad, by_node.order, by_node.first, by_node.count)
         return of_node[:, ctx.begin : ctx.begin + ctx.given], None, None, None
+
+
+def input_rows(x: Tensor, by_node: Grouping, marked: Tensor | None, width: int) -> Tensor:
+    """`esan.ops.features.input_rows`."""
+    return Input.apply(x, by_node, marked, width)

@@ -11,7 +11,7 @@ from esan.ops.real import Real
 from esan.ops.triton.linear import over_tiles
 from esan.ops.triton.matrix import Matrix, add_product, add_products, pieces_at, short
 from esan.ops.triton.moments import Moments
-from esan.ops.triton.norm import norm_backward_tile
+from esan.ops.triton.normalise import norm_backward_tile
 from esan.ops.triton.tiles import columns, copies, left_over, padded, range_of, tiles, totals, two_totals
 
 #: Lines that a program works on at once where the gradient of the lines is found, and its warps.

@@ -8,10 +8,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.ops.dispatch import TABLE
+from esan.ops.limits import SMALL_TABLE
 from esan.ops.real import Real
 from esan.ops.triton.ahead import Normed
-from esan.ops.triton.sums import Tuning, ends_of, together, with_rest
+from esan.ops.triton.segments import Tuning, ends_of, together, with_rest
 from esan.ops.triton.tiles import columns, left_over, range_of, tiles, totals
 
 _BACK = Tuning(8, 1, 4)
@@ -180,8 +180,8 @@ def messages_backward(
     out = torch.empty_like(grad)
     rows, width = grad.size(0) // networks, grad.size(1)
     table = e.size(1) if e is not None and e.dim() == 3 else 0
-    if table > TABLE:
-        raise ValueError(f"Expected a table of {TABLE} lines at most (got {table}). Give e a line an arc.")
+    if table > SMALL_TABLE:
+        raise ValueError(f"Expected a table of {SMALL_TABLE} rows at most (got {table}). Give e one row per edge.")
     wide = columns(width)
     tuning = _BACK.of(width, wide)
     programs, pieces = max(1, min(tiles(rows, real, tuning.groups), _PROGRAMS)), triton.cdiv(width, wide)

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.ops.dispatch import WIDEST
+from esan.ops.limits import WIDEST
 from esan.ops.real import Real
 
 #: Lines of a tile.

@@ -44,8 +44,8 @@ def network_of(architecture: str, policy: esan.Policy, x: Any = CATEGORIES, **ch
 
 
 def found(bag: esan.Bag) -> list[Any]:
-    """The colours that networks looked for, None where they were too many."""
-    return [found.stages for key, found in bag.found.items() if isinstance(key, tuple) and key[0] == "colours"]
+    """The representatives that networks looked for, None where they were too many."""
+    return [found.stages for key, found in bag.found.items() if isinstance(key, tuple) and key[0] == "representatives"]
 
 
 def outcome(network: nn.Module, bag: esan.Bag, *inputs: Tensor) -> dict[str, Tensor]:
@@ -66,6 +66,10 @@ def check_same(network: nn.Module, bag: esan.Bag, *inputs: Tensor, tolerance: fl
         check_close(one, expected[name], name, tolerance=tolerance)
 
 
-def checked_on_colours(network: nn.Module, bag: esan.Bag, *inputs: Tensor, tolerance: float = 1e-9) -> None:
+def check_deduplicated(network: esan.nn.SubgraphGNN, bag: esan.Bag, *inputs: Tensor, tolerance: float = 1e-9) -> None:
+    """`check_same`; rows of a DS-GNN were deduplicated on the way, those of a DSS-GNN never are."""
     check_same(network, bag, *inputs, tolerance=tolerance)
-    assert isinstance(found(bag)[-1], list)
+    if isinstance(network.encoder.layers[0], esan.nn.DSSLayer):
+        assert found(bag) == []
+    else:
+        assert isinstance(found(bag)[-1], list)

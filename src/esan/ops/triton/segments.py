@@ -7,7 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.ops.real import Real
-from esan.ops.triton.tiles import columns, lines_of, tiles
+from esan.ops.triton.tiles import TILE, columns, lines_of, tiles
 
 
 @dataclass(frozen=True)
@@ -196,3 +196,44 @@ def sum_lines(
         TOGETHER=together(wide) if messages is None else 0, BESIDE=tuning.beside, num_warps=tuning.warps,
     )  # fmt: skip
     return y
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _expand_kernel(
+    x, owner, weight, y, real, rows, width,
+    TILE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTED: tl.constexpr, SLOTS: tl.constexpr,
+):  # fmt: skip
+    first, end = lines_of(tl.program_id(0), rows, real, tl.program_id(1), TILE, SLOTS)
+    if SLOTS > 0 and first >= end:
+        return
+    line = first + tl.arange(0, TILE)
+    row = tl.program_id(1).to(tl.int64) * rows + line
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
+    inside = line < end
+    mask = inside[:, None] & (column < width)[None, :]
+    at = tl.load(owner + row, mask=inside, other=0)
+    value = tl.load(x + at[:, None] * width + column[None, :], mask=mask, other=0.0)
+    if WEIGHTED:
+        value = value * tl.load(weight + row, mask=inside, other=0.0)[:, None]
+    tl.store(y + row[:, None] * width + column[None, :], value, mask=mask)
+
+
+def expand(x: Tensor, owner: Tensor, weight: Tensor | None, real: Real | None = None) -> Tensor:
+    """Row r is weight r times row `owner[r]` of x; padding is not written."""
+    x = x.contiguous()
+    y = x.new_empty(owner.numel(), x.size(1))
+    if not y.numel():
+        return y
+    wide = columns(y.size(1))
+    networks = 1 if real is None else real.networks
+    rows, (ranges, slots) = y.size(0) // networks, Real.given(real, x)
+    _expand_kernel[(tiles(rows, real), networks, triton.cdiv(y.size(1), wide))](
+        x, owner, weight if weight is not None else x, y, ranges, rows, y.size(1),
+        TILE=TILE, WIDTH=wide, WEIGHTED=weight is not None, SLOTS=slots,
+    )  # fmt: skip
+    return y
+
+
+def segment_sum(x: Tensor, order: Tensor, first: Tensor, count: Tensor | None, weight: Tensor | None) -> Tensor:
+    """The sum of the rows of each group, each times its weight."""
+    return sum_lines(x, order, first, count, line_weight=weight)

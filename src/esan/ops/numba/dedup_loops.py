@@ -1,9 +1,10 @@
-"""The loops of `esan.bags.colours`: rows that go on from, read and share what is alike have one colour."""
+"""The loops of `dedup`: rows that go on from and read what is alike have one representative."""
 
 import numpy as np
-from numba import njit
+from numba import carray, njit
 
-from esan.ops.numba.rows_loops import sort_some
+from esan.ops.numba.entry import MATHS, Entry, next_piece, table, vector
+from esan.ops.numba.indices_loops import sort_some
 from esan.ops.numba.segments_loops import place_in_order
 
 #: Factors of a hash: odd, with bits that look random.
@@ -93,9 +94,9 @@ def begins(target, rows):
 
 
 @njit(cache=True, nogil=True)
-def refined(colour, beside, node, background, source, arc, begin, kind, weight, of_rows, of_arcs, by_source, scratch):
-    """Rows are alike if they go on from alike rows, read alike rows along arcs of one kind, and their nodes are alike
-    by `beside`. There are colours for the first rows only: another goes on from its node's row, and is read as that.
+def refined(colour, node, background, source, arc, begin, kind, weight, of_rows, of_arcs, by_source, scratch):
+    """Rows are alike if they go on from alike rows and read alike rows along edges of one kind. There are
+    colours for the first rows only: another goes on from its node's row, and is read as that.
 
     How many colours there are, how many arcs end at them, and their weights. `of_rows` gets the colour of each row,
     and of each colour the first row that has it, the colour that it goes on from and where the arcs into it begin.
@@ -126,11 +127,11 @@ def refined(colour, beside, node, background, source, arc, begin, kind, weight, 
             from_colour[total + k - begin[r]] = colour[u if u < known else node[u - background]]
         c = count
         if heirs[mine] > 1:
-            keys[at + 2], keys[at + 3], end = mine, beside[v], at + 4
+            keys[at + 2], end = mine, at + 3
             for k in range(begin[r], begin[r + 1]):
                 keys[end] = from_colour[total + k - begin[r]] * kinds + kind[arc[k]]
                 end += 1
-            c = _number(keys, at, at + 4, end, table, count)
+            c = _number(keys, at, at + 3, end, table, count)
             at = end if c == count else at
         if c == count:
             met[c], own[c], into[c] = r, mine, total
@@ -145,62 +146,53 @@ def refined(colour, beside, node, background, source, arc, begin, kind, weight, 
     return count, total, weights[:count]
 
 
-@njit(cache=True, nogil=True)
-def heard(number, source, first, kind):
-    """A number for each node, the same for those that go on from and read what has the same, along arcs of one kind."""
-    nodes, kinds = number.shape[0], 1 + (kind.max() if kind.shape[0] else 0)
-    arcs, table = source.shape[0], np.full(room(nodes), -1, np.int64)
-    keys = np.empty(arcs + 3 * nodes, np.int64)
-    given, count, at = np.empty(nodes, np.int64), 0, 0
-    for v in range(nodes):
-        keys[at + 2], end = number[v], at + 3
-        for k in range(first[v], first[v + 1] if v + 1 < nodes else arcs):
-            keys[end] = number[source[k]] * kinds + kind[k]
-            end += 1
-        given[v] = _number(keys, at, at + 3, end, table, count)
-        if given[v] == count:
-            count, at = count + 1, end
-    return given
+@njit(fastmath=MATHS)
+def _pool_back(block, real):
+    """The gradient of each colour: of its stored rows their subgraph's, of a node its graph's less that of its rows."""
+    n, d, nodes, subgraphs, graphs, size = block[2], block[3], block[4], block[5], block[6], block[7]
+    colours, every = block[17], block[16]
+    into, of_graph = table(block[8], colours, d, real), table(block[9], graphs, d, real)
+    grad, order = table(block[10], subgraphs, d, real), vector(block[11], every, np.int64)
+    first, subgraph = vector(block[12], nodes, np.int64), vector(block[13], n - nodes, np.int64)
+    graph, share = vector(block[14], nodes, np.int64), vector(block[15], subgraphs, real)
+    rows, rows_first = vector(block[18], n, np.int64), vector(block[19], colours, np.int64)
+    zero, one = real(0), real(1)
+    piece = next_piece(block)
+    while piece < block[1]:
+        for c in range(piece * size, min(colours, (piece + 1) * size)):
+            out = into[c]
+            for j in range(d):
+                out[j] = zero
+            for k in range(rows_first[c], rows_first[c + 1] if c + 1 < colours else n):
+                r = rows[k]
+                if r >= nodes:
+                    s = subgraph[r - nodes]
+                    back, f = grad[s], share[s] if block[15] else one
+                    for j in range(d):
+                        out[j] += f * back[j]
+                    continue
+                whole = of_graph[graph[r]]
+                for j in range(d):
+                    out[j] += whole[j]
+                # A node's own row is the first of its rows.
+                for q in range(first[r] + 1, first[r + 1] if r + 1 < nodes else every):
+                    if order[q] >= n:
+                        break
+                    s = subgraph[order[q] - nodes]
+                    back, f = grad[s], share[s] if block[15] else one
+                    for j in range(d):
+                        out[j] -= f * back[j]
+        piece = next_piece(block)
 
 
-@njit(cache=True, nogil=True)
-def pooled(colour, colours, order, first, weight, share):
-    """Which colours the rows of each node have, entry by entry, and how many pairs of each, times a share of the node.
+@Entry
+def _pool_back_single(data):
+    _pool_back(carray(data, (20,), np.int64), np.float32)
 
-    Where the entries of each node begin; the colour and the weight of each; where those of each colour begin if they go
-    colour by colour, and then the node and the weight of each. And a number for each node, the same for those with the
-    same colours and pairs.
-    """
-    known, nodes, every = colour.shape[0], first.shape[0], order.shape[0]
-    begin, which, pairs = np.empty(nodes, np.int64), np.empty(known, np.int64), np.empty(known, np.float64)
-    whose, back_first = np.empty(known, np.int64), np.zeros(colours, np.int64)
-    place, at = np.full(colours, -1, np.int64), 0
-    keys, table = np.empty(2 * (known + nodes), np.int64), np.full(room(nodes), -1, np.int64)
-    number, count, kept = np.empty(nodes, np.int64), 0, 0
-    for v in range(nodes):
-        begin[v] = at
-        for q in range(first[v], first[v + 1] if v + 1 < nodes else every):
-            r = order[q]
-            if r >= known:
-                break
-            if weight[r] == 0:
-                continue
-            c = colour[r]
-            if place[c] < begin[v]:
-                place[c], which[at], pairs[at], whose[at] = at, c, 0.0, v
-                back_first[c] += 1
-                at += 1
-            pairs[place[c]] += weight[r]
-        sort_some(which, begin[v], at)
-        end = kept + 2
-        for k in range(begin[v], at):
-            keys[end], keys[end + 1] = which[k], np.int64(pairs[place[which[k]]])
-            end += 2
-        for k in range(begin[v], at):
-            pairs[k] = keys[kept + 3 + 2 * (k - begin[v])] * share[v]
-        number[v] = _number(keys, kept, end, end, table, count)
-        if number[v] == count:
-            count, kept = count + 1, end
-    by_colour = np.empty(at, np.int64)
-    place_in_order(which[:at], by_colour, back_first)
-    return (begin, which[:at], pairs[:at]), (back_first, whose[by_colour], pairs[by_colour]), number
+
+@Entry
+def _pool_back_double(data):
+    _pool_back(carray(data, (20,), np.int64), np.float64)
+
+
+pool_back = (_pool_back_single, _pool_back_double)

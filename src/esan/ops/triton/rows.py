@@ -1,19 +1,35 @@
-"""Triton: rows of an earlier stage → rows of a later one, and the gradient."""
+"""Triton: rows of an earlier layer → rows of a later one, and the sum over the nodes of each subgraph."""
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from esan.ops.dispatch import first_order
 from esan.ops.real import Real
-from esan.ops.triton.sums import ends_of, tuning_of
+from esan.ops.segments import Grouping
+from esan.ops.triton.segments import ends_of, expand, sum_lines, tuning_of
 from esan.ops.triton.tiles import TILE, columns, lines_of, tiles
 
-if TYPE_CHECKING:
-    from esan.bags.gathered import Lifted
+
+@dataclass(frozen=True, eq=False)
+class Lifted:
+    """Rows of which the first, in each network, are those of an earlier layer.
+
+    Attributes:
+        by_node: the rows by their node.
+        earlier: rows of the earlier layer, of one network.
+        nodes: nodes of one network; its first rows are their background.
+        networks: how many networks the rows are of, one after another.
+    """
+
+    by_node: Grouping
+    earlier: int
+    nodes: int
+    networks: int = 1
 
 
 @triton.jit(do_not_specialize=["rows", "earlier", "nodes"])
@@ -69,7 +85,7 @@ class Lift(torch.autograd.Function):
     """A row that was there stays; one that was added is the background row of its node. Filler is not written."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, lifted: "Lifted") -> Tensor:
+    def forward(ctx: Any, h: Tensor, lifted: Lifted) -> Tensor:
         ctx.lifted = lifted
         h, node, networks = h.contiguous(), lifted.by_node.owner, lifted.networks
         y = h.new_empty(node.numel(), h.size(1))
@@ -82,7 +98,7 @@ class Lift(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         lifted, grad = ctx.lifted, grad.contiguous()
         group, networks, width = lifted.by_node, lifted.networks, grad.size(1)
@@ -99,3 +115,44 @@ class Lift(torch.autograd.Function):
             SLOTS=slots, num_warps=tuning.warps,
         )  # fmt: skip
         return back, None
+
+
+def _slabs(lines: Tensor, networks: int) -> Tensor:
+    """The lines of each network, `[S, lines, d]`."""
+    return lines.view(networks, -1, lines.size(1))
+
+
+class PoolNodes(torch.autograd.Function):
+    """The sum over the nodes of each subgraph: of its graph's background rows, and of what its own rows differ by."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, stage: Any) -> Tensor:
+        ctx.stage, ctx.rows = stage, h.size(0)
+        differences, graphs = stage.differences, stage.background_by_graph
+        own = sum_lines(h, differences.rows, differences.first, differences.count, weight=differences.sign)
+        alike = sum_lines(h, graphs.order, graphs.first, graphs.count)
+        return own.add_(expand(alike, stage.subgraph_graph, None))
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        stage = ctx.stage
+        by_graph, stored = stage.subgraphs_by_graph, stage.stored_by_node
+        of_graph = sum_lines(grad, by_graph.order, by_graph.first, by_graph.count)
+        # A stored row has its subgraph's gradient; a background row its graph's, less what its stored pairs took over.
+        networks = stage.networks
+        both = torch.cat([_slabs(grad.contiguous(), networks), _slabs(of_graph, networks)], 1)
+        back = expand(both.reshape(-1, grad.size(1)), stage.pooled_into, None, stage.real)
+        taken = sum_lines(grad, stage.subgraph_of_stored, stored.first, stored.count)
+        _slabs(back, networks)[:, : taken.size(0) // networks] -= _slabs(taken, networks)
+        return back, None
+
+
+def lift(h: Tensor, view: Any) -> Tensor:
+    """`esan.ops.rows.lift`."""
+    return Lift.apply(h, Lifted(view.by_node, h.size(0) // view.networks, view.background, view.networks))
+
+
+def sum_nodes(h: Tensor, view: Any) -> Tensor:
+    """The sum over the nodes of each subgraph, for `esan.ops.rows.pool_nodes`."""
+    return PoolNodes.apply(h, view)

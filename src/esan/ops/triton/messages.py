@@ -1,21 +1,21 @@
 """Triton kernels as one differentiable block: sums of messages into rows, and a pool of the same rows beside them."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from esan.ops.dispatch import first_order
+from esan.ops.edges import Arcs, Coded
+from esan.ops.limits import SMALL_TABLE
+from esan.ops.segments import Grouping
 from esan.ops.triton.ahead import Ahead
 from esan.ops.triton.edge_grads import edges_backward
 from esan.ops.triton.message_grads import Pooled, messages_backward
-from esan.ops.triton.sums import sum_lines
+from esan.ops.triton.segments import sum_lines
 from esan.ops.triton.tiles import copies
-
-if TYPE_CHECKING:
-    from esan.bags.arcs import Arcs
-    from esan.bags.sums import Grouping
 
 
 class PoolBeside:
@@ -26,7 +26,7 @@ class PoolBeside:
         weight: of each row; None for 1.
     """
 
-    def __init__(self, group: "Grouping", weight: Tensor | None) -> None:
+    def __init__(self, group: Grouping, weight: Tensor | None) -> None:
         self.group, self.weight = group, weight
         #: What the pool gives, a line a group, once the sums are taken.
         self.lines: Tensor | None = None
@@ -44,7 +44,7 @@ class Along:
         ahead: what is known of the rows, or None.
     """
 
-    arcs: "Arcs"
+    arcs: Arcs
     weight: Tensor | None
     kinds: tuple[Tensor, Tensor] | None
     pool: PoolBeside | None
@@ -80,7 +80,7 @@ class Gather(torch.autograd.Function):
         return y, sum_lines(x, group.order, group.first, group.count, line_weight=pool.weight)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor, of_pool: Tensor) -> tuple[Tensor | None, ...]:
         x, e, own = ctx.saved_tensors
         along: Along = ctx.along
@@ -101,6 +101,25 @@ class Gather(torch.autograd.Function):
             by_copy = None if weight is None else weight[copies.order]
             grad_e = edges_backward(grad, x, e, *arcs.copy_ends, copies.first, copies.count, by_copy)
         return found.x, grad_e if grad_e is None else grad_e.view(e.shape), found.own, None
+
+
+def message_sum(
+    x: Tensor,
+    edges: Arcs,
+    e: Tensor | Coded | None,
+    own: Tensor | None,
+    factor: Tensor | None,
+    pool: PoolBeside | None = None,
+) -> Tensor:
+    """`esan.ops.edges.message_sum`, with a pool of x beside it if wanted."""
+    kinds = None
+    if isinstance(e, Coded):
+        small = e.table.size(-2) <= SMALL_TABLE
+        e, kinds = (e.table, edges.types_of(e.code)) if small else (e.expanded(), None)
+    # Rows may be padded with zeros to a width that is read in whole vectors.
+    extra = 0 if e is None else x.size(-1) - e.size(-1)
+    e = F.pad(e, (0, extra)) if e is not None and extra else e
+    return gather(x, e, own, Along(edges, factor, kinds, pool))
 
 
 def _tables(table: Tensor) -> Tensor:

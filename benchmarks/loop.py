@@ -1,0 +1,171 @@
+"""Seconds per training epoch of a user's own loop on ZINC12k, beside PyG's: what the library gives without its trainer.
+
+    python benchmarks/loop.py --device cuda [--loops step eager ensemble ...] [--out benchmarks/figures/loop.json]
+
+Every loop is written as in the README: a loader, a model, a loss, Adam; batches of 128, 4 layers of width 64. "first" is
+the first epoch, with all that is compiled and captured; the other number is the median of the epochs after it, the
+device waited for at the end of each. PyG's rivals are its own loader and a plain GIN, and (`usual.py`) the disjoint
+union of all subgraphs, made beforehand and on as many graphs as `--some`, counted up. Data are read from $ESAN_DATA.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch_geometric import nn as pyg
+from torch_geometric.loader import DataLoader
+
+import esan
+from esan.data import load
+from report import machine, markdown, print_table
+from workloads import ATOM_TYPES, BOND_TYPES, zinc
+
+LAYERS, WIDTH, BATCH = 4, 64, 128
+NOTE = (
+    "Written by `benchmarks/loop.py`. Seconds per training epoch of ZINC12k (10,000 graphs, batches of 128, 4 layers of "
+    "width 64) in loops of a user's own, without the trainer; `first` is the first epoch, with everything that is "
+    "compiled and captured. MiB: what torch held on the device at most."
+)
+
+
+def network(policy: esan.Policy, shares: bool, conv: Any = "gine") -> nn.Module:
+    bonds = esan.Categories(BOND_TYPES) if conv == "gine" or callable(conv) else None
+    make = esan.dss_gnn if shares else esan.ds_gnn
+    return make(
+        esan.Categories(ATOM_TYPES), WIDTH, LAYERS, 1, conv=conv, edge_channels=bonds, marked=policy.marked,
+        readout="mean", set_encoder="mean", jk="last",
+    )  # fmt: skip
+
+
+def esan_loop(
+    device: torch.device, policy: str, shares: bool, conv: Any = "gine", literal: bool | None = None,
+    step: bool = False, members: int = 1,
+) -> Callable[[], None]:  # fmt: skip
+    data = load("zinc")
+    selected = esan.policy_named(policy)
+    bag = esan.Bag.of(data.graphs[data.given.train], selected, LAYERS, literal=literal)
+    torch.manual_seed(0)
+    models = [network(selected, shares, conv) for _ in range(members)]
+    model = (models[0] if members == 1 else esan.Ensemble(models)).to(device)
+    loader = esan.Loader(bag, BATCH, shuffle=True, device=device, members=members)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def train(batch: esan.Bag) -> torch.Tensor:
+        optimiser.zero_grad()
+        loss = (model(batch).squeeze(-1) - batch.y.squeeze(-1)).abs().mean(-1).sum()
+        loss.backward()
+        optimiser.step()
+        return loss.detach()
+
+    run = esan.step(loader)(train) if step else train
+
+    def epoch() -> None:
+        for batch in loader:
+            run(batch)
+
+    return epoch
+
+
+class GIN(nn.Module):
+    """A plain GIN of PyG with bond embeddings, on the graphs alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.atoms, self.bonds = nn.Embedding(ATOM_TYPES, WIDTH), nn.Embedding(BOND_TYPES, WIDTH)
+        mlps = [
+            nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
+            for _ in range(LAYERS)
+        ]
+        self.convs = nn.ModuleList(pyg.GINEConv(mlp, train_eps=True) for mlp in mlps)
+        self.norms = nn.ModuleList(nn.BatchNorm1d(WIDTH) for _ in mlps)
+        self.head = nn.Linear(WIDTH, 1)
+
+    def forward(self, data: Any) -> torch.Tensor:
+        h, e = self.atoms(data.x.reshape(-1)), self.bonds(data.edge_attr.reshape(-1))
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            h = norm(conv(h, data.edge_index, e)).relu()
+        return self.head(pyg.global_mean_pool(h, data.batch))
+
+
+def pyg_loop(device: torch.device) -> Callable[[], None]:
+    loader = DataLoader(zinc(10_000), batch_size=BATCH, shuffle=True)
+    model = GIN().to(device)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def epoch() -> None:
+        for batch in loader:
+            batch = batch.to(device)
+            optimiser.zero_grad()
+            (model(batch).squeeze(-1) - batch.y.squeeze(-1)).abs().mean().backward()
+            optimiser.step()
+
+    return epoch
+
+
+def gat(i: int, o: int) -> nn.Module:
+    return pyg.GATConv(i, o, edge_dim=WIDTH)
+
+
+LOOPS: dict[str, Callable[[torch.device], Callable[[], None]]] = {
+    "PyG GIN": pyg_loop,
+    "DSS EGO+(3), step": lambda d: esan_loop(d, "EGO+(3)", True, step=True),
+    "DSS EGO+(3), eager": lambda d: esan_loop(d, "EGO+(3)", True),
+    "DSS EGO+(3), literal, step": lambda d: esan_loop(d, "EGO+(3)", True, literal=True, step=True),
+    "DSS EGO+(3), literal, eager": lambda d: esan_loop(d, "EGO+(3)", True, literal=True),
+    "DSS EGO+(3), ten networks, step": lambda d: esan_loop(d, "EGO+(3)", True, step=True, members=10),
+    "DS EGO+(3), step": lambda d: esan_loop(d, "EGO+(3)", False, step=True),
+    "DS EGO+(3), eager": lambda d: esan_loop(d, "EGO+(3)", False),
+    "DSS ED, step": lambda d: esan_loop(d, "ED", True, step=True),
+    "DSS ND, step": lambda d: esan_loop(d, "ND", True, step=True),
+    "DSS ED, eager": lambda d: esan_loop(d, "ED", True),
+    "DSS ND, eager": lambda d: esan_loop(d, "ND", True),
+    "DSS EGO+(3), GraphConv, step": lambda d: esan_loop(d, "EGO+(3)", True, "graphconv", step=True),
+    "DSS EGO+(3), GraphConv, eager": lambda d: esan_loop(d, "EGO+(3)", True, "graphconv"),
+    "DSS EGO+(3), GATConv, step": lambda d: esan_loop(d, "EGO+(3)", True, gat, step=True),
+    "DSS EGO+(3), GATConv, eager": lambda d: esan_loop(d, "EGO+(3)", True, gat),
+}
+
+
+def measured(name: str, device: torch.device, epochs: int) -> dict[str, Any]:
+    epoch = LOOPS[name](device)
+    times = []
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    for _ in range(epochs + 2):
+        start = time.perf_counter()
+        epoch()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    peak = torch.cuda.max_memory_allocated() / 2**20 if device.type == "cuda" else float("nan")
+    return {"loop": name, "s per epoch": statistics.median(times[2:]), "first, s": times[0], "MiB": peak}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--loops", nargs="*", default=list(LOOPS), help="names, or beginnings of them")
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "figures" / "loop.json")
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    rows = []
+    for name in LOOPS:
+        if any(name.startswith(asked) for asked in arguments.loops):
+            rows.append(measured(name, device, arguments.epochs))
+            print(json.dumps(rows[-1]), flush=True)
+    print_table("A training epoch in a user's own loop", rows)
+    record = {"machine": machine(), "rows": rows}
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+    arguments.out.with_suffix(".md").write_text(markdown("A user's own loop", record["machine"], NOTE, rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Terms: the summands of an equivariant layer, each a convolution with a norm behind it."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from esan.bags import Bag, Stage
+from esan.nn.conv import Conv
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One summand of a layer.
+
+    Attributes:
+        conv: its convolution.
+        norm: over what the convolution gives.
+    """
+
+    conv: Conv
+    norm: Any
+
+    #: Whether it gives one row per row of the bag; else one per node, which all rows of the node get.
+    per_row: ClassVar[bool] = True
+
+    @property
+    def why_literal(self) -> str | None:
+        """Why the term is not exact on a compact bag; None if it is."""
+        return self.conv.why_literal
+
+    def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+        """What the convolution gives for the rows h of a stage."""
+        raise NotImplementedError
+
+    def multiplicity(self, bag: Bag, stage: Stage) -> Tensor | None:  # noqa: ARG002
+        """How often each row that it gives counts in the norm; None for once."""
+        return stage.multiplicity
+
+
+class Inside(Term):
+    r"""Message passing inside each subgraph: :math:`L(A_i, h_i)`."""
+
+    def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+        return self.conv(h, stage.arcs, bag.graphs.edge_attr, stage.multiplicity)
+
+
+@dataclass(frozen=True, eq=False)
+class Shared(Term):
+    r"""One pass shared by all subgraphs: :math:`L(\operatorname{agg}_j A_j, \operatorname{agg}_j h_j)`.
+
+    Attributes:
+        pool: "sum", "mean" or "max" over the bag.
+        adjacency: the aggregator of adjacency matrices, from `ADJACENCIES`.
+    """
+
+    pool: str
+    adjacency: str
+    per_row: ClassVar[bool] = False
+
+    @property
+    def why_literal(self) -> str | None:
+        return "bag_pool='max' needs every pair" if self.pool == "max" else self.conv.why_literal
+
+    def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+        pooled = stage.pool_bag(h, self.pool)
+        return self.conv(pooled, bag.shared.between_nodes(self.adjacency), bag.graphs.edge_attr, bag.node_weight)
+
+    def multiplicity(self, bag: Bag, stage: Stage) -> Tensor | None:  # noqa: ARG002
+        return bag.node_weight
+
+
+@dataclass(frozen=True, eq=False)
+class SharedByOthers(Term):
+    r"""What the other subgraphs know, inside each: :math:`L(\operatorname{agg}_j A_j, \sum_{j \ne i} h_j)`."""
+
+    adjacency: str
+
+    @property
+    def why_literal(self) -> str | None:
+        return "bag_pool='others' needs every pair"
+
+    def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+        others = stage.spread(stage.pool_bag(h, "sum")) - h
+        return self.conv(others, bag.shared.between_rows(self.adjacency), bag.graphs.edge_attr, stage.multiplicity)

@@ -1,0 +1,111 @@
+"""A whole layer of GIN convolutions as one operator: sums of messages, MLPs, norms, their sum and ReLU."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from esan.ops.dispatch import autocasts, implementation
+from esan.ops.edges import Arcs, Coded
+from esan.ops.norm import NormState
+from esan.ops.rows import RowView
+
+
+@dataclass(frozen=True, eq=False)
+class GINBranch:
+    r"""One summand of a layer: :math:`\mathrm{norm}_2(W_2\,\mathrm{ReLU}(\mathrm{norm}_1(W_1 a + b_1)) + b_2)`, with a
+    the sum of messages :math:`a_v = o\, x_v + \sum_{u \to v} \mathrm{ReLU}(x_u + e_{uv})`.
+
+    Attributes:
+        features: rows → e, for messages of that width; None for no edge features.
+        own: o.
+        w1: the first matrix; a leading dimension is that of several networks, here and below.
+        b1: its bias.
+        inner: the norm inside the MLP.
+        w2: the second matrix.
+        b2: its bias.
+        outer: the norm behind the MLP.
+    """
+
+    features: Callable[[Tensor], Tensor | Coded] | None
+    own: Tensor
+    w1: Tensor
+    b1: Tensor
+    inner: NormState
+    w2: Tensor
+    b2: Tensor
+    outer: NormState
+
+    @property
+    def matrices(self) -> tuple[Tensor, Tensor]:
+        return self.w1, self.w2
+
+    @property
+    def norms(self) -> tuple[NormState, NormState]:
+        return self.inner, self.outer
+
+
+@dataclass(frozen=True, eq=False)
+class SharedBranch:
+    """The summand that all subgraphs share.
+
+    Attributes:
+        branch: its parameters.
+        edges: between nodes.
+        multiplicity: how often each node counts; None for once.
+        pool: how rows are pooled over the bag, "sum" or "mean".
+    """
+
+    branch: GINBranch
+    edges: Arcs
+    multiplicity: Tensor | None
+    pool: str
+
+
+class LayerRows(RowView, Protocol):
+    """What the operator also asks of the rows that it computes."""
+
+    num_rows: int
+    real: Any
+
+    @property
+    def arcs(self) -> Arcs: ...
+    def arcs_from(self, known: int) -> Arcs: ...
+
+
+def implementation_for(like: Tensor, branches: list[GINBranch], view: LayerRows) -> Any:
+    """Who computes a layer of these branches as one operator on rows like these; None if nobody does."""
+    weights = [matrix for branch in branches for matrix in branch.matrices]
+    fast = None if autocasts(like) else implementation("gin", like, *weights)
+    return fast if fast is not None and fast.takes(like, branches, view) else None
+
+
+def gin_layer(
+    fast: Any, h: Tensor, inside: GINBranch, shared: SharedBranch | None, view: LayerRows, given: RowView, chained: bool
+) -> Tensor:
+    r""":math:`\mathrm{ReLU}(\mathrm{branch}_1(h_{v,s}) + \mathrm{branch}_2(\mathrm{pool}_s h_{v,s}))`, 0 in empty rows.
+
+    Its meaning is what `esan.nn.Layer` computes by calling its modules one after another.
+
+    Args:
+        fast: `implementation_for` these branches.
+        h: rows of `given`.
+        inside: the branch of the rows.
+        shared: the branch of what all subgraphs share; None for none.
+        view: the rows that are computed.
+        given: the rows that are read, which may be fewer.
+        chained: whether nothing but the next layer reads the result, so that it may prepare the gradient.
+    """
+    return fast.layer(h, inside, shared, view, given, chained)
+
+
+def aligned_width(fast: Any, width: int) -> int:
+    """The width that an implementation wants input rows of this width padded to with zeros."""
+    return width if fast is None or not hasattr(fast, "aligned_width") else fast.aligned_width(width)
+
+
+def read_by_others(h: Tensor) -> Tensor:
+    """Say that the next layer is not alone in reading these rows: it must not prepare their gradient."""
+    h.__dict__.pop("_esan_ahead", None)
+    return h

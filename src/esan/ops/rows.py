@@ -1,0 +1,125 @@
+"""Operators on the rows of a layer: from those of an earlier layer to those of a later one, and the pools over them."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from esan.ops.dispatch import implementation
+from esan.ops.segments import Grouping, segment_sum
+
+#: How rows are pooled.
+REDUCTIONS = ("sum", "mean", "max")
+
+
+class RowView(Protocol):
+    """The rows that a layer works on, as index tensors; `esan.bags.Stage` is one.
+
+    Attributes:
+        plain: whether the rows are those of one network, without padding.
+        networks: how many networks the rows are of, one after another, each with as many.
+        background: how many rows of a network, the first, are the background rows of its nodes; 0 in a literal bag.
+        by_node: the rows by their node.
+        by_subgraph: the stored rows (those behind the background) by their subgraph.
+        by_graph: the nodes by their graph.
+        stored_by_node: the stored rows by their node.
+        empty_rows: the rows of multiplicity 0.
+    """
+
+    plain: bool
+    networks: int
+    background: int
+
+    @property
+    def by_node(self) -> Grouping: ...
+    @property
+    def by_subgraph(self) -> Grouping: ...
+    @property
+    def by_graph(self) -> Grouping: ...
+    @property
+    def stored_by_node(self) -> Grouping: ...
+    @property
+    def empty_rows(self) -> Tensor: ...
+    @property
+    def subgraph_graph(self) -> Tensor: ...
+    @property
+    def nodes_of_subgraph(self) -> Tensor: ...
+    def lift_index(self, rows: int) -> Tensor: ...
+    def multiplicity_in(self, kind: torch.dtype) -> Tensor | None: ...
+    def bag_weight(self, reduce: str, kind: torch.dtype) -> Tensor | None: ...
+    def background_first(self, h: Tensor) -> Tensor: ...
+
+
+def lift(h: Tensor, view: RowView) -> Tensor:
+    """Rows of an earlier layer → rows of this one: a pair that was not stored takes its background's value."""
+    fast = implementation("rows", h)
+    if fast is not None and hasattr(fast, "lift"):
+        return fast.lift(h, view)
+    return h.index_select(0, view.lift_index(h.size(0)))
+
+
+def zero_empty_rows(h: Tensor, view: RowView) -> Tensor:
+    """The rows, with 0 in those of multiplicity 0.
+
+    Their values cancel in every pool; zeroing them avoids loss of precision: a norm may blow them up, as it divides by
+    the deviation of the others.
+    """
+    if not view.background:
+        return h
+    fast = implementation("rows", h) if view.plain else None
+    if fast is not None and hasattr(fast, "zero_empty_rows"):
+        return fast.zero_empty_rows(h, view)
+    multiplicity = view.multiplicity_in(torch.float32)
+    assert multiplicity is not None
+    # Not by the list of empty rows: a GPU would have to be waited for to know how many there are.
+    return torch.where(multiplicity[:, None] > 0, h, 0.0)
+
+
+def pool_bag(h: Tensor, view: RowView, reduce: str) -> Tensor:
+    r"""Rows → one per node: :math:`\sum_s h_{v,s}`, its mean over the bag, or the maximum (literal bags)."""
+    _check(reduce, view, "the maximum over the bag")
+    if reduce == "max":
+        return view.by_node.max(h)
+    return segment_sum(h, view.by_node, view.bag_weight(reduce, h.dtype))
+
+
+def lift_and_pool(h: Tensor, view: RowView, reduce: str) -> tuple[Tensor, Tensor]:
+    """`lift`, and `pool_bag` of what it gives, by sum or mean."""
+    fast = implementation("rows", h) if view.plain and reduce in ("sum", "mean") else None
+    if fast is not None and hasattr(fast, "lift_and_pool"):
+        return fast.lift_and_pool(h, view, reduce)
+    h = lift(h, view)
+    return h, pool_bag(h, view, reduce)
+
+
+def pool_nodes(h: Tensor, view: RowView, reduce: str) -> Tensor:
+    r"""Rows → one per subgraph: :math:`\sum_v h_{v,s}`, its mean over the nodes, or the maximum (literal bags)."""
+    _check(reduce, view, "the maximum over the nodes")
+    if reduce == "max":
+        return view.by_subgraph.max(h)
+    fast = implementation("rows", h) if view.background else None
+    if fast is not None and hasattr(fast, "sum_nodes"):
+        total = fast.sum_nodes(h, view)
+    elif fast is not None and view.plain:
+        return fast.pool_nodes(h, view, reduce)
+    elif view.background:
+        total = _sum_nodes(h, view)
+    else:
+        total = segment_sum(h, view.by_subgraph)
+    return total if reduce == "sum" else total / view.nodes_of_subgraph[:, None]
+
+
+def _sum_nodes(h: Tensor, view: RowView) -> Tensor:
+    """What each subgraph would have if nothing differed from the background, and what its stored rows differ by."""
+    h = view.background_first(h)
+    background = view.networks * view.background
+    alike = segment_sum(h[:background], view.by_graph).index_select(0, view.subgraph_graph)
+    differing = h[background:] - h.index_select(0, view.stored_by_node.owner)
+    return alike + segment_sum(differing, view.by_subgraph)
+
+
+def _check(reduce: str, view: RowView, what: str) -> None:
+    if reduce not in REDUCTIONS:
+        raise ValueError(f"Expected one of {', '.join(REDUCTIONS)} (got {reduce!r}).")
+    if reduce == "max" and view.background:
+        raise ValueError(f"Expected a literal bag for {what} (got a compact one). Call bag.to_literal() first.")

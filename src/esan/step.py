@@ -1,0 +1,303 @@
+"""`step`: a user's own training step, captured once per batch shape as a CUDA graph and replayed for every batch."""
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import update_wrapper
+from typing import Any, TypeVar, overload
+
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+from torch.utils import _pytree as pytree
+
+from esan.bags.bag import Bag
+from esan.bags.batches import LaidFields, MissingFieldError
+from esan.bags.loader import Loader
+from esan.bags.padded import PaddedBag
+from esan.ops.device import captured, on_capture_stream
+from esan.watching import networks_called
+
+T = TypeVar("T")
+Work = Callable[[Bag], Any]
+
+
+@overload
+def step(work: Loader | None = None, /) -> Callable[[Callable[[Bag], T]], Callable[[Bag], T]]: ...
+@overload
+def step(work: Callable[[Bag], T], /) -> Callable[[Bag], T]: ...
+def step(work: Any = None, /) -> Any:
+    """Capture a function of a batch as CUDA graphs, one per batch shape; on a CPU it is just the function.
+
+    ```python
+    loader = esan.Loader(bag, batch_size=128, shuffle=True, device="cuda")
+
+    @esan.step(loader)
+    def train(bag):
+        optimiser.zero_grad()
+        loss = (model(bag).squeeze(-1) - bag.y).abs().mean()
+        loss.backward()
+        optimiser.step()
+        return loss.detach()
+
+    for epoch in range(400):
+        for bag in loader:
+            train(bag)
+    ```
+
+    The first batch of each shape runs as it is, the second is captured; from then on Python no longer runs inside the
+    step, the kernels are replayed. What the step gives is a copy, so that it may be kept. A changed learning rate, mode
+    (`model.eval()`), frozen parameter or reloaded weight is noticed. What a CUDA graph cannot hold (reading a value
+    back, `loss.item()`, control flow that depends on it) is an error of torch with a note on what to do; a step in
+    which a module has hooks runs as it is, since hooks are Python.
+
+    Args:
+        work: a loader (its batches are what the step is for), or the function itself.
+    """
+    if callable(work) and not isinstance(work, Loader):
+        return Step(work)
+    if work is not None and not isinstance(work, Loader):
+        raise TypeError(f"Expected a Loader or the function of a step (got {type(work).__name__}). Write @esan.step.")
+    return Step
+
+
+class Step:
+    """A step that runs as it is or is replayed; see `step`.
+
+    Attributes:
+        captures: how many graphs it holds.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._seen: dict[Any, int] = {}
+        self._graphs: dict[Any, _Graph] = {}
+        self._known = _Known()
+        self._pool: Any = None
+        for value in _named(work):
+            if isinstance(value, nn.Module):
+                self._known.met(value)
+        self._why_eager: str | None = None
+        update_wrapper(self, work)
+
+    @property
+    def captures(self) -> int:
+        return len(self._graphs)
+
+    def __call__(self, bag: Bag) -> Any:
+        if not isinstance(bag, PaddedBag) or not isinstance(bag.fields, LaidFields) or self._why_eager:
+            return self._work(bag)
+        if bag.device.type != "cuda":
+            return self._work(bag)
+        key = (bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), self._known.state())
+        graph = self._graphs.get(key)
+        if graph is not None and graph.fits(bag):
+            return graph.replay(bag)
+        self._seen[key] = self._seen.get(key, 0) + 1
+        laid = bag.fields.laid
+        if self._seen[key] == 1 or laid is None or not bag.fields.batches.read <= laid.fields.keys():
+            return self._eagerly(bag)
+        return self._captured(bag, key)
+
+    def _eagerly(self, bag: PaddedBag) -> Any:
+        """Run the step, and take note of the modules and optimisers that it uses."""
+        before = len(self._known.modules), len(self._known.optimisers)
+        # On the stream of captures: what autograd keeps of parameters belongs to the stream that it was made on.
+        with self._known.watching(), on_capture_stream(bag.device):
+            found = self._work(bag)
+        if before != (len(self._known.modules), len(self._known.optimisers)):
+            key = (bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), self._known.state())
+            self._seen[key] = max(self._seen.get(key, 0), 1)
+        hooked = self._known.hooked()
+        if hooked is not None:
+            self._why_eager = hooked
+            warnings.warn(
+                f"The step is not captured as a CUDA graph: {hooked} has hooks, which are Python code.",
+                stacklevel=3,
+            )
+        return found
+
+    def _captured(self, bag: PaddedBag, key: Any) -> Any:
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+        try:
+            graph = _Graph(self._work, bag, self._known, self._pool)
+        except MissingFieldError:
+            # It reads what the first batch did not need: that is laid out with the next ones.
+            self._pool = self._pool if self._graphs else None
+            return self._eagerly(bag)
+        self._graphs[key] = graph
+        return graph.replay(bag)
+
+
+def _named(work: Work) -> Iterator[Any]:
+    """What the code of a function names: variables around it, and globals."""
+    try:
+        found = inspect.getclosurevars(work)
+    except TypeError:  # a callable that is no function
+        return
+    yield from found.nonlocals.values()
+    yield from found.globals.values()
+
+
+class _Known:
+    """The modules and optimisers that a step uses, and all about them that a captured step has fixed."""
+
+    def __init__(self) -> None:
+        self.modules: dict[int, nn.Module] = {}
+        self.optimisers: dict[int, Optimizer] = {}
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        hook = register_optimizer_step_pre_hook(lambda optimiser, *_: self._prepared(optimiser))
+        try:
+            with networks_called() as networks:
+                yield
+        finally:
+            hook.remove()
+            for network in networks:
+                self.met(network)
+
+    def met(self, module: nn.Module) -> None:
+        """Take note of a module and its parts."""
+        for part in module.modules():
+            self.modules.setdefault(id(part), part)
+
+    def _prepared(self, optimiser: Optimizer) -> None:
+        """An optimiser whose state a graph can hold: counts of steps on the device."""
+        self.optimisers.setdefault(id(optimiser), optimiser)
+        for group in optimiser.param_groups:
+            if group.get("capturable") is False:
+                group["capturable"] = True
+                for parameter in group["params"]:
+                    state = optimiser.state.get(parameter, {})
+                    if isinstance(state.get("step"), Tensor):
+                        state["step"] = state["step"].to(parameter.device)
+
+    def hooked(self) -> str | None:
+        """The class of a module with hooks; None if there is none."""
+        for module in self.modules.values():
+            if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
+                return type(module).__name__
+        return None
+
+    def state(self) -> tuple[Any, ...]:
+        """What a captured step has fixed: modes, which parameters are trained and where they lie, hyper-parameters."""
+        modes = tuple(module.training for module in self.modules.values())
+        places = tuple(
+            (parameter.data_ptr(), parameter.requires_grad)
+            for module in self.modules.values()
+            for parameter in module._parameters.values()
+            if parameter is not None
+        )
+        return modes, places, tuple(_fixed(group) for o in self.optimisers.values() for group in o.param_groups)
+
+    @property
+    def rates(self) -> list[dict[str, Any]]:
+        """The parameter groups whose learning rate a graph can read from memory."""
+        groups = [group for o in self.optimisers.values() for group in o.param_groups]
+        return [g for g in groups if g.get("capturable") and not isinstance(g["lr"], Tensor)]
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        return [p for o in self.optimisers.values() for group in o.param_groups for p in group["params"]]
+
+
+def _fixed(group: dict[str, Any]) -> tuple[Any, ...]:
+    """Hyper-parameters that a graph holds as numbers."""
+    varies = ("params", "lr", "initial_lr") if group.get("capturable") else ("params", "initial_lr")
+    return tuple((name, _number(value)) for name, value in group.items() if name not in varies)
+
+
+def _number(value: Any) -> Any:
+    return value.data_ptr() if isinstance(value, Tensor) else value
+
+
+class _Graph:
+    """A step captured over the memory of one batch, replayed for each of its shape."""
+
+    def __init__(self, work: Work, bag: PaddedBag, known: _Known, pool: Any) -> None:
+        fields = bag.fields
+        assert isinstance(fields, LaidFields)
+        assert fields.laid is not None
+        self._known, self._batches = known, fields.batches
+        ints, floats = fields.buffers
+        self._ints, self._floats = ints.long(), floats.clone()
+        self._fields = fields.laid.fields
+        views = _Static(fields.laid.views(self._ints, self._floats))
+        device = bag.device
+        self._rates = [(group, torch.tensor(float(group["lr"]), device=device)) for group in known.rates]
+        self._last = [float(group["lr"]) for group, _ in self._rates]
+        self._before = [parameter.grad for parameter in known.parameters]
+        states = sum(len(o.state) for o in known.optimisers.values())
+        self._graph = torch.cuda.CUDAGraph()
+        with self._rates_in_memory():
+            try:
+                with captured(self._graph, pool, device):
+                    # A new bag: what it has found out already would not be computed again.
+                    self._out = work(fields.batches.over(views, fields.shape))
+            except MissingFieldError:
+                raise
+            except RuntimeError as error:
+                error.add_note(
+                    "Raised while esan.step captured the step as a CUDA graph, in which nothing may be read back from "
+                    "the device (item(), print of a tensor, if on a tensor). Return tensors and read them outside, or "
+                    "leave esan.step out."
+                )
+                raise
+        if states != sum(len(o.state) for o in known.optimisers.values()):
+            raise RuntimeError(
+                "Expected an optimiser that had made a step before esan.step captured one (got one that begins now). "
+                "Call optimiser.step() in every step."
+            )
+        self._grads = [parameter.grad for parameter in known.parameters]
+
+    @contextmanager
+    def _rates_in_memory(self) -> Iterator[None]:
+        given = [group["lr"] for group, _ in self._rates]
+        for group, rate in self._rates:
+            group["lr"] = rate
+        try:
+            yield
+        finally:
+            for (group, _), lr in zip(self._rates, given, strict=True):
+                group["lr"] = lr
+
+    def fits(self, bag: PaddedBag) -> bool:
+        """Whether a batch has the fields that were captured, in the same places."""
+        fields = bag.fields
+        assert isinstance(fields, LaidFields)
+        return fields.batches.read is self._batches.read and fields.laid is not None and self._alike(fields.laid.fields)
+
+    def _alike(self, fields: Any) -> bool:
+        return fields is self._fields or fields == self._fields
+
+    def replay(self, bag: PaddedBag) -> Any:
+        assert isinstance(bag.fields, LaidFields)
+        parameters = self._known.parameters
+        for parameter, before, after in zip(parameters, self._before, self._grads, strict=True):
+            if before is not None and before is after and parameter.grad is not before:
+                raise RuntimeError(
+                    "Expected the gradients that the captured step adds to (got others). Call zero_grad() inside the "
+                    "step, or with set_to_none=False outside."
+                )
+        ints, floats = bag.fields.buffers
+        self._ints.copy_(ints)
+        self._floats.copy_(floats)
+        for place, (group, rate) in enumerate(self._rates):
+            lr = float(group["lr"])
+            if lr != self._last[place]:
+                rate.fill_(lr)
+                self._last[place] = lr
+        self._graph.replay()
+        for parameter, grad in zip(parameters, self._grads, strict=True):
+            parameter.grad = grad
+        return pytree.tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, self._out)
+
+
+class _Static(dict[str, Tensor]):
+    """The fields of a batch in memory that every replay reads; no other can be had."""
+
+    def __missing__(self, name: str) -> Tensor:
+        raise MissingFieldError(name)
