@@ -1,4 +1,4 @@
-"""Batches of a fixed shape give what ordinary batches give: the filler at their end leaks into nothing."""
+"""Batches of a fixed shape give what ordinary batches give: the padding at their end leaks into nothing."""
 
 import copy
 import re
@@ -56,12 +56,17 @@ class Padded:
         return {name: value.double() if value.is_floating_point() else value for name, value in views.items()}
 
     def over(self, fields: dict[str, Tensor]) -> PaddedBag:
-        return PaddedBag.over(fields, self.shape, self.bag)
+        return with_padding(PaddedBag.over(fields, self.shape, self.bag))
 
     def __iter__(self) -> Iterator[tuple[PaddedBag, esan.Bag]]:
         """Each batch, padded and as it is."""
         for k, ids in enumerate(self.ids):
             yield self.over(self.fields(k)), self.bag[ids[ids >= 0]]
+
+
+def with_padding(padded: PaddedBag) -> PaddedBag:
+    """The same batch, with predictions for padding graphs too, which no loss may read."""
+    return replace(padded, whole_output=True)
 
 
 def compare(network: SubgraphGNN, padded: PaddedBag, twin: SubgraphGNN, plain: esan.Bag, what: str) -> None:
@@ -71,7 +76,7 @@ def compare(network: SubgraphGNN, padded: PaddedBag, twin: SubgraphGNN, plain: e
     noise = torch.randn_like(expected)
     network.zero_grad()
     twin.zero_grad()
-    # What a loss reads: no line of the filler, nor of graphs that are not there.
+    # What a loss reads: no prediction for padding, nor for graphs that are not there.
     there = padded.graph_weight[:, None]
     (got * there * torch.cat([noise, torch.ones_like(got[len(plain) :])])).sum().backward()
     (expected * noise).sum().backward()
@@ -151,7 +156,7 @@ def test_targets_and_features_come_along() -> None:
     ("names", "seen"),
     [("stage.*weight", "predictions"), ("node_weight", "predictions"), ("graph_weight", "gradient")],
 )
-def test_a_filler_that_weighs_something_would_be_seen(names: str, seen: str) -> None:
+def test_padding_that_counts_would_be_seen(names: str, seen: str) -> None:
     policy = esan.EdgeDeletion()
     network, bag = strategies.model("dss", "gin", policy), esan.Bag.of(GRAPHS, policy, 3)
     batches, plain = Padded(bag, 3), bag[BATCHES[0]]
@@ -163,7 +168,7 @@ def test_a_filler_that_weighs_something_would_be_seen(names: str, seen: str) -> 
         assert fields[name][-1] == 0
         fields[name][-1] = 1
     with pytest.raises(AssertionError, match=f"Expected {seen}"):
-        compare(network, batches.over(fields), copy.deepcopy(network), plain, "with a filler that counts")
+        compare(network, batches.over(fields), copy.deepcopy(network), plain, "with padding that counts")
 
 
 @EVERY_POLICY
@@ -178,7 +183,11 @@ def test_batches_of_several_networks(literal: bool | None, architecture: str, po
     together = {name: value.double() if value.is_floating_point() else value for name, value in views.items()}
     network = strategies.model(architecture, "gine", policy).eval()
     parts = torch.cat([network(padded) for padded, _ in alone])
-    check_close(network(PaddedBag.over(together, alone.shape, bag, 3)), parts, "predictions of three batches in one")
+    check_close(
+        network(with_padding(PaddedBag.over(together, alone.shape, bag, 3))),
+        parts,
+        "predictions of three batches in one",
+    )
 
 
 def test_the_same_batches_for_all_networks() -> None:
@@ -211,7 +220,7 @@ def test_shapes() -> None:
     assert large.holds(small)
     assert not small.holds(large)
     assert small.joined(large) == large
-    # One node, subgraph and row of each kind more than the largest batch has: the filler's.
+    # One node, subgraph and row of each kind more than the largest batch has, for padding.
     assert (large.graphs, large.nodes, large.subgraphs) == (2, 9 + 6 + 1, 9 + 6 + 1)
     grown = large.grown(1.5)
     assert grown.holds(large)
@@ -221,7 +230,7 @@ def test_shapes() -> None:
 @EVERY_POLICY
 @LITERAL
 def test_where_real_rows_lie(literal: bool | None, policy: esan.Policy) -> None:
-    """In each slot that has room before its filler: a row is real if its node is."""
+    """In each slot before its padding: a row is real if its node is."""
     batches = Padded(esan.Bag.of(GRAPHS, policy, 3, literal=literal), 3)
     for padded, plain in batches:
         for t in range(1, 4):
@@ -233,7 +242,7 @@ def test_where_real_rows_lie(literal: bool | None, policy: esan.Policy) -> None:
             assert padded.node_weight is not None
             assert rows.equal(padded.node_weight[stage.node].float())
             assert int(rows.sum()) == plain.stage(t).num_rows
-        assert padded.stage(1).real is None, "unless filler is left out, all rows are worked on"
+        assert padded.stage(1).real is None, "unless padding is left out, all rows are worked on"
 
 
 def test_a_sample_without_the_last_rows_fits_the_shape_of_another() -> None:

@@ -1,4 +1,4 @@
-"""The room that batches need is counted on the host."""
+"""The capacities that batches need are counted on the host."""
 
 from itertools import pairwise
 
@@ -13,8 +13,8 @@ from esan.bags.padded_layout.shapes import COARSE, FINE, Counts, Rooms, Sizes, s
 BAG = esan.Bag.of(strategies.odd_graphs(), esan.EdgeDeletion(), 3)
 
 
-def test_the_room_of_the_largest_batch() -> None:
-    """Of each kind the most that any of the batches needs, and one for the filler; −1 is no graph."""
+def test_the_capacity_of_the_largest_batch() -> None:
+    """Of each kind the most that any of the batches needs, and one of padding; −1 is no graph."""
     batches = [[0, 1, -1], [3, 3, 5], [2, 4, 1]]
     shape = Counts(BAG).shape(np.array(batches))
 
@@ -40,7 +40,7 @@ def test_tried_batches_are_random_ones() -> None:
     assert counts.tried(2).nodes == sizes[-2:].sum() + 1
 
 
-def test_rooms_grow_for_what_they_do_not_hold() -> None:
+def test_shapes_grow_for_what_they_do_not_hold() -> None:
     counts, rooms = Counts(BAG), Rooms()
     small = rooms.holding(np.array([[0, 1]]), counts)
     assert small.holds(counts.tried(2))
@@ -56,7 +56,7 @@ def test_rooms_grow_for_what_they_do_not_hold() -> None:
 
 
 @pytest.mark.parametrize(("sizes", "least", "most_rooms"), [(FINE, 3, 13), (COARSE, 2, 4)], ids=["fine", "coarse"])
-def test_batches_that_need_less_have_smaller_rooms(sizes: Sizes, least: int, most_rooms: int) -> None:
+def test_batches_that_need_less_have_smaller_shapes(sizes: Sizes, least: int, most_rooms: int) -> None:
     counts = Counts(BAG)
     steps = np.random.default_rng(0).integers(len(BAG), size=(40, 3, 2))
     steps[7] = -1
@@ -73,7 +73,7 @@ def test_batches_that_need_less_have_smaller_rooms(sizes: Sizes, least: int, mos
     assert least <= len(set(of.values())) <= most_rooms
     assert sum(of[7].rows[1:]) < 0.2 * sum(most.rows[1:])
     assert sum(of[7].row_arcs[1:]) < 0.2 * sum(most.row_arcs[1:]) if sizes.arcs else of[7].row_arcs == most.row_arcs
-    # Steps before and behind have another room, and no step one of which a part would do.
+    # Neighbouring steps have another shape, and no step one that is larger than it needs.
     assert all(mine[0] != other[0] for mine, other in pairwise(found))
     for k, shape in of.items():
         less = [other for other in set(of.values()) if sum(other.rows) < sum(shape.rows)]

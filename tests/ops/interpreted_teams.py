@@ -18,10 +18,11 @@ import teams
 import trials
 from esan.bags.padded import PaddedBag
 from esan.bags.padded_layout import plan, shapes
-from esan.bags.padded_layout.columns import Columns, Source
+from esan.bags.padded_layout.columns import Columns
 from esan.bags.padded_layout.padder import Padder
 from esan.bags.padded_layout.plan import Plan
 from esan.bags.padded_layout.shapes import Shape
+from esan.bags.padded_layout.source import Source
 from esan.nn import linear
 from esan.ops import linear as products
 from esan.ops.limits import WIDEST

@@ -76,7 +76,7 @@ def joined_rows(parts: list[Rows], graphs: Graphs, selection: Selection, some: l
         some: the chunks.
     """
     rows_of, edges_of = ([c.sum(1).tolist() for c in field] for field in zip(*map(_counts, parts), strict=True))
-    # Where the rows of each slot and chunk begin, less where they begin in their chunk; [slots][chunks] → [chunks][slots].
+    # Where the rows of each slot and chunk begin, less where they do in the chunk; [slots][chunks] → [chunks][slots].
     by_slot = list(zip(*rows_of, strict=True))
     begins = accumulate((n for slot in by_slot for n in slot), initial=0)
     start = list(zip(*([next(begins) for _ in slot] for slot in by_slot), strict=True))

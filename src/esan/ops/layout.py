@@ -26,7 +26,7 @@ class Segments:
             which stands for no graph.
         start: where these items begin in the dataset, `[R, G + 1]`.
         capacity: items of each block of a batch, `[R]`, int32; 0 for blocks whose padding is counted in other blocks.
-        size: the size of each segment, as an index into the counts `[B + 1, R]` of the batch's graphs and padding, `[T]`.
+        size: the size of each segment: its index in the counts `[B + 1, R]` of the batch's graphs and padding, `[T]`.
         before: the capacity of all axes before that of the segment, `[T]`, int32.
         block: the block of each segment, `[T]`, int32.
         place: the place of its graph in the batch; B, B + 1, ... for the padding of its axis, `[T]`, int32.

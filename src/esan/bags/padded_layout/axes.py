@@ -70,7 +70,7 @@ class Reordered:
     slot: int | None
     by: "Order | None" = None
 
-    def size(self, shape: Shape, slot: int | None) -> int:
+    def size(self, shape: Shape, _: int | None) -> int:
         return self.base.size(shape, self.slot)
 
     def block_of(self, slot: int | None) -> int:
@@ -93,14 +93,14 @@ class Order:
     Attributes:
         base: the items' axis.
         owner: the owners' axis.
-        owner_of: the index of each item's owner, up to a slot, from a `columns.Source`.
+        owner_of: the index of each item's owner, from a `Source`.
         slot: the last slot of a stage; None for all items.
         is_sorted: whether the items are in this order already.
     """
 
     base: Axis
     owner: Axis
-    owner_of: Callable[[Any, int | None], Tensor]
+    owner_of: Callable[[Any], Tensor]
     slot: int | None = None
     is_sorted: bool = False
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
+from typing import Any
 
 from torch import Tensor
 
@@ -22,7 +23,7 @@ from esan.bags.padded_layout.axes import (
     Axis,
     Order,
 )  # fmt: skip
-from esan.bags.padded_layout.columns import Column, OfStage, Sizes, Source, Starts, itself
+from esan.bags.padded_layout.source import Column, GroupSize, GroupStart, Itself, OfStage, Source
 
 
 class At(Enum):
@@ -51,7 +52,7 @@ class Part:
     """
 
     along: Axis | Order
-    values: Callable[[Source], Tensor] | Starts | float
+    values: Callable[[Source], Tensor] | GroupStart | Itself | float
     to: AnyAxis | None = None
     padding: At | Remaining | float = 0
     behind: Axis | None = None
@@ -106,26 +107,30 @@ def fields_of(bag: Bag, slots: list[int]) -> Iterator[Field]:
         yield from _of_stage(slot, typed, compact=not bag.literal)
 
 
+def _field(name: str, *parts: Part, **choices: Any) -> Field:
+    return Field(name, parts, **choices)
+
+
 def _of_graphs(bag: Bag, typed: bool) -> Iterator[Field]:
-    yield Field("num_nodes", (Part(GRAPHS, Source.num_nodes, padding=Remaining(NODES)),))
-    yield Field("num_subgraphs", (Part(GRAPHS, Source.some_subgraphs, padding=Remaining(SUBGRAPHS), absent=1),))
-    yield Field("graph_weight", (Part(GRAPHS, Source.ones),), is_float=True)
-    yield Field("node_weight", (Part(NODES, 1.0),), is_float=True)
-    yield Field("node_graph", (Part(NODES, 0, GRAPHS, At.LAST),))
-    yield Field("nodes.first", (Part(GRAPHS, 0, NODES, At.PADDING),))
-    yield Field("nodes.count", (Part(GRAPHS, Source.num_nodes),))
-    yield Field("subgraph_graph", (Part(SUBGRAPHS, 0, GRAPHS, At.LAST),))
-    yield Field("subgraphs.first", (Part(GRAPHS, 0, SUBGRAPHS, At.PADDING),))
-    yield Field("subgraphs.count", (Part(GRAPHS, Source.num_subgraphs),))
-    yield Field("edge_source", (Part(EDGES, Source.edge_source, NODES, At.LAST),))
-    yield Field("edge_target", (Part(EDGES, Source.edge_target, NODES, At.LAST),))
-    yield Field("held", (Part(EDGES, Source.held),), is_float=True)
+    yield _field("num_nodes", Part(GRAPHS, Source.num_nodes, padding=Remaining(NODES)))
+    yield _field("num_subgraphs", Part(GRAPHS, Source.some_subgraphs, padding=Remaining(SUBGRAPHS), absent=1))
+    yield _field("graph_weight", Part(GRAPHS, Source.ones), is_float=True)
+    yield _field("node_weight", Part(NODES, 1.0), is_float=True)
+    yield _field("node_graph", Part(NODES, 0, GRAPHS, At.LAST))
+    yield _field("nodes.first", Part(GRAPHS, 0, NODES, At.PADDING))
+    yield _field("nodes.count", Part(GRAPHS, Source.num_nodes))
+    yield _field("subgraph_graph", Part(SUBGRAPHS, 0, GRAPHS, At.LAST))
+    yield _field("subgraphs.first", Part(GRAPHS, 0, SUBGRAPHS, At.PADDING))
+    yield _field("subgraphs.count", Part(GRAPHS, Source.num_subgraphs))
+    yield _field("edge_source", Part(EDGES, Source.edge_source, NODES, At.LAST))
+    yield _field("edge_target", Part(EDGES, Source.edge_target, NODES, At.LAST))
+    yield _field("held", Part(EDGES, Source.held), is_float=True)
     yield from _csr("graph.into", Order(EDGES, NODES, Source.edge_target, is_sorted=True))
     out = Order(EDGES, NODES, Source.edge_source)
     yield from _csr("graph.out", out)
-    yield Field("graph.out.target", (Part(out, Source.edge_target, NODES, At.LAST),))
+    yield _field("graph.out.target", Part(out, Source.edge_target, NODES, At.LAST))
     if typed:
-        yield Field("graph.out.type", (Part(out, Source.edge_type),))
+        yield _field("graph.out.type", Part(out, Source.edge_type))
     for name, axis, make, values in (
         ("x", NODES, Source.x, bag.graphs.x),
         ("edge_attr", EDGES, Source.edge_attr, bag.graphs.edge_attr),
@@ -133,69 +138,69 @@ def _of_graphs(bag: Bag, typed: bool) -> Iterator[Field]:
     ):
         if values is not None:
             shape = tuple(values.shape[1:])
-            yield Field(name, (Part(axis, make),), is_float=values.is_floating_point(), shape=shape)
+            yield _field(name, Part(axis, make), is_float=values.is_floating_point(), shape=shape)
 
 
 def _of_stage(slot: int, typed: bool, compact: bool) -> Iterator[Field]:
     """The stage of the rows up to a slot; in a compact bag the background rows, one per node, come first."""
 
-    def field(name: str, *parts: Part, **choices: object) -> Field:
-        return Field(f"stage{slot}.{name}", parts, slot, **choices)  # type: ignore[arg-type]
+    def field(name: str, *parts: Part, **choices: Any) -> Field:
+        return _field(f"stage{slot}.{name}", *parts, slot=slot, **choices)
 
     def background(part: Part) -> tuple[Part, ...]:
         return (part,) if compact else ()
 
+    def staged(make: Callable[[Source, int], Tensor]) -> OfStage:
+        return OfStage(make, slot)
+
     subgraph = Part(PAIRS, Source.pair_subgraph, SUBGRAPHS, At.LAST)
-    each_node = Part(NODES, itself, NODES, At.OWN)
+    each_node = Part(NODES, Itself(), NODES, At.OWN)
     yield field("node", *background(each_node), Part(PAIRS, Source.pair_node, NODES, At.LAST))
     yield field("stored_subgraph", subgraph)
     yield field("marked", *background(Part(NODES, 0)), Part(PAIRS, Source.pair_marked))
-    of_background = Part(NODES, OfStage(Source.background_multiplicity, slot))
+    of_background = Part(NODES, staged(Source.background_multiplicity))
     yield field("weight", *background(of_background), Part(PAIRS, 1.0), is_float=True)
-    of_background = Part(NODES, OfStage(Source.background_mean, slot))
+    of_background = Part(NODES, staged(Source.background_mean))
     yield field("mean", *background(of_background), Part(PAIRS, Source.pair_mean), is_float=True)
     # The rows of each slot that are no padding, as ranges.
     yield field("real", Part(SLOTS, 0, ROWS, At.FIRST), Part(SLOTS, 0, ROWS, At.PADDING), of=(), interleaved=True)
     # Each padding node of a compact bag has its background row; the last one has all other padding rows too.
-    yield from _csr(
-        f"stage{slot}.by_node", Order(ROWS, NODES, Source.row_node, slot), At.OWN if compact else At.PADDING
-    )
-    by_subgraph = Order(PAIRS, SUBGRAPHS, Source.pair_subgraph, slot)
+    by_node = Order(ROWS, NODES, staged(Source.row_node), slot)
+    yield from _csr(f"stage{slot}.by_node", by_node, At.OWN if compact else At.PADDING)
+    by_subgraph = Order(PAIRS, SUBGRAPHS, staged(Source.pair_subgraph), slot)
     yield from _csr(f"stage{slot}.by_subgraph", by_subgraph)
     if compact:
         # The pool over nodes: each stored row less the background row of its node (which has the node's index).
-        row, base = (
-            Part(by_subgraph, Source.pair_row, ROWS, At.OWN),
-            Part(by_subgraph, Source.pair_node, NODES, At.LAST),
-        )
+        row = Part(by_subgraph, Source.pair_row, ROWS, At.OWN)
+        base = Part(by_subgraph, Source.pair_node, NODES, At.LAST)
         yield field("differences", row, base, interleaved=True)
-        starts = Part(SUBGRAPHS, Starts(by_subgraph), by_subgraph.axis, At.PADDING)
+        starts = Part(SUBGRAPHS, GroupStart(by_subgraph), by_subgraph.axis, At.PADDING)
         yield field("differences.first", starts, times=2)
-        yield field("differences.count", Part(SUBGRAPHS, Sizes(by_subgraph)), times=2)
+        yield field("differences.count", Part(SUBGRAPHS, GroupSize(by_subgraph)), times=2)
         sign = Part(PAIRS, 1.0, padding=1.0), Part(PAIRS, -1.0, padding=-1.0)
         yield field("differences.sign", *sign, is_float=True, interleaved=True)
         graph = Part(NODES, 0, GRAPHS, At.LAST, behind=SUBGRAPHS)
         yield field("pooled_into", graph, subgraph, of=(SUBGRAPHS, GRAPHS))
         yield field("background", each_node, of=(ROWS,))
-        by_node = Order(PAIRS, NODES, Source.pair_node, slot)
-        yield from _csr(f"stage{slot}.stored_by_node", by_node)
-        yield field("subgraph_of_stored", Part(by_node, Source.pair_subgraph, SUBGRAPHS, At.LAST))
+        stored_by_node = Order(PAIRS, NODES, staged(Source.pair_node), slot)
+        yield from _csr(f"stage{slot}.stored_by_node", stored_by_node)
+        yield field("subgraph_of_stored", Part(stored_by_node, Source.pair_subgraph, SUBGRAPHS, At.LAST))
 
     # Edges of padding are loops at the last row of their slot, copies of the last edge.
-    source, target = (OfStage(Source.row_source, slot), ROWS, At.LAST), (Source.row_target, ROWS, At.LAST)
+    source, target = (staged(Source.row_source), ROWS, At.LAST), (Source.row_target, ROWS, At.LAST)
     edge = Source.row_edge, EDGES, At.LAST
     yield field("source", Part(ROW_EDGES, *source))
     yield field("target", Part(ROW_EDGES, *target))
     yield field("arc", Part(ROW_EDGES, *edge))
     yield from _csr(f"stage{slot}.into", Order(ROW_EDGES, ROWS, Source.row_target, is_sorted=True), stage=slot)
-    out = Order(ROW_EDGES, ROWS, Source.row_source, slot)
+    out = Order(ROW_EDGES, ROWS, staged(Source.row_source), slot)
     yield from _csr(f"stage{slot}.out", out)
     yield field("out.target", Part(out, *target))
     yield field("out.arc", Part(out, *edge))
     if typed:
         yield field("type", Part(ROW_EDGES, Source.row_edge_type))
         yield field("out.type", Part(out, Source.row_edge_type))
-    copies = Order(ROW_EDGES, EDGES, Source.row_edge, slot)
+    copies = Order(ROW_EDGES, EDGES, staged(Source.row_edge), slot)
     yield from _csr(f"stage{slot}.copies", copies)
     yield field("copies.source", Part(copies, *source))
     yield field("copies.target", Part(copies, *target))
@@ -205,6 +210,6 @@ def _csr(name: str, order: Order, first: At = At.PADDING, stage: int | None = No
     """The items in an order, where the group of each owner begins and its size; groups of padding count as empty."""
     slot = order.slot if stage is None else stage
     if not order.is_sorted:
-        yield Field(f"{name}.order", (Part(order, itself, order.base, At.OWN),), slot)
-    yield Field(f"{name}.first", (Part(order.owner, Starts(order), order.axis, first),), slot)
-    yield Field(f"{name}.count", (Part(order.owner, Sizes(order)),), slot)
+        yield _field(f"{name}.order", Part(order, Itself(), order.base, At.OWN), slot=slot)
+    yield _field(f"{name}.first", Part(order.owner, GroupStart(order), order.axis, first), slot=slot)
+    yield _field(f"{name}.count", Part(order.owner, GroupSize(order)), slot=slot)

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from esan.bags.padded_layout.axes import AnyAxis, Axis
 from esan.bags.padded_layout.batches import Batches, Places
-from esan.bags.padded_layout.columns import Columns, as_int32, index_bits
+from esan.bags.padded_layout.columns import Columns, as_int32
 from esan.bags.padded_layout.fields import At, Field, Part, Remaining
 from esan.bags.padded_layout.shapes import Shape
+from esan.bags.padded_layout.source import index_bits
 from esan.ops import ragged
 from esan.ops.device import event
 from esan.ops.dispatch import implementation
@@ -38,14 +39,16 @@ class Plan:
         compiler = _Compiler(columns, shape, axes)
         self._segments = compiler.segments()
         self._gathers = [gather for field in fields for gather in compiler.gathers(field, self._places, networks)]
+        wide = any(gather.values.dtype == torch.int64 for gather in self._gathers)
+        self._narrowest = torch.int64 if wide else torch.int32
         self._tables: Any = None
         self._read: Any = None
 
     def lay_out(self, ids: Tensor) -> Batches:
         """The batches of these graphs, `[K, S, B]` or `[K, 1, B]`, −1 for no graph."""
         fast = implementation("layout", ids)
-        wide = fast is None or any(gather.values.dtype == torch.int64 for gather in self._gathers)
-        ints = ids.new_empty(len(ids), self._places.ends[torch.int64], dtype=torch.int64 if wide else torch.int32)
+        kind = torch.int64 if fast is None else self._narrowest
+        ints = ids.new_empty(len(ids), self._places.ends[torch.int64], dtype=kind)
         floats = ids.new_empty(len(ids), self._places.ends[torch.float32], dtype=torch.float32)
         if fast is not None:
             self._tables = self._tables or fast.Tables.of(self._gathers, self._segments)
@@ -137,9 +140,9 @@ class _Compiler:
         begin = places.add(field.name, (networks * sum(counts), *field.shape), kind).begin
         step, found, before = field.times * sum(axis.size(shape, slot) for axis in field.indexed), [], 0
         for number, (part, count) in enumerate(zip(field.parts, counts, strict=True)):
-            values, axis, to = self._columns[part.column], part.column.axis, part.to
+            axis, to = part.column.axis, part.to
             gather = Gather(
-                values=values,
+                values=self._columns[part.column],
                 column=self._first[axis],
                 columns=self._length[axis],
                 count=count,
