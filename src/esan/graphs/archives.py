@@ -26,7 +26,7 @@ def most_unpacked(size: int) -> int:
 
 
 @contextmanager
-def opened_zip(path: Path, what: str = "a whole archive") -> Iterator[zipfile.ZipFile]:
+def opened_zip(path: Path, what: str = "a whole archive", *, exact: bool = False) -> Iterator[zipfile.ZipFile]:
     """The archive at `path`, its directory checked; whatever goes wrong with it is one ValueError.
 
     Refused are encrypted members, compressions other than deflate, members of one name, and members that together
@@ -35,11 +35,14 @@ def opened_zip(path: Path, what: str = "a whole archive") -> Iterator[zipfile.Zi
     Args:
         path: of the file.
         what: it should be, for errors.
+        exact: whether other bytes before or behind the archive are refused too.
     """
     try:
         size = path.stat().st_size
         with zipfile.ZipFile(path) as archive:
             _check_directory(archive, size)
+            if exact:
+                _check_ends(archive, path)
             yield archive
     # zipfile raises whatever a damaged archive leads it to: struct.error, NotImplementedError, OSError of a seek.
     except Exception as error:
@@ -119,3 +122,14 @@ def _check_directory(archive: zipfile.ZipFile, size: int) -> None:
         raise _ArchiveError(
             f"members that unpack to {unpacked:,} bytes from a file of {size:,}, more than {most_unpacked(size):,}"
         )
+
+
+def _check_ends(archive: zipfile.ZipFile, path: Path) -> None:
+    """zipfile finds an archive among other bytes, and of two archives the last."""
+    before = min((info.header_offset for info in archive.infolist()), default=0)
+    with path.open("rb") as file:
+        file.seek(-22, 2)
+        # The record that ends an archive without a comment.
+        ends = file.read(4) == b"PK\5\6"
+    if before or not ends:
+        raise _ArchiveError("other bytes before or behind it")

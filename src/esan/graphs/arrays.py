@@ -31,7 +31,7 @@ def arrays_in(path: Path, texts: Sequence[str] = ()) -> dict[str, np.ndarray]:
         path: of the file.
         texts: names of arrays that may hold text; all others hold numbers.
     """
-    with opened_zip(path, "an .npz of plain arrays") as archive:
+    with opened_zip(path, "an .npz of plain arrays", exact=True) as archive:
         return {info.filename.removesuffix(".npy"): _array(archive, info, path, texts) for info in archive.infolist()}
 
 
@@ -172,9 +172,7 @@ class GraphArrays:
         self.num_nodes, self.num_arcs, self.edge_index = nodes, arcs, edge_index
 
 
-def graph_arrays(
-    arrays: dict[str, np.ndarray], where: str, prefix: str = "", needs: Sequence[str] = ()
-) -> GraphArrays:
+def graph_arrays(arrays: dict[str, np.ndarray], where: str, prefix: str = "", needs: Sequence[str] = ()) -> GraphArrays:
     """The graphs that the arrays `prefix + name` hold, not checked against one another yet.
 
     Args:
@@ -229,12 +227,10 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, texts: S
             raise _no_array(path, f"{name[:40]} holds {'objects' if dtype.hasobject else str(dtype)[:40]}")
         size, there = math.prod(shape) * dtype.itemsize, info.file_size - begins
         if min(shape, default=0) < 0 or size != there or len(shape) > 8 or max(shape, default=0) > 2**40:
-            raise _no_array(
-                path, f"{name[:40]} promises {size:,} bytes, shape {list(shape)!s:.60}, and has {there:,}"
-            )
+            raise _no_array(path, f"{name[:40]} promises {size:,} bytes, shape {list(shape)!s:.60}, and has {there:,}")
         flat = np.empty(size // dtype.itemsize if dtype.itemsize else 0, dtype)
         if size:
-            room = memoryview(flat.view(np.uint8))
+            room = flat.view(np.uint8).data
             filled = 0
             while filled < size and (chunk := file.read(min(_CHUNK, size - filled))):
                 room[filled : filled + len(chunk)] = chunk

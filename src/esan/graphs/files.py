@@ -75,7 +75,7 @@ def _from_arrays(path: Path) -> list[Data]:
     strange = sorted(set(arrays) - _KNOWN)
     if strange:
         raise ValueError(
-            f"Expected the arrays {', '.join(sorted(_KNOWN))} and no others (got {', '.join(strange)[:100]} in {path}). "
+            f"Expected the arrays {', '.join(sorted(_KNOWN))} and no others (got {', '.join(strange)[:99]} in {path}). "
             "Rename or leave out what is not read."
         )
     return _split(found, str(path))
