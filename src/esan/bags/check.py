@@ -1,5 +1,7 @@
 """What the arrays of a bag must be to one another, checked once when a bag is read: compiled loops trust them."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -11,6 +13,8 @@ from esan.policies import Selection
 
 #: Products of counts stay below this, so that no key of a pair wraps around.
 _MOST = 2**62
+#: Edges between rows that are looked at together.
+_PIECE = 2**16
 
 
 def check_bag(graphs: Graphs, selection: Selection, rows: Rows, num_layers: int | None) -> None:
@@ -29,7 +33,7 @@ def check_bag(graphs: Graphs, selection: Selection, rows: Rows, num_layers: int 
     # Counts alone can promise nodes and subgraphs: as many as there are numbers vouch for themselves.
     room = max(MOST_NODES, sum(t.numel() for part in (graphs, selection, rows) for t in part.tensors().values()))
     check_graphs(graphs, room)
-    _check_selection(graphs, selection, room)
+    check_selection(graphs, selection, room)
     _check_rows(graphs, selection, rows, num_layers)
 
 
@@ -77,7 +81,8 @@ def check_graphs(graphs: Graphs, room: int = MOST_NODES) -> None:
             _need(name == "y" or bool(torch.isfinite(value).all()), f"finite numbers in {name}")
 
 
-def _check_selection(graphs: Graphs, selection: Selection, room: int) -> None:
+def check_selection(graphs: Graphs, selection: Selection, room: float = math.inf) -> None:
+    """`check_bag` of the selection alone; at most `room` subgraphs."""
     count = len(graphs)
     for name in ("num_subgraphs", "entry_subgraph", "entry_edge", "mark_subgraph", "mark_node"):
         _whole(getattr(selection, name), name, 1)
@@ -122,7 +127,8 @@ def _check_rows(graphs: Graphs, selection: Selection, rows: Rows, num_layers: in
     _within(rows.node, n, "node")
     _within(rows.subgraph, selection.total, "subgraph")
     _within(rows.source, first + pairs, "source")
-    _within(rows.target, first + pairs, "target")
+    _need(_in_order(rows.target), "target in order")
+    _within(rows.target[[0, -1]] if arcs else rows.target, first + pairs, "target")
     _within(rows.arc, graphs.edge_index.size(1), "arc")
     segment = ragged.owner(rows.num_rows.reshape(-1))
     graph = segment[first:] % count
@@ -131,10 +137,10 @@ def _check_rows(graphs: Graphs, selection: Selection, rows: Rows, num_layers: in
     key, slot = rows.subgraph * n + rows.node, segment[first:] // count
     _need(bool(((key[1:] > key[:-1]) | (slot[1:] > slot[:-1])).all()), "pairs of each slot in order, each once")
     _check_pairs(graphs, selection, rows, num_layers)
-    _need(bool((rows.target[1:] >= rows.target[:-1]).all()), "target in order")
-    ends = torch.bincount(segment[rows.target], minlength=slots * count)
-    _need(torch.equal(ends, rows.num_arcs.reshape(-1)), "target in the slots and graphs that num_arcs says")
-    _check_copies(graphs, selection, rows, first)
+    # In order, so that the edges into the rows of each slot and graph are found by where these rows end.
+    ends = torch.searchsorted(rows.target, rows.num_rows.reshape(-1).cumsum(0))
+    _need(torch.equal(ends, rows.num_arcs.reshape(-1).cumsum(0)), "target in the slots and graphs that num_arcs says")
+    _check_copies(graphs, selection, rows, first, key)
 
 
 def _check_pairs(graphs: Graphs, selection: Selection, rows: Rows, num_layers: int | None) -> None:
@@ -157,8 +163,16 @@ def _check_pairs(graphs: Graphs, selection: Selection, rows: Rows, num_layers: i
     _need(torch.equal(rows.marked, right), "marked in the first slot of pairs, and nowhere else")
 
 
-def _check_copies(graphs: Graphs, selection: Selection, rows: Rows, first: int) -> None:
-    """Every edge between rows joins the rows of the two ends of its edge of the graph, in one subgraph."""
+def _check_copies(graphs: Graphs, selection: Selection, rows: Rows, first: int, key: Tensor) -> None:
+    """Every edge between rows joins the rows of the two ends of its edge of the graph, in one subgraph.
+
+    Args:
+        graphs: the graphs.
+        selection: what each subgraph changes.
+        rows: the rows.
+        first: the number of background rows.
+        key: one number per stored pair, n · subgraph + node.
+    """
     own = int(rows.num_arcs[0].sum())
     if first:
         expected = graphs.edge_index.size(1) if selection.keeps_edges else 0
@@ -168,17 +182,19 @@ def _check_copies(graphs: Graphs, selection: Selection, rows: Rows, first: int) 
         _need(right and torch.equal(rows.target[:own], graphs.edge_index[1, :own]), "background rows joined as nodes")
     else:
         _need(own == 0, "no background rows in a literal bag")
-    source, target, arc = rows.source[own:], rows.target[own:] - first, rows.arc[own:]
-    from_node, to_node = graphs.edge_index[:, arc]
-    _need(torch.equal(rows.node[target], to_node), "target to be a row of the node where its edge ends")
-    # A source that is not stored is the background row of its node, whose number is the node's.
-    stored = source >= first
-    place = (source - first).clamp(min=0)
-    if place.numel():
-        from_row = torch.where(stored, rows.node[place], source)
-        _need(torch.equal(from_row, from_node), "source to be a row of the node where its edge begins")
-        same = rows.subgraph[place] == rows.subgraph[target]
-        _need(bool((same | ~stored).all()), "source and target in one subgraph")
+    begins, ends = graphs.edge_index
+    # A piece at a time: what is gathered stays in the cache.
+    for source, target, arc in zip(*(t[own:].split(_PIECE) for t in (rows.source, rows.target, rows.arc)), strict=True):
+        at, from_node, to_node = target - first, begins[arc], ends[arc]
+        _need(torch.equal(rows.node[at], to_node), "target to be a row of the node where its edge ends")
+        wanted = key[at].add_(from_node).sub_(to_node)
+        if first:
+            # A source that is not stored is the background row of its node, whose number is the node's.
+            place = source - first
+            same = (key[place.clamp(min=0)] == wanted).logical_and_(place >= 0).logical_or_(source == from_node)
+        else:
+            same = key[source] == wanted
+        _need(bool(same.all()), "source to be a row of the node where its edge begins, in the subgraph of target")
 
 
 def _need(condition: bool, what: str) -> None:
@@ -197,7 +213,7 @@ def _least(value: Tensor) -> int:
 
 def _within(value: Tensor, count: int, name: str) -> None:
     if value.numel():
-        low, high = int(value.min()), int(value.max())
+        low, high = map(int, torch.aminmax(value))
         if low < 0 or high >= count:
             raise ValueError(f"Expected {name} from 0 to below {count} (got {low if low < 0 else high}).")
 
@@ -208,6 +224,10 @@ def _adds_up(value: Tensor, total: int, name: str) -> None:
     # In floating-point numbers first: many large counts could come back to a small sum.
     near = abs(float(value.double().sum()) - total) < 0.5 + 1e-9 * total
     _need(near and int(value.sum()) == total, f"{name} that add up to {total}")
+
+
+def _in_order(value: Tensor) -> bool:
+    return bool((value[1:] >= value[:-1]).all())
 
 
 def _rises(key: Tensor, name: str) -> None:

@@ -1,11 +1,9 @@
 """Tables in text: a CSV of molecules and their targets, and a file of labels, with errors that name the line."""
 
 import csv
-import gzip
 import io
 import re
 import warnings
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +15,9 @@ from esan.data.dataset import Skipped
 from esan.data.laid import Laid
 from esan.data.smiles import laid_molecules, molecules
 from esan.data.targets import Cells
+from esan.graphs.archives import gunzipped
 
-_WHOLE = re.compile(r"[+-]?\d+")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _MISSING = ("", "nan", "na", "none", "null")
 
 
@@ -131,10 +130,10 @@ def _rows(path: Path) -> tuple[list[str], list[_Row]]:
 
 
 def _text(path: Path) -> str:
-    content = path.read_bytes()
+    content = gunzipped(path) if path.suffix == ".gz" else path.read_bytes()
     try:
-        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise ValueError(f"Expected a text file in UTF-8 (got {path}: {error}). Save it anew.") from None
 
 
@@ -163,7 +162,7 @@ def _numbers(cells: list[tuple[int, str]], name: str, path: Path) -> Tensor:
     for line, cell in cells:
         text = cell.strip()
         try:
-            values.append(float("nan") if _is_missing(text) else float(text))
+            values.append(float("nan") if _is_missing(text) else _number(text))
         except ValueError:
             raise ValueError(
                 f"Expected numbers in column {name!r} (got {text[:40]!r} at line {line} of {path}). Encode classes as "
@@ -174,8 +173,21 @@ def _numbers(cells: list[tuple[int, str]], name: str, path: Path) -> Tensor:
                 f"Expected finite numbers in column {name!r} (got {text[:40]!r} at line {line} of {path}). Correct it."
             )
     if all(_WHOLE.fullmatch(cell.strip()) for _, cell in cells):
+        large = next(((line, cell) for line, cell in cells if abs(int(cell)) >= 2**63), None)
+        if large is not None:
+            raise ValueError(
+                f"Expected whole numbers below 2^63 in column {name!r} (got {large[1].strip()[:40]!r} at line "
+                f"{large[0]} of {path}). Write quantities with a decimal point."
+            )
         return torch.tensor([int(cell) for _, cell in cells])
     return torch.tensor(values, dtype=torch.float64)
+
+
+def _number(text: str) -> float:
+    # Python also takes 1_000 and the digits of other scripts for numbers.
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return float(text)
 
 
 def _is_missing(cell: str) -> bool:

@@ -61,7 +61,8 @@ def to_graph6(data: Data) -> str:
 
 def read_graph6(path: str | Path) -> list[Data]:
     """All graphs of a graph6 file, one a line; empty lines are passed over."""
-    lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+    # Not splitlines: other characters than the end of a line would make two graphs of one line.
+    lines = Path(path).read_bytes().decode("utf-8", errors="replace").split("\n")
     graphs = []
     for number, line in enumerate(lines, start=1):
         if line.strip() and line.strip() != _HEADER:
