@@ -1,5 +1,6 @@
 """Collections of graphs from files: graph6, TU folders, arrays in an .npz, and PyG data in a .pt."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
+from esan.graphs.archives import opened_zip
 from esan.graphs.arrays import GraphArrays, arrays_in, graph_arrays
 from esan.graphs.graph6 import read_graph6
 from esan.graphs.tu import TUFiles, TUGraphs
@@ -103,11 +105,16 @@ def _split(arrays: GraphArrays, where: str) -> list[Data]:
 
 def _from_pt(path: Path) -> list[Data]:
     try:
+        if zipfile.is_zipfile(path):
+            with opened_zip(path) as archive:
+                # torch reads a tensor whose bytes have changed without a word.
+                if archive.testzip() is not None:
+                    raise ValueError("a checksum that differs")
         # Only what is not admitted yet: at its end, the context would take back what PyG admitted for itself.
         admitted = torch.serialization.get_safe_globals()
         unknown = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in admitted]
         with torch.serialization.safe_globals(unknown):
-            found = torch.load(path, weights_only=True)
+            found = torch.load(path, weights_only=True, map_location="cpu")
     except Exception as error:
         raise ValueError(
             f"Expected a list of PyG Data that torch.load reads with weights_only=True (got {path}: "
@@ -115,7 +122,22 @@ def _from_pt(path: Path) -> list[Data]:
         ) from None
     if not isinstance(found, list) or not all(isinstance(graph, Data) for graph in found):
         raise ValueError(f"Expected a list of PyG Data (got {type(found).__name__} in {path}). Save a plain list.")
-    return found
+    return [_plain_data(graph, place, path) for place, graph in enumerate(found)]
+
+
+def _plain_data(graph: Data, place: int, path: Path) -> Data:
+    """The same attributes in an object of PyG's own making: what a file holds need not be one."""
+    try:
+        held = dict(graph.to_dict())
+        tensors = [value for value in held.values() if isinstance(value, torch.Tensor)]
+        if not all(isinstance(name, str) for name in held) or any(t.device.type != "cpu" for t in tensors):
+            raise TypeError("attributes")
+        return Data.from_dict(held)
+    except Exception as error:
+        raise ValueError(
+            f"Expected PyG Data with tensors on the CPU (got {type(error).__name__} of graph {place} in {path}). "
+            "Save a plain list: torch.save([data, ...], path)."
+        ) from None
 
 
 _READERS = {".g6": read_graph6, ".npz": _from_arrays, ".pt": _from_pt}

@@ -40,6 +40,8 @@ def parsed(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    except (ValueError, RecursionError):  # a number of thousands of digits, or brackets in brackets
+        raise ValueError(f"Expected a value (got {text[:40]!r}…, which TOML cannot hold). Shorten it.") from None
 
 
 def short(value: Any) -> str:

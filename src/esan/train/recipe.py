@@ -225,8 +225,10 @@ class Recipe:
             raise FileNotFoundError(f"Expected a recipe at {path} (got no file there). Check the path.")
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"Expected TOML in {path} (got a file that is not: {error}). Correct that line.") from None
+        # Brackets in brackets exhaust the parser's stack; a number of thousands of digits is a ValueError of Python.
+        except (ValueError, RecursionError) as error:
+            why = "brackets nested too deeply" if isinstance(error, RecursionError) else error
+            raise ValueError(f"Expected TOML in {path} (got a file that is not: {why}). Correct that line.") from None
         try:
             beside = {key: _found(values[key], path.parent) for key in ("data", "labels") if key in values}
             return Recipe.from_dict({"name": path.stem} | values | beside)
@@ -246,7 +248,12 @@ class Recipe:
 
 def _found(text: Any, folder: Path) -> Any:
     """A path as it is if it leads somewhere, else from the folder, if it does from there."""
-    if not isinstance(text, str) or not text or Path(text).exists() or not (folder / text).exists():
+    if not isinstance(text, str) or not text:
+        return text
+    try:
+        if Path(text).exists() or not (folder / text).exists():
+            return text
+    except (OSError, ValueError):  # too long for the name of a file, or with a zero in it
         return text
     return text if known_name(text) is not None else str(folder / text)
 
