@@ -14,7 +14,8 @@ from esan.data.laid import Laid, column
 from esan.data.places import Places
 from esan.data.unpickle import numbers, unpickled
 from esan.graphs import csl
-from esan.graphs.arrays import whole
+from esan.graphs.archives import check_archive
+from esan.graphs.arrays import counts_between, whole
 
 #: The skips of the ten classes of CSL, graphs of 41 nodes.
 SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
@@ -70,14 +71,15 @@ def _from_list(path: Path) -> Laid:
 def _from_collated(path: Path) -> Laid:
     """A dataset as PyG used to save it: all graphs end to end as plain attributes, and the slices of each."""
     try:
+        check_archive(path)
         # Only what is not admitted yet: at its end, the context would take back what PyG admitted for itself.
         unknown = [Data] if Data not in torch.serialization.get_safe_globals() else []
         with torch.serialization.safe_globals(unknown):
-            held, slices = torch.load(path, weights_only=True)
+            held, slices = torch.load(path, weights_only=True, map_location="cpu")
         fields = vars(held)
         return Laid(
-            num_nodes=np.diff(slices["x"].numpy()),
-            num_arcs=np.diff(slices["edge_index"].numpy()),
+            num_nodes=counts_between(slices["x"].numpy(), "slices of x", str(path)),
+            num_arcs=counts_between(slices["edge_index"].numpy(), "slices of edge_index", str(path)),
             edge_index=fields["edge_index"].numpy(),
             x=fields["x"].numpy(),
             y=fields["y"].numpy(),

@@ -53,6 +53,15 @@ def opened_zip(path: Path, what: str = "a whole archive", *, exact: bool = False
         raise ValueError(f"Expected {what} (got {path}: {why}). Fetch or write it again.") from None
 
 
+def check_archive(path: Path) -> None:
+    """ValueError if a file is an archive with a member whose checksum differs; torch reads those without a word."""
+    if zipfile.is_zipfile(path):
+        with opened_zip(path) as archive:
+            damaged = archive.testzip()
+            if damaged is not None:
+                raise _ArchiveError(f"the member {damaged!r} is not what its checksum says")
+
+
 def extract(path: Path, folder: Path) -> None:
     """Unpack an archive into `folder` and nowhere else: absolute paths, "..", drives and links are refused."""
     with opened_zip(path) as archive:

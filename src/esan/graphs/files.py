@@ -1,6 +1,5 @@
 """Collections of graphs from files: graph6, TU folders, arrays in an .npz, and PyG data in a .pt."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
-from esan.graphs.archives import opened_zip
+from esan.graphs.archives import check_archive
 from esan.graphs.arrays import GraphArrays, arrays_in, graph_arrays
 from esan.graphs.graph6 import read_graph6
 from esan.graphs.tu import TUFiles, TUGraphs
@@ -105,11 +104,7 @@ def _split(arrays: GraphArrays, where: str) -> list[Data]:
 
 def _from_pt(path: Path) -> list[Data]:
     try:
-        if zipfile.is_zipfile(path):
-            with opened_zip(path) as archive:
-                # torch reads a tensor whose bytes have changed without a word.
-                if archive.testzip() is not None:
-                    raise ValueError("a checksum that differs")
+        check_archive(path)
         # Only what is not admitted yet: at its end, the context would take back what PyG admitted for itself.
         admitted = torch.serialization.get_safe_globals()
         unknown = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in admitted]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from esan.checks import whole_number
-from esan.graphs.archives import opened_zip
+from esan.graphs.archives import check_archive
 from esan.train.blueprint import Blueprint
 from esan.train.files import write_tensors
 
@@ -63,12 +63,7 @@ def load_checkpoint(path: Path, wanted: Belongs | None = None) -> tuple[Belongs,
     # Read first: an error of the disk is not one of the contents.
     contents = io.BytesIO(path.read_bytes())
     try:
-        with opened_zip(path) as archive:
-            # torch reads a tensor whose bytes have changed without a word.
-            damaged = archive.testzip()
-        if damaged is not None:
-            raise ValueError(damaged)
-        contents.seek(0)
+        check_archive(path)
         state = torch.load(contents, map_location="cpu", weights_only=True)
         header = json.loads(state.pop("header"))
         if header["format"] != _FORMAT:

@@ -233,7 +233,7 @@ class Recipe:
             beside = {key: _found(values[key], path.parent) for key in ("data", "labels") if key in values}
             return Recipe.from_dict({"name": path.stem} | values | beside)
         except (ValueError, TypeError) as error:
-            raise type(error)(f"{error} The recipe is {path}.") from None
+            raise ValueError(f"{error} The recipe is {path}.") from None
 
     def override(self, settings: list[str]) -> "Recipe":
         """The recipe with settings such as "lr=0.01" of a command line."""
