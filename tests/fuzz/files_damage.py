@@ -71,7 +71,7 @@ def text_of(content: str, seed: int) -> str:
 def plain_of(value: Any, seed: int) -> Any:
     """One value somewhere in what JSON holds, changed or dropped; the rest as it was."""
     dice = random.Random(seed)
-    strange = (
+    strange: tuple[Any, ...] = (
         None,
         True,
         -1,
