@@ -1,7 +1,9 @@
 """What files mean, read once more in the plainest way: pure Python, a number at a time, None for a contradiction."""
 
+import csv
 import gzip
 import hashlib
+import io
 import json
 import re
 import zlib
@@ -217,8 +219,34 @@ def labels(path: Path) -> list[list[float | None]] | None:
     return rows if rows and len({len(row) for row in rows}) == 1 and not infinite else None
 
 
+def table(path: Path) -> list[Any] | None:
+    """A table of SMILES and targets, whatever RDKit says of the former."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if any(cell.strip() for cell in row)]
+        head = [name.strip() for name in rows[0]]
+        at = [name.lower() for name in head].index("smiles")
+        missing = ("", "nan", "na", "none", "null")
+        y = [
+            [None if cell.strip().lower() in missing else float(cell) for i, cell in enumerate(row) if i != at]
+            for row in rows[1:]
+        ]
+    except (ValueError, IndexError, csv.Error):
+        return None
+    if any(len(row) != len(head) for row in rows) or "_" in "".join(cell for row in rows[1:] for cell in row):
+        return None
+    return [[row[at].strip() for row in rows[1:]], y if len(head) > 1 else []]
+
+
 def ogb(raw: Path) -> Plain | None:
     """The csv files of OGB."""
+    try:
+        return _ogb(raw)
+    except (ValueError, OverflowError):  # of what is no whole number
+        return None
+
+
+def _ogb(raw: Path) -> Plain | None:
     try:
         texts = {
             path.name.split(".")[0]: gzip.decompress(path.read_bytes()).decode("latin-1") for path in raw.iterdir()
@@ -229,8 +257,10 @@ def ogb(raw: Path) -> Plain | None:
         }
     except (ValueError, OSError, EOFError, zlib.error):
         return None
-    sizes = [int(row[0]) for row in tables["num-node-list"]]
-    bonds = [int(row[0]) for row in tables["num-edge-list"]]
+    listed = [[row[0] for row in tables[f"num-{what}-list"]] for what in ("node", "edge")]
+    if any(abs(number) > 1e9 or number != int(number) for some in listed for number in some):
+        return None
+    sizes, bonds = ([int(number) for number in some] for some in listed)
     pairs, features = tables["edge"], tables["edge-feat"]
     y = tables["graph-label"]
     if len(sizes) != len(bonds) or sum(bonds) != len(pairs) or len(features) != len(pairs) or len(y) != len(sizes):

@@ -13,7 +13,7 @@ from esan import data
 from esan.data.expressive import _from_list
 from esan.data.gin import read_gin
 from esan.data.ogb import _read as read_ogb
-from esan.data.tables import read_labels
+from esan.data.tables import read_labels, read_molecules
 from esan.data.tu import TUFiles, read_tu
 from esan.data.zinc import read_zinc_part
 from esan.graphs import Graphs, graph_of, load_graphs, read
@@ -151,6 +151,13 @@ def _rows(value: Tensor | None) -> list[list[float]]:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def table(path: str) -> list[Any]:
+    """The SMILES and targets of a table, None for one that is missing."""
+    read_table = read_molecules(Path(path), None, None, skip_unreadable=False)
+    y = [] if read_table.y is None else read_table.y.tolist()
+    return [list(read_table.smiles), [[None if v != v else float(v) for v in row] for row in y]]
 
 
 def tu(folder: str) -> str:

@@ -9,6 +9,7 @@ import tomllib
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -306,6 +307,19 @@ def texts(base: Path, folder: Path, seed: int) -> Trial:
     return Trial(reader, (str(file),), right)
 
 
+def write_table(folder: Path) -> None:
+    rows = ["smiles,logp,active", "CCO,0.5,1", "c1ccccc1,2,0", '"C(=O)O",-1.25,', "CN,3,1"]
+    (folder / "toy.csv").write_text("\n".join(rows) + "\n")
+
+
+def tables(base: Path, folder: Path, seed: int) -> Trial:
+    file = folder / "toy.csv"
+    shutil.copy(base / "toy.csv", file)
+    _text_or_bytes(file, seed)
+    plain = oracles.table(file)
+    return Trial("table", (str(file),), None if plain is None else same(plain))
+
+
 def write_ogb(folder: Path) -> None:
     texts_of = {
         "edge": "0,1\n1,2\n0,1\n",
@@ -510,6 +524,7 @@ GROUPS: dict[str, Group] = {
     "tu-zip": Group(tu_zip, write_tu, 60, 6),
     "texts": Group(texts, write_texts, 320, 32),
     "ogb": Group(ogb, write_ogb, 90, 9),
+    "tables": Group(tables, write_table, 90 if find_spec("rdkit") else 0, 9 if find_spec("rdkit") else 0),
     "gzip-bomb": Group(gzip_bomb, write_ogb, 3, 0),
     "pickles": Group(pickles, write_pickles, 90, 9),
     "pt": Group(pt, write_pt, 80, 8),

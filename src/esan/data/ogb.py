@@ -65,7 +65,7 @@ def _table(path: Path, dtype: type) -> np.ndarray:
     try:
         found: np.ndarray = np.loadtxt(io.BytesIO(text), delimiter=",", dtype=dtype, ndmin=2, comments=None)
     except ValueError as error:
-        raise ValueError(f"Expected lines of integers (got other text in {path}: {error}). {_AGAIN}") from None
+        raise ValueError(f"Expected lines of integers (got other text in {path}: {error!s:.100}). {_AGAIN}") from None
     return found
 
 
@@ -82,7 +82,7 @@ def _labels(path: Path) -> np.ndarray:
     try:
         return np.array([[_label(cell) for cell in row] for row in rows], dtype=np.float32)
     except ValueError as error:
-        raise ValueError(f"Expected lines of numbers (got other text in {path}: {error}). {_AGAIN}") from None
+        raise ValueError(f"Expected lines of numbers (got other text in {path}: {error!s:.100}). {_AGAIN}") from None
 
 
 def _label(cell: str) -> float:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from esan.data.dataset import Skipped
 from esan.data.laid import Laid
-from esan.data.smiles import laid_molecules, molecules
+from esan.data.smiles import MOST_CHARACTERS, laid_molecules, molecules
 from esan.data.targets import Cells
 from esan.graphs.archives import gunzipped
 
@@ -57,7 +57,7 @@ def read_molecules(
     places = [_place(header, name, path) for name in wanted]
     found = molecules([row.cells[at].strip() for row in rows])
     bad = [row for row, molecule in zip(rows, found, strict=True) if molecule is None]
-    skipped = tuple(Skipped(row.line, row.cells[at], "RDKit does not read it") for row in bad)
+    skipped = tuple(Skipped(row.line, row.cells[at], _why_unread(row.cells[at])) for row in bad)
     if skipped:
         _tell(skipped, len(rows), path, skip_unreadable)
     kept = [(row, molecule) for row, molecule in zip(rows, found, strict=True) if molecule is not None]
@@ -143,7 +143,7 @@ def _smiles_column(header: list[str], smiles: str | None, path: Path) -> int:
     named = [place for place, name in enumerate(header) if name.lower() == "smiles"]
     if len(named) != 1:
         raise ValueError(
-            f"Expected one column called smiles (got {', '.join(header)} in {path}). Name it: smiles='...'."
+            f"Expected one column called smiles (got {', '.join(header)[:200]} in {path}). Name it: smiles='...'."
         )
     return named[0]
 
@@ -151,7 +151,7 @@ def _smiles_column(header: list[str], smiles: str | None, path: Path) -> int:
 def _place(header: list[str], name: str, path: Path) -> int:
     if header.count(name) != 1:
         raise ValueError(
-            f"Expected one column {name!r} (got {header.count(name)} in {path}). It has {', '.join(header)}."
+            f"Expected one column {name!r} (got {header.count(name)} in {path}). It has {', '.join(header)[:200]}."
         )
     return header.index(name)
 
@@ -206,6 +206,11 @@ def _joined(columns: list[Tensor]) -> Tensor | None:
     if any(column.is_floating_point() for column in columns):
         columns = [column.double() for column in columns]
     return torch.stack(columns, 1)
+
+
+def _why_unread(smiles: str) -> str:
+    long = f"longer than {MOST_CHARACTERS:,} characters"
+    return long if len(smiles.strip()) > MOST_CHARACTERS else "RDKit does not read it"
 
 
 def _tell(skipped: tuple[Skipped, ...], rows: int, path: Path, skip: bool) -> None:

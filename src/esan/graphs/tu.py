@@ -65,7 +65,7 @@ class TUFiles:
         except ValueError as error:
             kind = "integers" if dtype is np.int64 else "numbers"
             raise ValueError(
-                f"Expected lines of {kind} in {self.where(part)} (got other text: {error}). {_AGAIN}"
+                f"Expected lines of {kind} in {self.where(part)} (got other text: {error!s:.200}). {_AGAIN}"
             ) from None
         return found
 
