@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Two workers suit two cores; each keeps torch to one thread.
 WORKERS ?= 2
 
-.PHONY: demo test check lint types format install clean
+.PHONY: demo test test-all check lint types format install clean
 
 install: $(STAMP)
 
@@ -22,6 +22,9 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+
+test-all: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "exhaustive or not exhaustive"
 
 check: lint types test
 

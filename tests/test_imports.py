@@ -14,9 +14,10 @@ import esan
 ROOT = Path(esan.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-BELOW_ALL = {"checks", "record", "ops", "version", "counted"}
+BELOW_ALL = {"atomic", "checks", "record", "ops", "version", "counted"}
 #: What each part of the package may import, besides itself and what lies below all.
 MAY_IMPORT: dict[str, set[str]] = {
+    "atomic": set(),
     "checks": set(),
     "record": set(),
     "ops": set(),

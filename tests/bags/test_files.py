@@ -156,7 +156,7 @@ def test_files_with_more_than_a_bag_are_refused(tmp_path: Path) -> None:
     content = path.read_bytes()
     for more in (b"\0", b"a few more bytes than none", content):
         path.write_bytes(content + more)
-        with pytest.raises(ValueError, match=r"Expected a bag file at .*got one with other bytes before or behind it"):
+        with pytest.raises(ValueError, match=r"Expected a whole bag file at .*other bytes before or behind it"):
             esan.Bag.load(path)
 
 

@@ -5,6 +5,7 @@ import hashlib
 import http.server
 import io
 import pickle
+import re
 import shutil
 import threading
 import zipfile
@@ -27,8 +28,9 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """A folder, and the address under which a server hands out its files."""
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, str]]:
+    """A folder, and the address under which a server hands out its files; it has no certificate."""
+    monkeypatch.setattr(downloads, "SCHEMES", ("https", "http"))
     folder = tmp_path / "served"
     folder.mkdir()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
@@ -74,7 +76,7 @@ def test_zinc_is_kept_as_plain_arrays(
     for path in raw.glob("*.index"):
         shutil.copy(path, folder)
     monkeypatch.setattr(ZINC, "url", f"{address}/molecules.zip")
-    monkeypatch.setattr(ZINC, "split_url", address + "/{}.index")
+    monkeypatch.setattr(downloads, "ZINC_LISTS", {name: f"{address}/{name}.index" for name in ("train", "val", "test")})
     cache = tmp_path / "cache"
     fetched = data.load("zinc", cache=cache, root=tmp_path)
     assert [path.name for path in (cache / "ZINC").iterdir()] == ["zinc12k.npz"]
@@ -103,28 +105,90 @@ def test_files_known_byte_for_byte_are_compared_with_their_checksum(
 
 
 @needs("OGB/ogbg_moltox21")
-def test_ogb_is_fetched_from_the_address_that_ogb_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = pytest.importorskip("ogb.utils.url")
-    asked = []
+def test_ogb_is_fetched_from_the_address_that_ogb_names(
+    served: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ogb")
+    folder, address = served
+    source, asked, fetch = ROOT / "OGB" / "ogbg_moltox21", [], downloads.fetch_file
+    paths = [path for path in source.rglob("*") if path.is_file()]
+    _packed(folder / "tox21.zip", {f"tox21/{path.relative_to(source)}": path.read_bytes() for path in paths})
 
-    def handed(address: str, folder: str, log: bool) -> str:
-        asked.append(address)
-        source = ROOT / "OGB" / "ogbg_moltox21"
-        paths = [path for path in source.rglob("*") if path.is_file()]
-        target = Path(folder) / "tox21.zip"
-        _packed(target, {f"tox21/{path.relative_to(source)}": path.read_bytes() for path in paths})
-        return str(target)
+    def handed(url: str, target: Path) -> None:
+        asked.append(url)
+        fetch(f"{address}/{url.rpartition('/')[2]}", target)
 
-    monkeypatch.setattr(url, "download_url", handed)
+    monkeypatch.setattr(downloads, "fetch_file", handed)
     fetched = data.load("ogbg-moltox21", tmp_path, cache=tmp_path / "cache")
     assert len(asked) == 1
+    assert asked[0].startswith("https://snap.stanford.edu/")
     assert asked[0].endswith("/tox21.zip")
     assert fetched.fingerprint == data.load("ogbg-moltox21", ROOT).fingerprint
-    assert not (tmp_path / "cache" / "OGB" / "ogbg_moltox21" / "tox21.zip").exists()
+    assert not list((tmp_path / "cache").rglob("*.zip"))
+
+
+def test_addresses_are_https_and_those_of_repositories_name_a_commit() -> None:
+    for url in (downloads.EXP_FILE, downloads.CEXP_FILE, *downloads.ZINC_LISTS.values()):
+        assert re.search(r"^https://.*/[0-9a-f]{40}/", url), url
+    for url in (downloads.GIN_FILES, TUDataset.url, ZINC.url):
+        assert url.startswith("https://")
+
+
+def test_plain_http_is_refused_from_the_start_and_after_a_redirect(
+    served: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, address = served
+    (folder / "a.txt").write_text("a")
+    (folder / "folder").mkdir()
+    downloads.fetch_file(f"{address}/a.txt", tmp_path / "a.txt")
+    monkeypatch.setattr(downloads, "SCHEMES", ("https",))
+    for url in (f"{address}/a.txt", "file:///etc/hostname", "ftp://127.0.0.1/a.txt"):
+        with pytest.raises(ValueError, match=r"Expected an address of https \(got "):
+            downloads.fetch_file(url, tmp_path / "b.txt")
+    asked = iter([("http",), ("https",)])
+    # The first question is allowed, the one that the server's redirect leads to is not.
+    monkeypatch.setattr(downloads, "_check_scheme", lambda url: _only(url, next(asked)))
+    with pytest.raises(ValueError, match="not this one"):
+        downloads.fetch_file(f"{address}/folder", tmp_path / "b.txt")
+    assert not (tmp_path / "b.txt").exists()
+
+
+def _only(url: str, schemes: tuple[str, ...]) -> None:
+    if not url.startswith(tuple(f"{scheme}:" for scheme in schemes)):
+        raise ValueError("not this one")
+
+
+@pytest.mark.parametrize("name", ["../out.txt", "SET/../../out.txt", "/out.txt", "C:\\out.txt", "SET/..\\..\\out.txt"])
+def test_archives_stay_in_their_folder(
+    name: str, served: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, address = served
+    _packed(folder / "SET.zip", {"SET/SET_A.txt": b"1, 2\n", name: b"out"})
+    monkeypatch.setattr(TUDataset, "url", address)
+    inside = tmp_path / "deep" / "deeper"
+    inside.mkdir(parents=True)
+    with pytest.raises(ValueError, match="lies outside its folder"):
+        downloads.fetch_tu_files(inside, "SET")
+    assert not [path for path in (tmp_path / "deep").rglob("*") if path != inside]
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_archives_bring_no_links(served: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, address = served
+    with zipfile.ZipFile(folder / "SET.zip", "w") as archive:
+        link = zipfile.ZipInfo("SET/link")
+        link.create_system, link.external_attr = 3, 0o120777 << 16
+        archive.writestr(link, "/etc/passwd")
+    monkeypatch.setattr(TUDataset, "url", address)
+    inside = tmp_path / "deep"
+    inside.mkdir()
+    with pytest.raises(ValueError, match="is a link or a device"):
+        downloads.fetch_tu_files(inside, "SET")
+    assert not list(inside.iterdir())
 
 
 def test_without_a_network_the_error_says_what_to_put_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esan.data.expressive.CEXP_FILE", "http://127.0.0.1:9/data.pt")
+    monkeypatch.setattr("esan.data.expressive.CEXP_FILE", "https://127.0.0.1:9/data.pt")
     with pytest.raises(
         FileNotFoundError, match=r"Expected CEXP/cexp.npz or .* the download failed: URLError.*\$ESAN_DATA"
     ):

@@ -91,14 +91,14 @@ def test_an_archive_is_read_where_it_lies(folder: Path, tmp_path_factory: pytest
         ),
         ("A", "1, 2\n2, 1\n9, 1\n", r"from 1 to 5, .*got \(9, 1\) at line 3 of TOY_A.txt"),
         ("A", "1, 2\n2, 1\n1, 5\n5, 1\n", r"got \(1, 5\), of graphs 1 and 2, at line 3"),
-        ("A", "1, 2\n2,\n", "got other text in TOY_A.txt"),
+        ("A", "1, 2\n2,\n", "lines of integers in TOY_A.txt .*got other text"),
         ("A", "1\n2\n", r'Expected lines "u, v" \(got 1 numbers'),
         ("A", "", "got an empty file, TOY_A.txt"),
         ("graph_indicator", "1\n1\n1\n2\n", r"from 1 to 4, .*One of the two files is cut short"),
         ("graph_indicator", "2\n2\n2\n1\n1\n", "Expected the nodes graph after graph"),
         ("graph_indicator", "1\n1\n1\n3\n3\n", "Expected graphs with at least one node|Expected 3 lines"),
         ("graph_labels", "-1\n", r"Expected 2 lines.*got 1 in TOY_graph_labels.txt"),
-        ("graph_labels", "yes\nno\n", "got other text in TOY_graph_labels.txt"),
+        ("graph_labels", "yes\nno\n", "lines of numbers in TOY_graph_labels.txt .*got other text"),
         ("node_labels", "3\n4\n3\n5\n", r"Expected 5 lines.*got 4 in TOY_node_labels.txt"),
         ("edge_labels", "7\n", r"Expected 10 lines.*got 1 in TOY_edge_labels.txt"),
     ],
@@ -169,7 +169,7 @@ def test_arrays_name_what_is_missing_or_cut(tmp_path: Path) -> None:
         ({"edge_ptr": np.array([0, 3])}, "Expected 3 lines of edge_index"),
         ({"edge_index": np.array([[0, 2], [2, 0]])}, r"from 0 to 1 in graph 0 \(got the edge \(0, 2\)"),
         ({"edge_index": np.array([[0, 0], [1, 1]])}, "more than once"),
-        ({"node_ptr": np.array([0])}, "Expected 0 lines|at least one node"),
+        ({"node_ptr": np.array([0])}, "Expected node_ptr with where each graph begins"),
     ]:
         with pytest.raises(ValueError, match=message):
             read(**changed)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from esan.bags.check import check_selection
 from esan.bags.files import load_bag, save_bag
 from esan.bags.large import never_whole
 from esan.bags.rows import Rows
@@ -93,6 +94,7 @@ class Bag:
     def _stored(
         graphs: Graphs, selection: Selection, num_layers: int | None, literal: bool | None, policy: Policy | str | None
     ) -> "Bag":
+        check_selection(graphs, selection)
         rows = stored_rows(graphs, selection, num_layers, literal)
         layers = None if literal or num_layers is None else int(num_layers)
         return Bag(graphs, selection, rows, layers, policy, strict=literal is False)

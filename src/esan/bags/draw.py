@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from esan.atomic import write_file
 from esan.bags.layout import layout
 from esan.bags.subgraph import Subgraph
 from esan.counted import counted
@@ -66,8 +67,9 @@ def draw_bag(bag: "Bag", graph: int, most: int, path: Path | None) -> "Figure":
         unused.set_axis_off()
     figure.text(0.5, 0.1 / height, _caption(bag, m, m - shown), ha="center", va="bottom", fontsize=8.5, color=INK)
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=160)
+        # The format is told by the name, which is not yet that of the file being written.
+        kind = path.suffix.removeprefix(".") or None
+        write_file(path, lambda file: figure.savefig(file, dpi=160, format=kind))
     return figure
 
 

@@ -1,9 +1,8 @@
-"""Bags on disk: plain arrays and one line of JSON in a .npz file, never a pickle; stale files are refused."""
+"""Bags on disk: plain arrays and one line of JSON in an .npz, never a pickle; stale or damaged files are refused."""
 
+import hashlib
 import json
-import os
-import tempfile
-import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,50 +10,48 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from esan.atomic import write_file
+from esan.bags.check import check_bag
 from esan.bags.rows import Rows
+from esan.bags.stored import stored_rows
 from esan.graphs import Graphs, Source, read
+from esan.graphs.arrays import arrays_in
 from esan.policies import Policy, Sampled, Selection, as_policy, policy_called
 from esan.record import TensorRecord
+from esan.version import __version__
 
 if TYPE_CHECKING:
     from esan.bags.bag import Bag
 
-_FORMAT = "esan bag 1"
+_FORMAT = "esan bag 2"
+#: Of the version before, which wrote no digest; its rows are compared with rows built anew.
+_BEFORE = "esan bag 1"
 _AGAIN = "Check the path, or build the bag again and save it there."
 _RECORDS: dict[str, type[TensorRecord]] = {"graphs": Graphs, "selection": Selection, "rows": Rows}
+_FLAGS = {"graphs": ("y_level",), "selection": ("keeps_edges", "marked"), "rows": ()}
 
 
 def save_bag(bag: "Bag", path: Path) -> None:
     """Written beside the target first and then put in its place, so a file is always whole."""
     header = {
         "format": _FORMAT,
+        "esan": __version__,
         "policy": _name(bag.policy),
         "num_layers": bag.num_layers,
         "strict": bag.strict,
         "fingerprint": bag.graphs.fingerprint,
         "flags": {
-            "graphs": {"y_level": bag.graphs.y_level},
-            "selection": {"keeps_edges": bag.selection.keeps_edges, "marked": bag.selection.marked},
-            "rows": {},
+            record: {name: getattr(getattr(bag, record), name) for name in names} for record, names in _FLAGS.items()
         },
         "sample_of": None if bag.whole is None else _name(bag.whole.policy),
     }
     arrays = _arrays(bag, "")
     if bag.whole is not None:
         arrays |= {name: a for name, a in _arrays(bag.whole, "whole/").items() if not name.startswith("whole/graphs/")}
+    header["sha256"] = _digest(header, arrays)
     if path.is_dir():
         raise IsADirectoryError(f"Expected a file to write the bag to (got the folder {path}). Add a file name to it.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
+    write_file(path, lambda file: np.savez(file, header=np.array(json.dumps(header)), **arrays))  # type: ignore[arg-type]
 
 
 def load_bag(path: Path, *, source: Source | None, policy: Policy | str | None, num_layers: int | None) -> "Bag":
@@ -63,15 +60,24 @@ def load_bag(path: Path, *, source: Source | None, policy: Policy | str | None, 
     policy = None if policy is None else as_policy(policy)
     header, arrays = _read(path)
     _refuse_stale(path, header, source, policy, num_layers)
-    flags = header["flags"]
-    records = {name: _record(name, "", flags, arrays, path) for name in _RECORDS}
-    known = policy if policy is not None else _policy(header["policy"])
-    bag = Bag(**records, num_layers=header["num_layers"], policy=known, strict=header["strict"])
-    if header["sample_of"] is None:
-        return bag
-    parts = {name: _record(name, "whole/", flags, arrays, path) for name in ("selection", "rows")}
-    sampled_from = known.policy if isinstance(known, Sampled) else _policy(header["sample_of"])
-    return replace(bag, whole=replace(bag, **parts, policy=sampled_from))
+    layers = header["num_layers"]
+    try:
+        records = {name: _record(name, "", header, arrays) for name in _RECORDS}
+        known = policy if policy is not None else _policy(header["policy"])
+        bag = Bag(**records, num_layers=layers, policy=known, strict=header["strict"])
+        check_bag(bag.graphs, bag.selection, bag.rows, layers)
+        if header["sample_of"] is not None:
+            parts = {name: _record(name, "whole/", header, arrays) for name in ("selection", "rows")}
+            sampled_from = known.policy if isinstance(known, Sampled) else _policy(header["sample_of"])
+            bag = replace(bag, whole=replace(bag, **parts, policy=sampled_from))
+            check_bag(bag.graphs, parts["selection"], parts["rows"], layers)
+        if arrays:
+            raise ValueError(f"Expected the arrays of a bag and no others (got {', '.join(sorted(arrays))[:100]}).")
+        if header["format"] == _BEFORE:
+            _check_against_source(bag, header)
+    except (ValueError, TypeError) as error:
+        raise ValueError(_not_whole(path, str(error).removesuffix("."), header)) from error
+    return bag
 
 
 def is_bag_file(path: Path) -> bool:
@@ -97,33 +103,75 @@ def _arrays(bag: "Bag", prefix: str) -> dict[str, np.ndarray]:
     }
 
 
+def _digest(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 of all that a file holds but itself: of the header, and of the digests of the arrays."""
+
+    def of_array(name: str) -> str:
+        array = arrays[name]
+        digest = hashlib.sha256(f"{name} {array.dtype.str} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        return digest.hexdigest()
+
+    told = json.dumps({name: v for name, v in header.items() if name != "sha256"}, sort_keys=True)
+    # hashlib lets other threads run while it works.
+    with ThreadPoolExecutor() as threads:
+        return hashlib.sha256("\n".join([told, *threads.map(of_array, sorted(arrays))]).encode()).hexdigest()
+
+
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays of a file whose contents are those that were written."""
     if not path.exists():
         raise FileNotFoundError(
             f"Expected a bag file at {path} (got nothing there). Write it with bag.save({str(path)!r})."
         )
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-            header = json.loads(str(arrays.pop("header")))
-            before = file.zip.infolist()[0].header_offset
-    except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, AttributeError, TypeError) as error:
-        raise ValueError(_not_whole(path, error)) from error
-    if not isinstance(header, dict) or header.get("format") != _FORMAT:
+        arrays = arrays_in(path, texts=("header",))
+    except ValueError as error:
+        # Why, in the brackets of that error, without the path once more.
+        why = str(error).partition("(got ")[2].rpartition(")")[0].removeprefix(f"{path}: ")
+        raise ValueError(_not_whole(path, why)) from error
+    if "header" not in arrays:
+        raise ValueError(_not_whole(path, "arrays without the header of a bag"))
+    try:
+        header = json.loads(str(arrays.pop("header")))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(_not_whole(path, "a header that is no JSON")) from error
+    if not isinstance(header, dict) or header.get("format") not in (_FORMAT, _BEFORE):
+        wrote = f", written by esan {header['esan']!s:.20}" if isinstance(header, dict) and "esan" in header else ""
         raise ValueError(
-            f"Expected a file of the format {_FORMAT!r} at {path} (got {str(header)[:60]!r}). Build the bag again."
+            f"Expected a file of the format {_FORMAT!r} at {path} (got {str(header)[:60]!r}{wrote}). "
+            "Build the bag again."
         )
-    # zipfile finds an archive among other bytes, and of two archives the last.
-    if before or not _ends_with_archive(path):
-        raise ValueError(f"Expected a bag file at {path} (got one with other bytes before or behind it). {_AGAIN}")
+    if not _is_header(header):
+        raise ValueError(_not_whole(path, "a header that lacks a field or has a strange one", header))
+    if header["format"] == _FORMAT and header["sha256"] != _digest(header, arrays):
+        raise ValueError(_not_whole(path, "contents that are not those of its SHA-256", header))
     return header, arrays
 
 
-def _ends_with_archive(path: Path) -> bool:
-    """Whether the last 22 bytes are the record that ends an archive, as numpy writes it."""
-    with path.open("rb") as file:
-        file.seek(-22, os.SEEK_END)
-        return file.read(4) == b"PK\5\6"
+def _is_header(header: dict[str, Any]) -> bool:
+    """Whether every field is there and of its kind."""
+    layers, flags = header.get("num_layers", 0), header.get("flags")
+    texts = ["policy", "fingerprint", *(["sha256"] if header["format"] == _FORMAT else [])]
+    return (
+        all(isinstance(header.get(name), str) for name in texts)
+        and (layers is None or (type(layers) is int and 1 <= layers < 2**31))
+        and isinstance(header.get("strict"), bool)
+        and (header.get("sample_of", 0) is None or isinstance(header.get("sample_of"), str))
+        and isinstance(flags, dict)
+        and all(isinstance(flags.get(record), dict) and set(flags[record]) == {*_FLAGS[record]} for record in _FLAGS)
+    )
+
+
+def _check_against_source(bag: "Bag", header: dict[str, Any]) -> None:
+    """A file without a digest: its graphs by their fingerprint, its rows by building them anew."""
+    if bag.graphs.fingerprint != header["fingerprint"]:
+        raise ValueError("Expected the graphs of its fingerprint (got others).")
+    for one in (bag, bag.whole):
+        if one is not None:
+            anew = stored_rows(one.graphs, one.selection, one.num_layers, one.literal or None)
+            if anew.fingerprint != one.rows.fingerprint:
+                raise ValueError("Expected the rows of its selection (got others).")
 
 
 def _refuse_stale(
@@ -142,23 +190,20 @@ def _refuse_stale(
         )
 
 
-def _not_whole(path: Path, error: Exception) -> str:
-    why = str(error)
-    if isinstance(error, KeyError):
-        why = "arrays without the header of a bag"
-    elif "pickle" in why:
-        # numpy advises to unpickle what it does not know.
-        why = "no archive of arrays"
-    return f"Expected a whole bag file at {path} (got one that is cut short or not of esan: {why}). {_AGAIN}"
+def _not_whole(path: Path, why: str, header: dict[str, Any] | None = None) -> str:
+    wrote = ""
+    if header is not None:
+        version = header.get("esan")
+        wrote = f", of the format {header['format']!r}" + (f" of esan {version!s:.20}" if version else "")
+    return f"Expected a whole bag file at {path} (got one that is cut short or not of esan{wrote}: {why}). {_AGAIN}"
 
 
-def _record(name: str, prefix: str, flags: dict[str, Any], arrays: dict[str, np.ndarray], path: Path) -> Any:
+def _record(name: str, prefix: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """A record of the arrays named after it, which are taken out of `arrays`."""
     start = f"{prefix}{name}/"
-    tensors = {k.removeprefix(start): torch.from_numpy(v) for k, v in arrays.items() if k.startswith(start)}
-    try:
-        return _RECORDS[name](**tensors, **flags[name])
-    except TypeError as error:  # a field that is missing, or one too many
-        raise ValueError(_not_whole(path, error)) from error
+    tensors = {k.removeprefix(start): torch.from_numpy(arrays.pop(k)) for k in [*arrays] if k.startswith(start)}
+    # A field that is missing, or one too many, is a TypeError.
+    return _RECORDS[name](**tensors, **header["flags"][name])
 
 
 def _policy(text: str) -> Policy | str | None:

@@ -10,6 +10,7 @@ from esan.data.expressive import find_cexp, find_csl, find_exp
 from esan.data.found import Found
 from esan.data.ogb import ogb_set
 from esan.data.places import Places, cache_folder, data_root
+from esan.data.splits import check_split
 from esan.data.tu_sets import tu_set
 from esan.data.verify import verified
 from esan.data.zinc import find_zinc
@@ -113,7 +114,10 @@ def load(
         given=found.given,
         source=found.source,
     )
-    return verified(dataset, graphs=entry.graphs, nodes=entry.nodes, edges=entry.edges)
+    verified(dataset, graphs=entry.graphs, nodes=entry.nodes, edges=entry.edges)
+    if found.given is not None:
+        check_split(dataset, found.given)
+    return dataset
 
 
 def names() -> tuple[str, ...]:

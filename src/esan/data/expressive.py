@@ -14,6 +14,8 @@ from esan.data.laid import Laid, column
 from esan.data.places import Places
 from esan.data.unpickle import numbers, unpickled
 from esan.graphs import csl
+from esan.graphs.archives import check_archive
+from esan.graphs.arrays import counts_between, whole
 
 #: The skips of the ten classes of CSL, graphs of 41 nodes.
 SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
@@ -36,13 +38,18 @@ def find_cexp(places: Places) -> Found:
 
 def _pairs(path: Path, other: Callable[[Path], Laid]) -> Found:
     laid = laid_in(arrays_in(path), "", path, needs=("x", "y")) if path.suffix == ".npz" else other(path)
-    laid.x, laid.y = column(_node_type(np.asarray(laid.x))), np.asarray(laid.y, dtype=np.int64).reshape(-1)
+    where = str(path)
+    laid.x, laid.y = column(_node_type(np.asarray(laid.x), where), where), whole(laid.y, "y", where).reshape(-1)
     return Found(laid, str(path))
 
 
-def _node_type(x: np.ndarray) -> np.ndarray:
+def _node_type(x: np.ndarray, where: str) -> np.ndarray:
     """Published as one column of 0/1 or as a one-hot of width 2; the same either way."""
-    return x.argmax(1) if x.ndim == 2 and x.shape[1] == 2 else x.reshape(-1)
+    if x.ndim != 2 or x.shape[1] != 2:
+        return x.reshape(-1)
+    if not (np.isin(x, (0, 1)).all() and (x.sum(1) == 1).all()):
+        raise ValueError(f"Expected rows 0 1 or 1 0 in x of width 2 (got others in {where}). Fetch it again.")
+    return x.argmax(1)
 
 
 def _from_list(path: Path) -> Laid:
@@ -64,14 +71,15 @@ def _from_list(path: Path) -> Laid:
 def _from_collated(path: Path) -> Laid:
     """A dataset as PyG used to save it: all graphs end to end as plain attributes, and the slices of each."""
     try:
+        check_archive(path)
         # Only what is not admitted yet: at its end, the context would take back what PyG admitted for itself.
         unknown = [Data] if Data not in torch.serialization.get_safe_globals() else []
         with torch.serialization.safe_globals(unknown):
-            held, slices = torch.load(path, weights_only=True)
+            held, slices = torch.load(path, weights_only=True, map_location="cpu")
         fields = vars(held)
         return Laid(
-            num_nodes=np.diff(slices["x"].numpy()),
-            num_arcs=np.diff(slices["edge_index"].numpy()),
+            num_nodes=counts_between(slices["x"].numpy(), "slices of x", str(path)),
+            num_arcs=counts_between(slices["edge_index"].numpy(), "slices of edge_index", str(path)),
             edge_index=fields["edge_index"].numpy(),
             x=fields["x"].numpy(),
             y=fields["y"].numpy(),
@@ -90,7 +98,7 @@ def find_csl(places: Places) -> Found:
     """
     path = places.find("CSL/csl.npz")
     laid = _made() if path is None else laid_in(arrays_in(path), "", path, needs=("y",))
-    laid.x, laid.y = column(laid.degree()), np.asarray(laid.y, dtype=np.int64)
+    laid.x, laid.y = column(laid.degree()), whole(laid.y, "y", "csl" if path is None else str(path))
     return Found(laid, "the definition of CSL" if path is None else str(path))
 
 

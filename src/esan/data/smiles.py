@@ -7,11 +7,14 @@ import numpy as np
 
 from esan.data.laid import Laid
 
+#: Longer SMILES are taken as unreadable: RDKit's time grows with the square of the rings.
+MOST_CHARACTERS = 5_000
+
 _EXTRA = "Install the extra: pip install 'esan[molecules]'."
 
 
 def molecules(smiles: Sequence[str]) -> list[Any]:
-    """RDKit's molecule of each, None where RDKit does not read it or finds no atom."""
+    """RDKit's molecule of each, None where RDKit does not read it, finds no atom, or would take far too long."""
     try:
         from rdkit import Chem, rdBase
     except ImportError as error:
@@ -20,7 +23,7 @@ def molecules(smiles: Sequence[str]) -> list[Any]:
     # RDKit writes each complaint to the terminal; the caller tells them all, with the lines they belong to.
     silence = rdBase.BlockLogs()
     try:
-        found = [Chem.MolFromSmiles(text) for text in smiles]
+        found = [Chem.MolFromSmiles(text) if len(text) <= MOST_CHARACTERS else None for text in smiles]
     finally:
         del silence
     return [molecule if molecule is not None and molecule.GetNumAtoms() else None for molecule in found]

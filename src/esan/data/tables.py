@@ -1,11 +1,9 @@
 """Tables in text: a CSV of molecules and their targets, and a file of labels, with errors that name the line."""
 
 import csv
-import gzip
 import io
 import re
 import warnings
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +13,11 @@ from torch import Tensor
 
 from esan.data.dataset import Skipped
 from esan.data.laid import Laid
-from esan.data.smiles import laid_molecules, molecules
+from esan.data.smiles import MOST_CHARACTERS, laid_molecules, molecules
 from esan.data.targets import Cells
+from esan.graphs.archives import gunzipped
 
-_WHOLE = re.compile(r"[+-]?\d+")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _MISSING = ("", "nan", "na", "none", "null")
 
 
@@ -58,7 +57,7 @@ def read_molecules(
     places = [_place(header, name, path) for name in wanted]
     found = molecules([row.cells[at].strip() for row in rows])
     bad = [row for row, molecule in zip(rows, found, strict=True) if molecule is None]
-    skipped = tuple(Skipped(row.line, row.cells[at], "RDKit does not read it") for row in bad)
+    skipped = tuple(Skipped(row.line, row.cells[at], _why_unread(row.cells[at])) for row in bad)
     if skipped:
         _tell(skipped, len(rows), path, skip_unreadable)
     kept = [(row, molecule) for row, molecule in zip(rows, found, strict=True) if molecule is not None]
@@ -131,10 +130,10 @@ def _rows(path: Path) -> tuple[list[str], list[_Row]]:
 
 
 def _text(path: Path) -> str:
-    content = path.read_bytes()
+    content = gunzipped(path) if path.suffix == ".gz" else path.read_bytes()
     try:
-        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise ValueError(f"Expected a text file in UTF-8 (got {path}: {error}). Save it anew.") from None
 
 
@@ -144,7 +143,7 @@ def _smiles_column(header: list[str], smiles: str | None, path: Path) -> int:
     named = [place for place, name in enumerate(header) if name.lower() == "smiles"]
     if len(named) != 1:
         raise ValueError(
-            f"Expected one column called smiles (got {', '.join(header)} in {path}). Name it: smiles='...'."
+            f"Expected one column called smiles (got {', '.join(header)[:200]} in {path}). Name it: smiles='...'."
         )
     return named[0]
 
@@ -152,7 +151,7 @@ def _smiles_column(header: list[str], smiles: str | None, path: Path) -> int:
 def _place(header: list[str], name: str, path: Path) -> int:
     if header.count(name) != 1:
         raise ValueError(
-            f"Expected one column {name!r} (got {header.count(name)} in {path}). It has {', '.join(header)}."
+            f"Expected one column {name!r} (got {header.count(name)} in {path}). It has {', '.join(header)[:200]}."
         )
     return header.index(name)
 
@@ -163,7 +162,7 @@ def _numbers(cells: list[tuple[int, str]], name: str, path: Path) -> Tensor:
     for line, cell in cells:
         text = cell.strip()
         try:
-            values.append(float("nan") if _is_missing(text) else float(text))
+            values.append(float("nan") if _is_missing(text) else _number(text))
         except ValueError:
             raise ValueError(
                 f"Expected numbers in column {name!r} (got {text[:40]!r} at line {line} of {path}). Encode classes as "
@@ -174,8 +173,21 @@ def _numbers(cells: list[tuple[int, str]], name: str, path: Path) -> Tensor:
                 f"Expected finite numbers in column {name!r} (got {text[:40]!r} at line {line} of {path}). Correct it."
             )
     if all(_WHOLE.fullmatch(cell.strip()) for _, cell in cells):
+        large = next(((line, cell) for line, cell in cells if abs(int(cell)) >= 2**63), None)
+        if large is not None:
+            raise ValueError(
+                f"Expected whole numbers below 2^63 in column {name!r} (got {large[1].strip()[:40]!r} at line "
+                f"{large[0]} of {path}). Write quantities with a decimal point."
+            )
         return torch.tensor([int(cell) for _, cell in cells])
     return torch.tensor(values, dtype=torch.float64)
+
+
+def _number(text: str) -> float:
+    # Python also takes 1_000 and the digits of other scripts for numbers.
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return float(text)
 
 
 def _is_missing(cell: str) -> bool:
@@ -194,6 +206,11 @@ def _joined(columns: list[Tensor]) -> Tensor | None:
     if any(column.is_floating_point() for column in columns):
         columns = [column.double() for column in columns]
     return torch.stack(columns, 1)
+
+
+def _why_unread(smiles: str) -> str:
+    long = f"longer than {MOST_CHARACTERS:,} characters"
+    return long if len(smiles.strip()) > MOST_CHARACTERS else "RDKit does not read it"
 
 
 def _tell(skipped: tuple[Skipped, ...], rows: int, path: Path, skip: bool) -> None:

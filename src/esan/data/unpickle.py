@@ -45,7 +45,11 @@ class Lines:
 
 def numbers(value: Any) -> np.ndarray:
     """The array that a tensor of the pickle stands for."""
-    return value.numpy() if isinstance(value, Lines) else np.asarray(value)
+    try:
+        return value.numpy() if isinstance(value, Lines) else np.asarray(value)
+    # torch raises whatever damaged bytes of a storage lead it to.
+    except Exception as error:
+        raise ValueError(f"a tensor that cannot be read, {type(error).__name__}") from None
 
 
 def _rebuilt(storage: Stored, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Lines:
@@ -86,9 +90,11 @@ def unpickled(path: Path) -> Any:
     try:
         with path.open("rb") as file:
             return _Restricted(file).load()
+    except FileNotFoundError:
+        raise
     # A damaged pickle may fail in any way: a wrong opcode, an index past the end, a call with wrong arguments.
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, LookupError, AttributeError, MemoryError) as error:
+    except Exception as error:
         raise ValueError(
-            f"Expected a pickle of plain tensors (got {path}: {error or type(error).__name__}). "
+            f"Expected a pickle of plain tensors (got {path}: {str(error)[:200] or type(error).__name__}). "
             "It is cut short, damaged or not what it claims to be; fetch it again."
         ) from None

@@ -71,6 +71,9 @@ def _check_targets(dataset: Dataset, where: str) -> None:
             "Is it the right set?"
         )
     there = y if task.kind == "regression" else y[~torch.isnan(y)]
+    if task.kind == "labels" and not bool(((there == 0) | (there == 1)).all()):
+        bad = there[(there != 0) & (there != 1)]
+        raise ValueError(f"Expected labels of 0 or 1 (got {float(bad[0]):g} in {where}). Is it the right set?")
     if not bool(torch.isfinite(there).all()):
         line = int((~torch.isfinite(y)).any(1).nonzero()[0])
         raise ValueError(

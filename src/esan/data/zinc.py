@@ -1,5 +1,6 @@
 """ZINC12k: 12,000 molecules with 28 kinds of atoms and 3 kinds of bonds, and the split they come with."""
 
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from esan.data.found import Found
 from esan.data.laid import Laid, column
 from esan.data.places import Places
 from esan.data.unpickle import numbers, unpickled
+from esan.graphs.arrays import whole
 
 _PARTS = ("train", "val", "test")
 _PLAIN = "zinc12k.npz"
+_INDEX = re.compile(r"[0-9]{1,9}")
 
 
 def find_zinc(places: Places) -> Found:
@@ -28,7 +31,7 @@ def find_zinc(places: Places) -> Found:
     else:
         parts = [read_zinc_part(path.parent, part) for part in _PARTS]
     laid = joined(parts)
-    laid.x, laid.edge_attr = column(np.asarray(laid.x)), column(np.asarray(laid.edge_attr))
+    laid.x, laid.edge_attr = column(np.asarray(laid.x), str(path)), column(np.asarray(laid.edge_attr), str(path))
     laid.y = np.asarray(laid.y, dtype=np.float32).reshape(-1, 1)
     sizes = [part.num_nodes.size for part in parts]
     return Found(laid, str(path), Split(*torch.arange(sum(sizes)).split(sizes)))
@@ -39,7 +42,7 @@ def read_zinc_part(raw: Path, part: str) -> Laid:
     path = raw / f"{part}.pickle"
     molecules = unpickled(path)
     listed = _index(raw / f"{part}.index")
-    if not isinstance(molecules, list) or listed.min() < 0 or listed.max() >= len(molecules):
+    if not isinstance(molecules, list) or not listed.size or listed.min() < 0 or listed.max() >= len(molecules):
         raise ValueError(
             f"Expected a list of more than {listed.max()} molecules, the largest number in {part}.index (got "
             f"{len(molecules) if isinstance(molecules, list) else type(molecules).__name__} in {path}). Fetch it again."
@@ -66,7 +69,8 @@ def _molecule(found: Any, place: int, path: Path) -> tuple[np.ndarray, np.ndarra
     try:
         atoms, bonds = numbers(found["atom_type"]).reshape(-1), numbers(found["bond_type"])
         target = numbers(found["logP_SA_cycle_normalized"]).reshape(-1)
-    except (KeyError, TypeError, IndexError) as error:
+        atoms, bonds = (whole(value, name, f"molecule {place}") for value, name in ((atoms, "atoms"), (bonds, "bonds")))
+    except (KeyError, TypeError, IndexError, ValueError) as error:
         raise ValueError(
             f"Expected atom_type, bond_type and logP_SA_cycle_normalized (got {error!r} in molecule {place} of "
             f"{path}). Is it the right file?"
@@ -76,12 +80,20 @@ def _molecule(found: Any, place: int, path: Path) -> tuple[np.ndarray, np.ndarra
             f"Expected a bond for each pair of {atoms.size} atoms and one target (got shape {bonds.shape} and "
             f"{target.size} in molecule {place} of {path}). Fetch it again."
         )
+    if not np.array_equal(bonds, bonds.T) or not np.isfinite(target).all():
+        raise ValueError(
+            f"Expected bonds alike in both directions and a finite target (got others in molecule {place} of {path}). "
+            "Fetch it again."
+        )
     return atoms, bonds, float(target[0])
 
 
 def _index(path: Path) -> np.ndarray:
     try:
-        return np.array(path.read_text(encoding="ascii").strip().strip(",").split(","), dtype=np.int64)
+        words = path.read_text(encoding="ascii").strip().strip(",").split(",")
+        if not all(_INDEX.fullmatch(word.strip()) for word in words):
+            raise ValueError("other text")
+        return np.array(words, dtype=np.int64)
     except FileNotFoundError:
         raise FileNotFoundError(f"Expected {path.name} beside the pickles (got none in {path.parent}).") from None
     except ValueError as error:

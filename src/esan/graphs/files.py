@@ -1,6 +1,5 @@
 """Collections of graphs from files: graph6, TU folders, arrays in an .npz, and PyG data in a .pt."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,13 @@ from torch_geometric.data import Data
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
+from esan.graphs.archives import check_archive
+from esan.graphs.arrays import GraphArrays, arrays_in, graph_arrays
 from esan.graphs.graph6 import read_graph6
+from esan.graphs.tu import TUFiles, TUGraphs
+
+#: The arrays of an .npz that are read.
+_KNOWN = {"edge_index", "edge_ptr", "node_ptr", "num_nodes", "x", "edge_attr", "y"}
 
 
 def load_graphs(path: str | Path) -> list[Data]:
@@ -48,85 +53,48 @@ def holds_graphs(path: Path) -> bool:
 
 
 def _from_tu(folder: Path) -> list[Data]:
-    stems = [found for place in (folder, folder / "raw") for found in sorted(place.glob("*_A.txt"))]
-    if not stems:
-        raise ValueError(f"Expected a file NAME_A.txt in {folder} or its folder raw (got none). Unpack the data there.")
-    stem = str(stems[0]).removesuffix("A.txt")
-    arcs = _table(stems[0])
-    if arcs.shape[1] != 2:
-        raise ValueError(f'Expected lines "u, v" (got {arcs.shape[1]} numbers a line in {stems[0]}). Unpack it anew.')
-    graph = _column(stem, "graph_indicator")
-    if graph is None:
-        raise ValueError(f"Expected {stem}graph_indicator.txt beside {stems[0].name} (got none). Unpack all files.")
-    graph = graph - 1
-    node_ptr = np.append(0, np.cumsum(np.bincount(graph)))
-    source, target = arcs.T - 1
-    # Some sets list an edge twice, or a node as its own neighbour; simple graphs are meant.
-    _, kept = np.unique(source * graph.size + target, return_index=True)
-    kept = kept[source[kept] != target[kept]]
-    source, target = source[kept], target[kept]
-    shift = node_ptr[graph[source]]
+    files = TUFiles.of(folder)
+    found = TUGraphs.of(files)
+    arrays = found.arrays
+    nodes, graphs = int(arrays.num_nodes.sum()), arrays.num_nodes.size
     labels = {
-        "x": _column(stem, "node_labels"),
-        "edge_attr": _column(stem, "edge_labels"),
-        "y": _column(stem, "graph_labels"),
+        "x": files.labels("node_labels", nodes),
+        "edge_attr": files.labels("edge_labels", found.lines),
+        "y": files.labels("graph_labels", graphs),
     }
     if labels["edge_attr"] is not None:
-        labels["edge_attr"] = labels["edge_attr"][kept]
-    return _cut(
-        {
-            "edge_index": np.stack([source, target]) - shift,
-            "edge_ptr": np.append(0, np.cumsum(np.bincount(graph[source], minlength=node_ptr.size - 1))),
-            "node_ptr": node_ptr,
-            **{name: value for name, value in labels.items() if value is not None},
-        }
-    )
-
-
-def _column(stem: str, name: str) -> np.ndarray | None:
-    path = Path(f"{stem}{name}.txt")
-    if not path.is_file():
-        return None
-    found = _table(path)
-    return found[:, 0] if found.shape[1] == 1 else found
-
-
-def _table(path: Path) -> np.ndarray:
-    try:
-        found = np.loadtxt(path, delimiter=",", dtype=np.float64, ndmin=2, encoding="utf-8")
-    except ValueError as error:
-        raise ValueError(f"Expected lines of integers in {path} (got other text: {error}). Unpack it anew.") from None
-    whole = found == np.round(found)
-    if not whole.all():
-        raise ValueError(f"Expected integers in {path} (got {found[~whole][0]:g}). Real labels go into y of a .npz.")
-    return found.astype(np.int64)
+        labels["edge_attr"] = labels["edge_attr"][found.kept]
+    for name, value in labels.items():
+        if value is not None:
+            setattr(arrays, name, value[:, 0] if value.shape[1] == 1 else value)
+    return _split(arrays, str(folder))
 
 
 def _from_arrays(path: Path) -> list[Data]:
-    try:
-        arrays = dict(np.load(path, allow_pickle=False))
-    except (ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"Expected an .npz of plain arrays (got {path}: {error}). Use numpy.savez.") from None
-    if "num_nodes" in arrays and "edge_ptr" in arrays:
-        sizes = np.broadcast_to(arrays["num_nodes"], arrays["edge_ptr"].size - 1)
-        arrays.setdefault("node_ptr", np.append(0, np.cumsum(sizes)))
-    missing = [name for name in ("edge_index", "edge_ptr", "node_ptr") if name not in arrays]
-    if missing:
+    arrays = arrays_in(path)
+    found = graph_arrays(arrays, str(path))
+    strange = sorted(set(arrays) - _KNOWN)
+    if strange:
         raise ValueError(
-            f"Expected the arrays edge_index, edge_ptr and node_ptr or num_nodes (got no {missing[0]} in {path}, but "
-            f"{', '.join(sorted(arrays))}). Save graphs laid end to end, with where each begins."
+            f"Expected the arrays {', '.join(sorted(_KNOWN))} and no others (got {', '.join(strange)[:99]} in {path}). "
+            "Rename or leave out what is not read."
         )
-    return _cut(arrays)
+    return _split(found, str(path))
 
 
-def _cut(arrays: dict[str, np.ndarray]) -> list[Data]:
-    """Graphs laid end to end → a list of them."""
-    held = {name: torch.from_numpy(value) for name, value in arrays.items()}
-    node, arc = arrays["node_ptr"].tolist(), arrays["edge_ptr"].tolist()
+def _split(arrays: GraphArrays, where: str) -> list[Data]:
+    """Graphs end to end → a list of them."""
+    arrays.check(where)
+    held = {
+        name: torch.from_numpy(value)
+        for name in ("edge_index", "x", "edge_attr", "y")
+        if (value := getattr(arrays, name)) is not None
+    }
+    node, arc = (np.append(0, np.cumsum(counts)).tolist() for counts in (arrays.num_nodes, arrays.num_arcs))
     graphs = []
     for i in range(len(arc) - 1):
         columns, nodes = slice(arc[i], arc[i + 1]), slice(node[i], node[i + 1])
-        data = Data(edge_index=held["edge_index"][:, columns].long(), num_nodes=node[i + 1] - node[i])
+        data = Data(edge_index=held["edge_index"][:, columns], num_nodes=node[i + 1] - node[i])
         for name, lines in (("x", nodes), ("edge_attr", columns), ("y", slice(i, i + 1))):
             if name in held:
                 data[name] = held[name][lines]
@@ -136,11 +104,12 @@ def _cut(arrays: dict[str, np.ndarray]) -> list[Data]:
 
 def _from_pt(path: Path) -> list[Data]:
     try:
+        check_archive(path)
         # Only what is not admitted yet: at its end, the context would take back what PyG admitted for itself.
         admitted = torch.serialization.get_safe_globals()
         unknown = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in admitted]
         with torch.serialization.safe_globals(unknown):
-            found = torch.load(path, weights_only=True)
+            found = torch.load(path, weights_only=True, map_location="cpu")
     except Exception as error:
         raise ValueError(
             f"Expected a list of PyG Data that torch.load reads with weights_only=True (got {path}: "
@@ -148,7 +117,22 @@ def _from_pt(path: Path) -> list[Data]:
         ) from None
     if not isinstance(found, list) or not all(isinstance(graph, Data) for graph in found):
         raise ValueError(f"Expected a list of PyG Data (got {type(found).__name__} in {path}). Save a plain list.")
-    return found
+    return [_plain_data(graph, place, path) for place, graph in enumerate(found)]
+
+
+def _plain_data(graph: Data, place: int, path: Path) -> Data:
+    """The same attributes in an object of PyG's own making: what a file holds need not be one."""
+    try:
+        held = dict(graph.to_dict())
+        tensors = [value for value in held.values() if isinstance(value, torch.Tensor)]
+        if not all(isinstance(name, str) for name in held) or any(t.device.type != "cpu" for t in tensors):
+            raise TypeError("attributes")
+        return Data.from_dict(held)
+    except Exception as error:
+        raise ValueError(
+            f"Expected PyG Data with tensors on the CPU (got {type(error).__name__} of graph {place} in {path}). "
+            "Save a plain list: torch.save([data, ...], path)."
+        ) from None
 
 
 _READERS = {".g6": read_graph6, ".npz": _from_arrays, ".pt": _from_pt}

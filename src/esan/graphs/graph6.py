@@ -11,6 +11,8 @@ from esan.graphs.named import undirected
 _HEADER = ">>graph6<<"
 #: A character stands for six bits, counted from this code.
 _ZERO = 63
+#: Not all that Python takes for blank: other characters are damage.
+_BLANKS = " \t\r\n"
 
 
 def from_graph6(line: str) -> Data:
@@ -19,7 +21,7 @@ def from_graph6(line: str) -> Data:
     Args:
         line: one line, with or without the header `>>graph6<<`.
     """
-    text = line.strip().removeprefix(_HEADER)
+    text = line.strip(_BLANKS).removeprefix(_HEADER)
     codes = np.frombuffer(text.encode("utf-8"), dtype=np.uint8).astype(np.int64) - _ZERO
     if codes.size == 0 or codes.min() < 0 or codes.max() > 63:
         raise ValueError(
@@ -61,10 +63,11 @@ def to_graph6(data: Data) -> str:
 
 def read_graph6(path: str | Path) -> list[Data]:
     """All graphs of a graph6 file, one a line; empty lines are passed over."""
-    lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+    # Not splitlines: other characters than the end of a line would make two graphs of one line.
+    lines = Path(path).read_bytes().decode("utf-8", errors="replace").split("\n")
     graphs = []
     for number, line in enumerate(lines, start=1):
-        if line.strip() and line.strip() != _HEADER:
+        if line.strip(_BLANKS) not in ("", _HEADER):
             try:
                 graphs.append(from_graph6(line))
             except ValueError as error:

@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 
 from esan.checks import shown
 from esan.graphs import named
+from esan.graphs.arrays import MOST_NODES
 from esan.graphs.graph6 import from_graph6, read_graph6
 
 Thing: TypeAlias = Data | nx.Graph | str | Path | Sequence[tuple[int, int]] | np.ndarray
@@ -113,7 +114,7 @@ def _from_file(path: Path) -> Data:
 
 def _edges_in(path: Path) -> list[tuple[int, int]]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_bytes().decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(
             f'Expected a text file of lines "u v" in UTF-8 (got {path}, whose byte {error.start} is not). '
@@ -124,10 +125,15 @@ def _edges_in(path: Path) -> list[tuple[int, int]]:
         ends = line.split("#")[0].replace(",", " ").split()
         if not ends:
             continue
-        if len(ends) != 2 or not all(end.isdecimal() for end in ends):
+        if len(ends) != 2 or not all(end.isdecimal() and end.isascii() for end in ends):
             raise ValueError(
                 f'Expected lines "u v" of two node numbers (got {line.strip()[:40]!r} in {path}, line {number}). '
                 "Labels of edges go into edge_attr of PyG data; graph6 ends in .g6."
+            )
+        if any(len(end) > 18 or int(end) >= MOST_NODES for end in ends):
+            raise ValueError(
+                f"Expected node numbers below {MOST_NODES:,} (got {line.strip()[:40]!r} in {path}, line {number}). "
+                "Number the nodes from 0 on."
             )
         edges.append((int(ends[0]), int(ends[1])))
     if not edges:

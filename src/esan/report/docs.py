@@ -11,6 +11,7 @@ from esan.report.rows import Row
 from esan.report.tables import by_data, by_metric, table, told
 from esan.report.timing import times_markdown, times_of
 from esan.report.tuning import tuned_of, tuned_text
+from esan.report.words import in_markdown
 
 _HEAD = """# Results
 
@@ -68,7 +69,7 @@ def rows_text(rows: Sequence[Row]) -> str:
         return f"{count}\n\n{told(rows)}{table(rows)}"
     parts = [f"{count} Cells: **ours**, paper; {DASH} is not yet run.{_example(rows)}\n\n{overview(rows)}"]
     for title, some in by_metric(run).items():
-        parts.append(f"### {title}\n\n{told(some)}{table(some)}")
+        parts.append(f"### {in_markdown(title)}\n\n{told(some)}{table(some)}")
     return "\n".join(parts)
 
 
@@ -81,8 +82,8 @@ def overview(rows: Sequence[Row]) -> str:
             some = "" if row.whole else f" ({len(row.records)} of {row.jobs} runs)"
             ours = DASH if row.ours is None else f"**{row.ours}**{some}{_better(row, rows)}"
             cells.setdefault(row.name, {})[row.data] = ours if row.paper is None else f"{ours}, {row.paper}"
-    lines = [["method", *sets], ["---"] * (len(sets) + 1)]
-    lines += [[name, *(found.get(data, "") for data in sets)] for name, found in cells.items()]
+    lines = [["method", *map(in_markdown, sets)], ["---"] * (len(sets) + 1)]
+    lines += [[in_markdown(name), *(found.get(data, "") for data in sets)] for name, found in cells.items()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
@@ -100,4 +101,4 @@ def _better(row: Row, rows: Sequence[Row]) -> str:
     variants = [other for other in rows if other.recipe.startswith(f"{row.recipe}~") and other.whole]
     # Of equals, the one that changes least: the row itself, or the shortest name.
     best = max([row, *variants], key=lambda some: (some.merit, -len(some.recipe)))
-    return "" if best is row else f" ({best.ours} {best.name.removeprefix(f'{row.name} ')})"
+    return "" if best is row else f" ({best.ours} {in_markdown(best.name.removeprefix(f'{row.name} '))})"

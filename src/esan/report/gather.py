@@ -81,6 +81,9 @@ def gather(folders: Sequence[str | Path]) -> Gathered:
             problems.append(f"{shown}: left out. It has {same} of the same job as {_near(jobs[job])}, which is used.")
             continue
         example = first.setdefault(record.recipe.name, path)
+        if record.metric != records.get(example, record).metric:
+            problems.append(f"{shown}: left out. Its metric differs from that in {_near(example)}, of the same recipe.")
+            continue
         if replace(record.recipe, seeds=1) != replace(records.get(example, record).recipe, seeds=1):
             problems.append(f"{shown}: left out. Its recipe differs from that in {_near(example)}, of the same name.")
             continue

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from esan.report.rows import Row
-from esan.report.words import NOT_RUN, UNITS, cost, difference, votes
+from esan.report.words import NOT_RUN, UNITS, cost, difference, in_markdown, votes
 
 #: The columns of a table, and where they are aligned.
 HEAD = {
@@ -45,7 +45,9 @@ def table(rows: Sequence[Row]) -> str:
     """One table of rows; columns of which nothing is known are left out."""
     shown, lines = columns(rows)
     drawn = [list(shown.values()), [HEAD[name] for name in shown], *([line[name] for name in shown] for line in lines)]
-    return "\n".join(f"| {' | '.join(_plain(cell) for cell in line)} |" for line in drawn) + "\n"
+    head, rule, *body = drawn
+    body = [[in_markdown(cell) for cell in line] for line in body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body)) + "\n"
 
 
 def columns(rows: Sequence[Row]) -> tuple[dict[str, str], list[dict[str, str]]]:
@@ -71,13 +73,16 @@ def markdown(rows: Sequence[Row], level: int = 2) -> str:
         rows: of any number of datasets.
         level: of the headings.
     """
-    return "\n".join(f"{'#' * level} {title}\n\n{told(some)}{table(some)}" for title, some in by_metric(rows).items())
+    parts = [
+        f"{'#' * level} {in_markdown(title)}\n\n{told(some)}{table(some)}" for title, some in by_metric(rows).items()
+    ]
+    return "\n".join(parts)
 
 
 def told(rows: Sequence[Row]) -> str:
     """What the numbers of these rows are, if they are all the same; else it stands beside each."""
     found = rule_of(rows)
-    return f"Ours: {found}.\n\n" if found else ""
+    return f"Ours: {in_markdown(found)}.\n\n" if found else ""
 
 
 def rule_of(rows: Sequence[Row]) -> str:
@@ -110,7 +115,3 @@ def by_data(rows: Sequence[Row]) -> dict[str, list[Row]]:
     for row in rows:
         found.setdefault(row.data, []).append(row)
     return found
-
-
-def _plain(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,6 +1,7 @@
 """The paper's table of times: seconds for one training epoch, measured here one recipe at a time."""
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -130,8 +131,11 @@ def times_of(folder: Path) -> dict[str, Timed]:
     for path in sorted(folder.rglob("*.json")):
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
-            found[values["recipe"]] = Timed(**values | {"seconds": tuple(values["seconds"])})
-        except (ValueError, TypeError, KeyError) as error:
+            seconds = tuple(map(float, values["seconds"]))
+            if not seconds or not all(math.isfinite(one) for one in seconds):
+                raise ValueError("no finite seconds")
+            found[str(values["recipe"])] = Timed(**values | {"seconds": seconds})
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ValueError(f"Expected times at {path} (got a damaged file: {error}). Remove it.") from None
     return found
 

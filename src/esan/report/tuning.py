@@ -7,6 +7,7 @@ from statistics import median
 
 from esan.report.paper import cited_for, method
 from esan.report.rows import number, unrun
+from esan.report.words import in_markdown
 from esan.train.grid import read_scores
 from esan.train.recipes import named
 from esan.train.selection import Spread
@@ -56,4 +57,5 @@ def _cells(one: Tuned) -> list[str]:
     told = [str(number(Spread(value, 0.0), 1, metric, cited)) for value in (values[-1], median(values), values[0])]
     paper = str(cited) if cited and recipe.select == "mean-valid" else ""
     which = best.partition("~")[2].replace(",", ", ") or "the recipe as it is"
-    return [recipe.data, method(one.recipe), str(len(values)), *told, which, paper]
+    names = [in_markdown(name) for name in (recipe.data, method(one.recipe), which)]
+    return [*names[:2], str(len(values)), *told, names[2], paper]

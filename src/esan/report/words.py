@@ -1,17 +1,26 @@
 """Times, sizes and differences in a few words, alike on the page and in Markdown."""
 
+import re
 from statistics import fmean
 
 from esan.report.rows import Row
 
 NOT_RUN = "not yet run"
 MINUS = "−"
+#: Characters that Markdown reads as markup anywhere in a line.
+_MARKUP = re.compile(r"[\\`*\[\]|!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~(?=~)|(?<=~)~|^#|^[-+](?= )")
 #: Metrics with the unit in which reports tell them.
 UNITS = {
     "accuracy": "accuracy, per cent",
     "rocauc": "ROC-AUC, per cent",
     "mae": "mean absolute error, in the unit of the target",
 }
+
+
+def in_markdown(text: str) -> str:
+    """A text that Markdown shows as it is, on one line: names and labels are a user's own."""
+    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKUP.sub(r"\\\g<0>", plain)
 
 
 def duration(seconds: float) -> str:

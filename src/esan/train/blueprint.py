@@ -8,6 +8,7 @@ from torch import nn
 
 from esan.data import Dataset, Task
 from esan.graphs import Categories, Channels, OneHot
+from esan.graphs.channels import check_channels
 from esan.limits import refuse_beyond_memory
 from esan.nn import GIN, GINE, SubgraphGNN, ds_gnn, dss_gnn
 from esan.nn.features import encoder
@@ -111,6 +112,8 @@ class Blueprint:
     def from_dict(values: dict[str, Any]) -> "Blueprint":
         recipe, task = Recipe.from_dict(values["recipe"]), Task(**values["task"])
         classes = None if values["classes"] is None else tuple(values["classes"])
+        if classes is not None and not all(type(label) is int for label in classes):
+            raise TypeError(f"Expected whole numbers as classes (got {classes!r:.60}). Train again.")
         return Blueprint(
             recipe, task, _channels(values["in_channels"]), _channels(values["edge_channels"]), classes=classes
         )
@@ -125,4 +128,5 @@ def _plain(channels: Channels) -> Any:
 def _channels(value: Any) -> Channels:
     if isinstance(value, dict):
         return Categories(*value["categories"]) if "categories" in value else OneHot(value["one_hot"])
+    check_channels("channels", value)
     return value

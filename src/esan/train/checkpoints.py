@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from esan.checks import whole_number
+from esan.graphs.archives import check_archive
 from esan.train.blueprint import Blueprint
 from esan.train.files import write_tensors
 
@@ -61,12 +63,15 @@ def load_checkpoint(path: Path, wanted: Belongs | None = None) -> tuple[Belongs,
     # Read first: an error of the disk is not one of the contents.
     contents = io.BytesIO(path.read_bytes())
     try:
+        check_archive(path)
         state = torch.load(contents, map_location="cpu", weights_only=True)
         header = json.loads(state.pop("header"))
         if header["format"] != _FORMAT:
             raise ValueError(header["format"])
         blueprint = Blueprint.from_dict(header["blueprint"])
-        found = Belongs(blueprint, header["fold"], header["seed"], header["data"])
+        fold, seed = (whole_number(name, header[name], 0, "Train again.") for name in ("fold", "seed"))
+        found = Belongs(blueprint, fold, seed, str(header["data"]))
+        _check_weights(blueprint, state)
     except Exception:  # of a damaged file, torch raises anything at all
         what = "Check the path, or train again." if wanted is None else "Remove it to train from the start."
         raise ValueError(f"Expected a whole checkpoint of esan at {path} (got {_kind(contents)}). {what}") from None
@@ -79,6 +84,20 @@ def load_checkpoint(path: Path, wanted: Belongs | None = None) -> tuple[Belongs,
     return found, state
 
 
+def _check_weights(blueprint: Blueprint, state: dict[str, Any]) -> None:
+    """ValueError unless the weights are those of the network that the header tells of, before that one is built."""
+    if "model" not in state:
+        return
+    if not isinstance(state["model"], dict):
+        raise ValueError("no weights")
+    # On no device: sizes that no file of this size could fill take no memory.
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        wanted = {name: tensor.shape for name, tensor in blueprint.build().state_dict().items()}
+    there = {name: getattr(tensor, "shape", None) for name, tensor in state["model"].items()}
+    if wanted != there:
+        raise ValueError("weights of another network")
+
+
 def _kind(contents: io.BytesIO) -> str:
     """What a file is that is no checkpoint, in words of one's own: those of torch are pages, some of them in colour."""
     size = len(contents.getbuffer())
@@ -88,6 +107,6 @@ def _kind(contents: io.BytesIO) -> str:
         return "a file of another kind"
     try:
         damaged = zipfile.ZipFile(contents).testzip() is not None
-    except zipfile.BadZipFile:
+    except Exception:  # so does zipfile
         damaged = True
     return f"one that is damaged or cut off, {size:,} bytes" if damaged else "a file that something else wrote"

@@ -44,6 +44,8 @@ class Fitted:
     @staticmethod
     def of(belongs: Belongs, state: dict[str, Any], record: Record | None = None) -> "Fitted":
         """From weights, "model", and "shift" and "scale" of its answers if they are scaled."""
+        if "model" not in state:
+            raise ValueError("Expected a checkpoint with the weights of a network (got one without). Train again.")
         with torch.random.fork_rng(devices=[]):
             model = belongs.blueprint.build()
         model.load_state_dict(state["model"])

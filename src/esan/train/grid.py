@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,13 +105,14 @@ def search(
 
 def read_scores(path: Path) -> dict[str, float]:
     """Of what `Search.to_csv` wrote, mean validation by configuration, the best first, if anything was measured."""
-    with path.open(encoding="utf-8", newline="") as file:
-        head, *lines = list(csv.reader(file)) or [[]]
+    head: Sequence[str] = ()
     try:
+        with path.open(encoding="utf-8", newline="") as file:
+            head, *lines = list(csv.reader(file, strict=True)) or [[]]
         found = {name: float(mean) for name, mean, _, _ in lines if mean}
-    except ValueError:
+    except (ValueError, csv.Error):
         found = {}
-    if tuple(head) != SCORES or not found:
+    if tuple(head) != SCORES or not found or not all(map(math.isfinite, found.values())):
         raise ValueError(
             f"Expected the scores of a grid in {path}, below {','.join(SCORES)} (got another file). Remove it, and run "
             "the grid again."

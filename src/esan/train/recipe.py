@@ -248,7 +248,7 @@ class Recipe:
             beside = {key: _found(values[key], path.parent) for key in ("data", "labels") if key in values}
             return Recipe.from_dict({"name": path.stem} | values | beside)
         except (ValueError, TypeError) as error:
-            raise type(error)(f"{error} The recipe is {path}.") from None
+            raise ValueError(f"{error} The recipe is {path}.") from None
 
     def override(self, settings: list[str]) -> "Recipe":
         """The recipe with settings such as "lr=0.01" of a command line."""
@@ -263,7 +263,12 @@ class Recipe:
 
 def _found(text: Any, folder: Path) -> Any:
     """A path as it is if it leads somewhere, else from the folder, if it does from there."""
-    if not isinstance(text, str) or not text or Path(text).exists() or not (folder / text).exists():
+    if not isinstance(text, str) or not text:
+        return text
+    try:
+        if Path(text).exists() or not (folder / text).exists():
+            return text
+    except (OSError, ValueError):  # too long for the name of a file, or with a zero in it
         return text
     return text if known_name(text) is not None else str(folder / text)
 

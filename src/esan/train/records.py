@@ -2,10 +2,12 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from esan.checks import whole_number
 from esan.train.files import write_text
 from esan.train.recipe import Recipe
 
@@ -86,7 +88,8 @@ class Record:
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "Record":
-        return Record(
+        """The record of plain values; TypeError, ValueError or KeyError where a field is missing or of another kind."""
+        made = Record(
             **values
             | {
                 "recipe": Recipe.from_dict(values["recipe"]),
@@ -95,6 +98,8 @@ class Record:
                 "curve": tuple(Epoch(*line) for line in values["curve"]),
             }
         )
+        _check(made)
+        return made
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON, whole or not at all."""
@@ -106,11 +111,52 @@ class Record:
         if not path.is_file():
             raise FileNotFoundError(f"Expected a record at {path} (got no file there). Check the path.")
         try:
-            return Record.from_dict(json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, KeyError) as error:
+            return Record.from_dict(json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            why = f"no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0][:300]
             raise ValueError(
-                f"Expected a whole record at {path} (got one that is not: {error}). Remove it and train again."
+                f"Expected a whole record at {path} (got one that is not: {why}). Remove it and train again."
             ) from None
+
+
+def _check(record: Record) -> None:
+    """TypeError or ValueError that names the field which is not of its kind."""
+    for name, least in (("fold", 0), ("seed", 0), ("epochs", 1), ("parameters", 0), ("peak_bytes", 0)):
+        whole_number(name, getattr(record, name), least, "Is the record damaged?")
+    if record.metric not in HIGHER_IS_BETTER:
+        raise ValueError(f"Expected a metric of {', '.join(HIGHER_IS_BETTER)} (got {record.metric!r:.40}).")
+    for name in ("task", "hardware", "started", "finished"):
+        if not isinstance(getattr(record, name), str):
+            raise TypeError(f"Expected {name} to be text (got {getattr(record, name)!r:.40}).")
+    versions = record.versions
+    if not isinstance(versions, dict) or not all(isinstance(v, str) for pair in versions.items() for v in pair):
+        raise TypeError(f"Expected versions to be texts by name (got {versions!r:.40}).")
+    _check_numbers("seconds", [record.seconds], none=False)
+    _check_numbers("spread", [record.spread])
+    if not record.curve:
+        raise ValueError("Expected a curve with an entry per epoch (got an empty one).")
+    for place, line in enumerate(record.curve, start=1):
+        if type(line.epoch) is not int or line.epoch != place:
+            raise ValueError(f"Expected epoch {place} of the curve (got {line.epoch!r:.40}).")
+        _check_numbers("lr of the curve", [line.lr], none=False)
+        _check_numbers("the curve", line[2:])
+    for name in ("best", "final"):
+        point: Point = getattr(record, name)
+        if type(point.epoch) is not int or not 1 <= point.epoch <= len(record.curve):
+            raise ValueError(f"Expected {name} at one of {len(record.curve)} epochs (got {point.epoch!r:.40}).")
+        _check_numbers(name, point[1:])
+
+
+def _check_numbers(name: str, values: Sequence[Any], none: bool = True) -> None:
+    for value in values:
+        if not (none and value is None) and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise TypeError(f"Expected numbers in {name} (got {value!r:.40}).")
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"Expected finite numbers in {name} (got {value!r:.40}).")
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text}, which is no number of JSON")
 
 
 def measured(value: float) -> float | None:
