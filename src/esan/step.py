@@ -20,7 +20,9 @@ from esan.ops.device import captured, on_capture_stream
 from esan.watching import networks_called
 
 T = TypeVar("T")
-Work = Callable[[Bag], Any]
+#: Graphs that a step holds at most: a few shapes, in two modes.
+_MOST_GRAPHS = 32
+Work = Callable[[Any], Any]
 
 
 @overload
@@ -128,6 +130,9 @@ class Step:
             self._pool = self._pool if self._graphs else None
             return self._eagerly(bag)
         self._graphs[key] = graph
+        if len(self._graphs) > _MOST_GRAPHS:
+            # Of shapes that batches have outgrown; the oldest is the first.
+            del self._graphs[next(iter(self._graphs))]
         return graph.replay(bag)
 
 

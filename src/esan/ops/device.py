@@ -29,6 +29,11 @@ def side_streams(device: torch.device) -> tuple["torch.cuda.Stream", "torch.cuda
     return torch.cuda.Stream(device), torch.cuda.Stream(device)
 
 
+def side_stream(device: torch.device) -> Any:
+    """The stream for independent work of layers; None on a CPU."""
+    return side_streams(device)[1] if is_gpu(device) else None
+
+
 def event(device: torch.device) -> Any:
     """What is over when all work so far on the current stream is; None on a CPU, where it is over."""
     return torch.cuda.current_stream(device).record_event() if is_gpu(device) else None
