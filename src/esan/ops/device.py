@@ -96,6 +96,16 @@ def is_capturing() -> bool:
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
+def new_graph() -> Any:
+    """An empty CUDA graph."""
+    return torch.cuda.CUDAGraph()
+
+
+def graph_pool() -> Any:
+    """Memory that CUDA graphs share which run one after another."""
+    return torch.cuda.graph_pool_handle()
+
+
 @contextmanager
 def captured(graph: Any, pool: Any, device: torch.device) -> Iterator[None]:
     """Within, what is launched on a side stream is recorded, and not run."""
