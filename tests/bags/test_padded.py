@@ -56,7 +56,7 @@ class Padded:
         return {name: value.double() if value.is_floating_point() else value for name, value in views.items()}
 
     def over(self, fields: dict[str, Tensor]) -> PaddedBag:
-        return PaddedBag.over(fields, self.shape, self.bag)
+        return replace(PaddedBag.over(fields, self.shape, self.bag), whole_output=True)
 
     def __iter__(self) -> Iterator[tuple[PaddedBag, esan.Bag]]:
         """Each batch, padded and as it is."""
