@@ -10,7 +10,7 @@ from esan.testing.compare import check_close
 from esan.train.engine import EagerEngine, Engine
 from esan.train.graphed import Teams
 from esan.train.objective import Objective
-from esan.train.seat import Seat
+from esan.train.team import Seat
 from trials import Trial
 
 

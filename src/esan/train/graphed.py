@@ -12,8 +12,7 @@ from esan.train.engine import Augment, EagerEngine, Engine, device_of, trains_li
 from esan.train.fresh import sample_fits
 from esan.train.objective import Objective
 from esan.train.samples import most_together
-from esan.train.seat import Seat
-from esan.train.team import Team
+from esan.train.team import Seat, Team
 
 #: Most networks that train together.
 _MOST = 16
