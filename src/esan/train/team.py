@@ -1,4 +1,4 @@
-"""`Team`: networks of one kind trained together on a GPU, each as if it were alone; `Seat`: the engine of one of them."""
+"""`Team`: networks of one kind trained together on a GPU, each as if alone; `Seat`: the engine of one of them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
