@@ -91,11 +91,25 @@ class Bag:
     def _stored(
         graphs: Graphs, selection: Selection, num_layers: int | None, literal: bool | None, policy: Policy | str | None
     ) -> "Bag":
+        _refuse_clashes(graphs)
         rows = stored_rows(graphs, selection, num_layers, literal)
         layers = None if literal or num_layers is None else int(num_layers)
         return Bag(graphs, selection, rows, layers, policy, strict=literal is False)
 
     # -- what it holds -------------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        """An extra field of the graphs, such as `bag.train_mask`: nodes, graphs and columns in the user's order."""
+        if hasattr(type(self), name):
+            return object.__getattribute__(self, name)  # a property that failed: its own error is the right one
+        graphs = self.__dict__.get("graphs")
+        extra = {} if graphs is None else graphs.extra
+        if name in extra:
+            return extra[name]
+        if graphs is not None and (derived := graphs.extra.derived(name)) is not None:
+            return derived
+        known = f" The graphs' extra fields are {', '.join(extra)}." if extra else " The graphs have no extra fields."
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}.{known}", name=name, obj=self)
 
     @property
     def literal(self) -> bool:
@@ -122,6 +136,11 @@ class Bag:
     @property
     def edge_attr(self) -> Tensor | None:
         return self.graphs.edge_attr
+
+    @property
+    def edge_weight(self) -> Tensor | None:
+        """A factor per message, in the order of `edge_attr`; None for 1."""
+        return self.graphs.edge_weight
 
     @property
     def y(self) -> Tensor | None:
@@ -298,3 +317,12 @@ class Bag:
     @cached_property
     def found(self) -> dict[object, Any]:
         return {}  # what networks have found out about the bag, such as categories of `edge_attr`, to be taken again
+
+
+def _refuse_clashes(graphs: Graphs) -> None:
+    for name in graphs.extra:
+        if hasattr(Bag, name) or name in Bag.__dataclass_fields__:
+            raise ValueError(
+                f"Expected extra fields with names that a bag does not use itself (got {name!r}). Rename it, e.g. "
+                f"data.my_{name} = data.{name}."
+            )

@@ -67,6 +67,8 @@ def graphs_between(graphs: Graphs, first: int, end: int, device: torch.device) -
         edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[arcs].to(device),
         y=y,
         y_level=graphs.y_level,
+        edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[arcs].to(device),
+        extra=graphs.extra.take(torch.arange(first, end, device=graphs.device)).to(device),
     )
 
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from esan.bags.rows import Rows
 from esan.graphs import Graphs, Source, read
+from esan.graphs.extra import Extra, Field, ListField, TensorField
 from esan.policies import Policy, Sampled, Selection, as_policy, policy_called
 from esan.record import TensorRecord
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _FORMAT = "esan bag 1"
 _AGAIN = "Check the path, or build the bag again and save it there."
+_EXTRA = "extra/"
 _RECORDS: dict[str, type[TensorRecord]] = {"graphs": Graphs, "selection": Selection, "rows": Rows}
 
 
@@ -33,7 +36,7 @@ def save_bag(bag: "Bag", path: Path) -> None:
         "strict": bag.strict,
         "fingerprint": bag.graphs.fingerprint,
         "flags": {
-            "graphs": {"y_level": bag.graphs.y_level},
+            "graphs": {"y_level": bag.graphs.y_level, **_lists(bag.graphs)},
             "selection": {"keeps_edges": bag.selection.keeps_edges, "marked": bag.selection.marked},
             "rows": {},
         },
@@ -93,8 +96,49 @@ def _arrays(bag: "Bag", prefix: str) -> dict[str, np.ndarray]:
     return {
         f"{prefix}{record}/{name}": tensor.detach().cpu().numpy()
         for record in _RECORDS
-        for name, tensor in getattr(bag, record).tensors().items()
+        for name, tensor in {**getattr(bag, record).tensors(), **_extra_tensors(getattr(bag, record))}.items()
     }
+
+
+# -- extra fields: tensors as arrays "graphs/extra/<part>/<name>", lists of plain values in the header -------------
+
+
+def _extra_tensors(record: TensorRecord) -> dict[str, Tensor]:
+    fields = record.extra.fields if isinstance(record, Graphs) else {}
+    found: dict[str, Tensor] = {}
+    for name, field in fields.items():
+        if isinstance(field, TensorField):
+            parts = {"local": field.local, "counts": field.counts, "dim": torch.tensor(field.dim), "step": field.step}
+            found |= {f"{_EXTRA}{part}/{name}": value for part, value in parts.items() if value is not None}
+    return found
+
+
+def _lists(graphs: Graphs) -> dict[str, Any]:
+    """The extra fields that are lists, for the header; nothing where there are none."""
+    lists = {name: field.value for name, field in graphs.extra.fields.items() if isinstance(field, ListField)}
+    for name, values in lists.items():
+        try:
+            same = json.loads(json.dumps(values)) == values
+        except (TypeError, ValueError):
+            same = False
+        if not same:
+            raise ValueError(
+                f"Expected extra fields of tensors, numbers and text in a bag to be saved (got "
+                f"{type(values[0]).__name__} in {name}). Delete {name} from the data before the bag is built."
+            )
+    return {"lists": lists} if lists else {}
+
+
+def _extra(tensors: dict[str, Tensor], lists: dict[str, list[Any]]) -> Extra:
+    """The extra fields of a file; their arrays are taken out of `tensors`."""
+    held: dict[str, dict[str, Any]] = {}
+    for key in [key for key in tensors if key.startswith(_EXTRA)]:
+        part, _, name = key.removeprefix(_EXTRA).partition("/")
+        held.setdefault(name, {})[part] = tensors.pop(key)
+    fields: dict[str, Field] = {name: ListField(values) for name, values in lists.items()}
+    for name, parts in held.items():
+        fields[name] = TensorField(**parts | {"dim": int(parts["dim"])})
+    return Extra(fields)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -155,9 +199,12 @@ def _not_whole(path: Path, error: Exception) -> str:
 def _record(name: str, prefix: str, flags: dict[str, Any], arrays: dict[str, np.ndarray], path: Path) -> Any:
     start = f"{prefix}{name}/"
     tensors = {k.removeprefix(start): torch.from_numpy(v) for k, v in arrays.items() if k.startswith(start)}
+    given = dict(flags[name])
     try:
-        return _RECORDS[name](**tensors, **flags[name])
-    except TypeError as error:  # a field that is missing, or one too many
+        if name == "graphs":
+            given["extra"] = _extra(tensors, given.pop("lists", {}))
+        return _RECORDS[name](**tensors, **given)
+    except (TypeError, KeyError) as error:  # a field that is missing, or one too many
         raise ValueError(_not_whole(path, error)) from error
 
 
