@@ -27,7 +27,7 @@ class Arcs:
         edge_index: source and target row of each arc, as PyG has it, `[2, B]`.
         copies: which arcs here are copies of one arc of the graph; their owner is the line of their edge features.
         num_rows: how many rows they end at; they come from `out_of.size` rows, which may be others.
-        weight: a factor a message, or None for 1.
+        weight: a factor a message, or None for 1: of the user's `edge_weight`, and of `adjacency="sum"`.
         real: which rows are not filler; None if all are, or filler is read too.
     """
 
@@ -43,7 +43,8 @@ class Arcs:
     def of(graphs: Graphs) -> "Arcs":
         """The arcs of the graphs themselves, between nodes."""
         every = torch.arange(graphs.edge_index.size(1), device=graphs.device)
-        return Arcs(graphs.edge_index, Grouping(every, every.numel(), ordered=True), graphs.node_graph.numel())
+        copies = Grouping(every, every.numel(), ordered=True)
+        return Arcs(graphs.edge_index, copies, graphs.node_graph.numel(), graphs.edge_weight)
 
     @property
     def arc(self) -> Tensor:

@@ -49,4 +49,7 @@ class SharedArcs:
         holders: Tensor = self._selection.holders(self._graphs)[self._graphs.arc_edge]
         held = holders.nonzero().squeeze(1)
         copies = Grouping(held, arcs.copies.size, ordered=True)
-        return Arcs(arcs.edge_index[:, held], copies, arcs.num_rows, holders[held] if counted else None)
+        weight = None if arcs.weight is None else arcs.weight[held]
+        if counted:
+            weight = holders[held] if weight is None else holders[held] * weight
+        return Arcs(arcs.edge_index[:, held], copies, arcs.num_rows, weight)

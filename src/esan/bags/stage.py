@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from esan import ops as kernels
-from esan.bags.edge_ends import EdgeEnds
+from esan.bags.edge_ends import EdgeEnds, Stored
 from esan.bags.gathered import Lifted
 from esan.bags.stage_rows import StageRows
 from esan.ops.numba import runtime as cpu
@@ -145,13 +145,19 @@ class Stage(StageRows):
         return h
 
     def pool_edges(self, h: Tensor) -> Tensor:
-        r"""Rows → a line an edge {u, v}: the mean over the bag of :math:`[h_u + h_v,\; h_u \odot h_v]`, `[E, 2d]`."""
+        r"""Rows → a line an edge {u, v}: the mean over the bag of :math:`[h_u + h_v,\; h_u \odot h_v]`, `[E, 2d]`.
+
+        If the graphs have `edge_label_index`, its columns take the place of the edges.
+        """
         return self._ends.pool(h)
 
     @cached_property
     def _ends(self) -> EdgeEnds:
-        rows = self._rows
-        return EdgeEnds.of(self._graphs, self._selection, rows.node[: self._stored], self._subgraph, self._background)
+        graphs, num_subgraphs = self._graphs, self._selection.num_subgraphs
+        stored = Stored(
+            self._rows.node[: self._stored], self._subgraph, self._background, num_subgraphs[graphs.node_graph]
+        )
+        return EdgeEnds.of(graphs.extra.get("edge_label_index", graphs.edges), stored, self._selection.total)
 
     def _needs_every_pair(self, what: str) -> None:
         if self._background:

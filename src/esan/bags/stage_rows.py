@@ -108,13 +108,21 @@ class StageRows:
         """The arcs with the first `known` rows to read from (all of them, unless compiled loops read)."""
         if self._compiled:
             if known not in self._arcs:
-                self._arcs[known] = arcs_from(self._rows, known, self.num_rows, self.num_arcs, self._copies)
+                count = self.num_arcs
+                self._arcs[known] = arcs_from(
+                    self._rows, known, self.num_rows, count, self._copies, self._factors(self._rows.arc[:count])
+                )
             return self._arcs[known]
         source, target, arc = (x[: self.num_arcs] for x in (self._rows.source, self._rows.target, self._rows.arc))
         if self._background and self.num_rows < self._rows.row_ends[-1]:
             # A pair that is not of this stage still equals its background.
             source = torch.where(source < self.num_rows, source, self._graphs.edge_index[0, arc])
-        return Arcs(torch.stack([source, target]), self._copies, self.num_rows)
+        return Arcs(torch.stack([source, target]), self._copies, self.num_rows, self._factors(arc))
+
+    def _factors(self, arc: Tensor) -> Tensor | None:
+        """The user's edge weight of each of these arcs of the graph; None if there is none."""
+        weight = self._graphs.edge_weight
+        return None if weight is None else weight.index_select(0, arc)
 
     @cached_property
     def _copies(self) -> Grouping:
