@@ -163,7 +163,9 @@ def _of_list(name: str, graphs: Sequence[Data], num_nodes: Sequence[int], device
 
 def _shifted(value: Tensor, shift: Tensor, counts: Tensor, dim: int) -> Tensor:
     """The entries of each graph, with its `shift` added."""
-    entries, each = value.movedim(dim, 0), shift[ragged.owner(counts)]
+    # How many there are in all is known: a GPU need not be waited for.
+    entries, owner = value.movedim(dim, 0), torch.repeat_interleave(counts, output_size=value.size(dim))
+    each = shift[owner]
     each = each.reshape(*each.shape, *[1] * (entries.dim() - each.dim()))
     return (entries + each).movedim(0, dim)
 

@@ -1,0 +1,119 @@
+"""How much memory there is, and the error for what would take more: sizes are refused before they are tried."""
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+#: Below this many bytes nothing is looked up: reading what is available costs more than it could save.
+SMALL = 2**26
+#: Above this a cgroup says "no limit".
+_UNLIMITED = 2**60
+_CGROUPS = Path("/sys/fs/cgroup")
+_PROC = Path("/proc")
+
+
+def available_memory(device: torch.device | None = None) -> int:
+    """Bytes that this process can still allocate: free memory of the machine, its cgroup and its address space.
+
+    Memory that the system uses as a cache counts as free. On a machine that tells nothing, it is all memory there is.
+
+    Args:
+        device: where they are to be allocated; None for the main memory.
+    """
+    if device is not None and device.type == "cuda":
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + held
+    return max(0, min([_of_machine(), *_of_cgroups(), *_of_address_space()]))
+
+
+def refuse_beyond_memory(needed: int, what: str, instead: str, device: torch.device | None = None) -> None:
+    """An error if `needed` bytes are more than there are; nothing is allocated.
+
+    Args:
+        needed: how many bytes; an estimate is at most what is certainly needed, so that nothing possible is refused.
+        what: what needs them, with its size, as in "a complete graph of 100,000 nodes".
+        instead: what to do, a whole sentence.
+        device: where they are to be allocated; None for the main memory.
+    """
+    if needed <= SMALL:
+        return
+    available = available_memory(device)
+    if needed > available:
+        raise ValueError(
+            f"Expected {what} to fit into memory (got {in_words(needed)} needed, {in_words(available)} available). "
+            f"{instead}"
+        )
+
+
+def in_words(size: int) -> str:
+    """A number of bytes as one says it: 3.2 GiB."""
+    units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+    power = min(max(size.bit_length() - 1, 0) // 10, len(units) - 1)
+    if power == 0:
+        return f"{size} bytes"
+    # Whole numbers to the end: what cannot be may be too large for a floating-point number.
+    tenths = size * 10 // 1024**power
+    if tenths >= 10**8:
+        return f"10^{round(size.bit_length() * 0.30103)} bytes"
+    return f"{tenths // 10:,}.{tenths % 10} {units[power]}"
+
+
+def _of_machine() -> int:
+    for line in _lines(_PROC / "meminfo"):
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) * 1024
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return sys.maxsize
+
+
+def _of_cgroups() -> list[int]:
+    """What each cgroup of this process leaves, from its own up to the root, of version 1 and 2."""
+    found = []
+    for line in _lines(_PROC / "self" / "cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            root, limit, used, cache = _CGROUPS, "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            root, limit, used = _CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            cache = "total_inactive_file"
+        else:
+            continue
+        folder = root / path.lstrip("/")
+        # Seen from inside a container, its own group is the root.
+        for one in (folder, *folder.parents):
+            most, now = _number(one / limit), _number(one / used)
+            if most is not None and now is not None and most < _UNLIMITED:
+                stats = dict(line.split(maxsplit=1) for line in _lines(one / "memory.stat") if " " in line)
+                found.append(most - now + int(stats.get(cache, 0)))
+            if one == root:
+                break
+    return found
+
+
+def _of_address_space() -> list[int]:
+    """What a limit on the address space (ulimit -v) leaves."""
+    if sys.platform == "win32":
+        return []
+    import resource
+
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    pages = _lines(_PROC / "self" / "statm")
+    if most == resource.RLIM_INFINITY or not pages:
+        return []
+    return [most - int(pages[0].split()[0]) * resource.getpagesize()]
+
+
+def _number(path: Path) -> int | None:
+    lines = _lines(path)
+    return int(lines[0]) if lines and lines[0].isdecimal() else None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
