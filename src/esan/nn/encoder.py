@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
 from esan.bags.coloured import ColouredStage
 from esan.bags.padded import PaddedBag
 from esan.nn import coloured, compiled, fused
+from esan.nn.dropout import drop
 from esan.nn.layer import DSLayer, DSSLayer
 from esan.ops.triton.ahead import Ahead
 
@@ -36,14 +36,15 @@ class Encoder(nn.Module):
     Args:
         layers: DS or DSS layers; what they give is `Stage.settled`.
         dropout: on the rows, after each layer.
+        dropout_on: what it is drawn for, from `DROPOUTS_ON`.
     """
 
-    def __init__(self, layers: list[DSLayer] | list[DSSLayer], dropout: float = 0.0) -> None:
+    def __init__(self, layers: list[DSLayer] | list[DSSLayer], dropout: float = 0.0, dropout_on: str = "pairs") -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
         #: Whether the rows of every layer are read, not those of the last alone.
         self.reads_all = False
-        self.dropout = dropout
+        self.dropout, self.dropout_on = dropout, dropout_on
         self.lookahead = max(layer.inside.lookahead for layer in layers)
         self._why_literal = next((why for layer in layers if (why := layer.why_literal)), None)
 
@@ -52,7 +53,7 @@ class Encoder(nn.Module):
         """Why the stack is not exact on a compact bag in its present mode; None if it is."""
         if self._why_literal:
             return self._why_literal
-        if self.training and self.dropout > 0:
+        if self.training and self.dropout > 0 and self.dropout_on == "pairs":
             return "dropout is drawn for every pair while training"
         return None
 
@@ -94,7 +95,7 @@ class Encoder(nn.Module):
         """The rows of layer t after dropout, which a batch of several networks draws for each by its own seed."""
         seeds = bag.seeds if isinstance(bag, PaddedBag) else None
         if seeds is None or not self.dropout or not self.training:
-            return F.dropout(h, self.dropout, self.training)
+            return drop(h, stage, self.dropout, self.training, self.dropout_on)
         from esan.ops.triton.dropout import Dropout
 
         return Dropout.apply(h, self.dropout, seeds, t, stage.real)
