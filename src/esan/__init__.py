@@ -14,6 +14,7 @@ from esan.nn import Categories as Categories
 from esan.nn import OneHot as OneHot
 from esan.nn import ds_gnn as ds_gnn
 from esan.nn import dss_gnn as dss_gnn
+from esan.nn import estimate as estimate
 from esan.policies import Augmented as Augmented
 from esan.policies import EdgeDeletion as EdgeDeletion
 from esan.policies import EgoNets as EgoNets

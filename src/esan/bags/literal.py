@@ -10,6 +10,9 @@ from esan.graphs import Graphs
 from esan.ops import ragged
 from esan.policies import Selection
 
+#: Bytes of a row (node, subgraph, mark) and of an edge (source, target, edge of the graph) as they are stored.
+_PER_ROW, _PER_EDGE = 17, 24
+
 
 def literal_rows(graphs: Graphs, selection: Selection) -> Rows:
     """Every pair stored once, no background: n·m rows a graph, in the order subgraph, node."""
@@ -37,6 +40,20 @@ def literal_rows(graphs: Graphs, selection: Selection) -> Rows:
         target=target,
         arc=arc,
     )
+
+
+def literal_edges(graphs: Graphs, selection: Selection) -> int:
+    """How many edges there are between the rows of the literal bag, which is not built."""
+    ends = graphs.edges[:, selection.entry_edge]
+    listed = 2 * selection.entry_edge.numel() - int((ends[0] == ends[1]).sum())
+    return int((graphs.num_arcs * selection.num_subgraphs).sum()) - listed if selection.keeps_edges else listed
+
+
+def literal_bytes(graphs: Graphs, selection: Selection) -> int:
+    """Bytes that are certainly needed while the literal bag is built: its rows, and every edge of every subgraph."""
+    rows, edges = selection.num_pairs(graphs), literal_edges(graphs, selection)
+    every = int((graphs.num_arcs * selection.num_subgraphs).sum())
+    return _PER_ROW * rows + max(18 * every + 16 * edges, _PER_EDGE * edges)
 
 
 def _arcs(graphs: Graphs, selection: Selection) -> tuple[Tensor, Tensor]:
