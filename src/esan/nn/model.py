@@ -12,6 +12,7 @@ from esan.bags import Bag
 from esan.nn import coloured
 from esan.nn.encoder import Encoded, EncodedColours, Encoder
 from esan.nn.features import NodeFeatures
+from esan.nn.memory import refuse_literal
 from esan.nn.norm import is_just
 from esan.nn.ppgn import PPGNEncoder
 from esan.nn.set_encoder import SetEncoder
@@ -128,6 +129,7 @@ class SubgraphGNN(nn.Module):
                     f"Expected a network that is exact on a compact bag (got one that is not: {self.why_literal}). "
                     "Build the bag with literal=True, or leave literal out and let the network choose."
                 )
+            refuse_literal(replace(bag, whole=None), self)
             self._say(f"The literal bag is used in place of the compact one: {self.why_literal}.")
             return replace(bag, whole=None).to_literal()
         if bag.num_layers < self.num_layers + self.encoder.lookahead:
