@@ -16,6 +16,7 @@ from esan.nn.memory import refuse_literal
 from esan.nn.norm import is_just
 from esan.nn.ppgn import PPGNEncoder
 from esan.nn.set_encoder import SetEncoder
+from esan.ops.numba import runtime as cpu
 
 #: How the nodes of a subgraph are pooled.
 READOUTS = ("sum", "mean", "max")
@@ -79,6 +80,8 @@ class SubgraphGNN(nn.Module):
         """
         bag = self._fitting(bag)
         like = next(self.parameters())
+        if like.device.type == "cpu":
+            cpu.say_if_missing()
         if self._sums_rows and self.encoder.real_only(like):
             bag = bag.without_filler()
         given = self._encoded(bag, like)

@@ -7,6 +7,8 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from esan.ops.waiting import watch_triton
+
 #: Lines of the largest table that messages are looked up in: the kernel of their gradients has a sum for each.
 TABLE = 4
 #: The widest layer that the kernels take at once, and the most columns that a program works on.
@@ -15,7 +17,10 @@ WIDEST = 128
 
 @cache
 def _triton_is_here() -> bool:
-    return find_spec("triton") is not None
+    if find_spec("triton") is None:
+        return False
+    watch_triton()
+    return True
 
 
 def on_gpu(*tensors: Tensor | None) -> bool:
