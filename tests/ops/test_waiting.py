@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -130,14 +131,46 @@ def test_loops_work_where_nothing_can_be_kept() -> None:
     assert Path(numba.config.CACHE_DIR).is_dir()
 
 
-@pytest.mark.filterwarnings("default")
 def test_a_missing_numba_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "find_spec", lambda name: None)
     runtime.say_if_missing.cache_clear()
     model, bag = esan.dss_gnn(None, 8, 2, 2), esan.Bag.of([esan.graphs.cycle(4)], esan.NodeDeletion(), 2)
-    with pytest.warns(UserWarning, match="esan runs without numba") as told:
-        model(bag)
-        model(bag)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            model(bag)
     assert len(told) == 1
+    assert "esan runs without numba" in str(told[0].message)
     assert told[0].filename == __file__  # blamed on who called the model
     assert "pip install 'esan[fast]'" in str(told[0].message)
+
+
+def test_kernels_say_that_they_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hooks as Triton calls them: before a kernel is compiled, when it is there, and where it came from."""
+    knobs = pytest.importorskip("triton.knobs")
+    if not hasattr(knobs.runtime, "jit_post_compile_hook"):
+        pytest.skip("this Triton has no hooks")
+    wait, text = wait_of(0.4)
+    monkeypatch.setattr(waiting, "KERNELS", wait)
+    asked: list[str] = []
+    for name in ("jit_cache_hook", "jit_post_compile_hook"):
+        monkeypatch.setattr(knobs.runtime, name, lambda name=name, **given: asked.append(name))
+    monkeypatch.setattr(knobs.compilation, "listener", None)
+    waiting.watch_triton()
+
+    def compiled(seconds: float, cache_hit: bool, fails: bool = False) -> None:
+        assert not knobs.runtime.jit_cache_hook(key="k", repr="r", fn=None, compile={}, is_manual_warmup=False)
+        time.sleep(seconds)
+        if not fails:
+            knobs.compilation.listener(src=None, metadata={}, metadata_group={}, times=None, cache_hit=cache_hit)
+            knobs.runtime.jit_post_compile_hook(key="k", repr="r", fn=None, compile={}, is_manual_warmup=False)
+
+    for _ in range(3):
+        compiled(0.2, cache_hit=True)
+    assert text.getvalue() == ""
+    compiled(0.05, cache_hit=False, fails=True)
+    for _ in range(3):
+        compiled(0.2, cache_hit=False)
+    assert text.getvalue() == "compiling things\n"
+    assert asked.count("jit_cache_hook") == 7  # a hook that was there before is still called
+    assert asked.count("jit_post_compile_hook") == 6

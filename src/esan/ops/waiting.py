@@ -53,7 +53,9 @@ class Wait:
             read: whether it was compiled before, and only read from disk: that does not count.
         """
         with self._lock:
-            self._depth = max(self._depth - 1, 0)
+            if not self._depth:
+                return
+            self._depth -= 1
             if self._depth:
                 return
             self._spent += 0.0 if read else time.monotonic() - self._since
@@ -128,7 +130,7 @@ def watch_triton() -> None:
         nonlocal was_read
         was_read = False
         if not _put_off():
-            KERNELS.end()  # of one that failed, nobody has told the end
+            KERNELS.end(read=True)  # of one that failed, nobody has told the end
             KERNELS.begin()
         return None if before is None else before(**given)
 
