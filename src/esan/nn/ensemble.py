@@ -50,7 +50,7 @@ class Ensemble(nn.Module):
 
     def forward(self, bag: Bag) -> Tensor:
         """Predictions of every member for every graph, `[members, graphs, outputs]`."""
-        networks = getattr(bag, "networks", 1)
+        networks = bag.networks
         if not bag.plain and networks == self.members and self._together:
             return self.network(bag) if networks > 1 else self._alone(0, bag)[None]
         if networks != 1:

@@ -30,6 +30,9 @@ def fits(model: SubgraphGNN, bag: Bag) -> bool:
         return False
     if bag.strict and trains_literally(model):
         return False
+    # Padded batches hold no factors of messages, and draw for every pair.
+    if bag.graphs.edge_weight is not None or (model.encoder.dropout and model.encoder.dropout_on != "pairs"):
+        return False
     random = isinstance(bag.policy, Policy) and bag.policy.random
     if isinstance(bag.policy, Sampled):
         # Of a bag that is not there whole, a sample of all graphs is taken at once.

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Executor, Future
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ import torch
 from triton.runtime.jit import JITFunction
 
 from esan.ops.numba.compiling import processors
+from esan.ops.waiting import KERNELS
 
 #: Seconds in which a kernel that was compiled before is read from disk.
 _KEPT = 0.05
@@ -78,15 +79,18 @@ class Beside(Executor):
 
 def _compile(asked: list[tuple[Future[Any], Callable[[], Any]]]) -> None:
     alone = True
-    for place, (future, compile_kernel) in enumerate(asked):
-        since = time.perf_counter()
-        try:
-            future.set_result(compile_kernel())
-        except Exception as error:
-            future.set_exception(error)
-        if alone and time.perf_counter() - since > _KEPT:
-            alone = False
-            in_forks([partial(_leave_on_disk, job) for _, job in asked[place + 1 :]])
+    with ExitStack() as waiting:
+        for place, (future, compile_kernel) in enumerate(asked):
+            since = time.perf_counter()
+            try:
+                future.set_result(compile_kernel())
+            except Exception as error:
+                future.set_exception(error)
+            if alone and time.perf_counter() - since > _KEPT:
+                alone = False
+                KERNELS.begin()
+                waiting.callback(KERNELS.end)
+                in_forks([partial(_leave_on_disk, job) for _, job in asked[place + 1 :]])
 
 
 def in_forks(jobs: Sequence[Callable[[], Any]]) -> None:
