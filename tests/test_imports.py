@@ -14,7 +14,7 @@ import esan
 ROOT = Path(esan.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-BELOW_ALL = {"atomic", "checks", "record", "ops", "version", "counted", "limits"}
+BELOW_ALL = {"atomic", "checks", "record", "ops", "version", "counted", "limits", "watching"}
 #: What each part of the package may import, besides itself and what lies below all.
 MAY_IMPORT: dict[str, set[str]] = {
     "atomic": set(),
@@ -23,15 +23,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ops": set(),
     "version": set(),
     "counted": set(),
+    "watching": set(),
     "limits": set(),
     "graphs": set(),
     "policies": {"graphs"},
     "bags": {"graphs", "policies"},
     "nn": {"graphs", "policies", "bags"},
     "wl": {"graphs", "policies", "bags"},
+    "step": {"graphs", "policies", "bags", "nn"},
     "data": {"graphs"},
     "testing": {"graphs", "policies", "bags", "nn"},
-    "train": {"graphs", "policies", "bags", "nn", "wl", "data"},
+    "train": {"graphs", "policies", "bags", "nn", "wl", "data", "step"},
     "report": {"graphs", "policies", "bags", "nn", "wl", "data", "train"},
     "commands": {"graphs", "policies", "bags", "nn", "wl", "data", "train", "report"},
     "cli": {"graphs", "policies", "bags", "nn", "wl", "data", "train", "report", "commands"},

@@ -16,11 +16,14 @@ from esan.bags.bag import Bag
 from esan.bags.batches import LaidFields, MissingFieldError
 from esan.bags.loader import Loader
 from esan.bags.padded import PaddedBag
-from esan.ops.device import captured, on_capture_stream
+from esan.nn.replay import Static
+from esan.ops.device import captured, graph_pool, is_gpu, new_graph, on_capture_stream
 from esan.watching import networks_called
 
 T = TypeVar("T")
-Work = Callable[[Bag], Any]
+#: Graphs that a step holds at most: a few shapes, in two modes.
+_MOST_GRAPHS = 32
+Work = Callable[[Any], Any]
 
 
 @overload
@@ -88,7 +91,7 @@ class Step:
     def __call__(self, bag: Bag) -> Any:
         if not isinstance(bag, PaddedBag) or not isinstance(bag.fields, LaidFields) or self._why_eager:
             return self._work(bag)
-        if bag.device.type != "cuda":
+        if not is_gpu(bag.device):
             return self._work(bag)
         key = (bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), self._known.state())
         graph = self._graphs.get(key)
@@ -120,7 +123,7 @@ class Step:
 
     def _captured(self, bag: PaddedBag, key: Any) -> Any:
         if self._pool is None:
-            self._pool = torch.cuda.graph_pool_handle()
+            self._pool = graph_pool()
         try:
             graph = _Graph(self._work, bag, self._known, self._pool)
         except MissingFieldError:
@@ -128,6 +131,9 @@ class Step:
             self._pool = self._pool if self._graphs else None
             return self._eagerly(bag)
         self._graphs[key] = graph
+        if len(self._graphs) > _MOST_GRAPHS:
+            # Of shapes that batches have outgrown; the oldest is the first.
+            del self._graphs[next(iter(self._graphs))]
         return graph.replay(bag)
 
 
@@ -225,13 +231,13 @@ class _Graph:
         ints, floats = fields.buffers
         self._ints, self._floats = ints.long(), floats.clone()
         self._fields = fields.laid.fields
-        views = _Static(fields.laid.views(self._ints, self._floats))
+        views = Static(fields.laid.views(self._ints, self._floats))
         device = bag.device
         self._rates = [(group, torch.tensor(float(group["lr"]), device=device)) for group in known.rates]
         self._last = [float(group["lr"]) for group, _ in self._rates]
         self._before = [parameter.grad for parameter in known.parameters]
         states = sum(len(o.state) for o in known.optimisers.values())
-        self._graph = torch.cuda.CUDAGraph()
+        self._graph = new_graph()
         with self._rates_in_memory():
             try:
                 with captured(self._graph, pool, device):
@@ -294,10 +300,3 @@ class _Graph:
         for parameter, grad in zip(parameters, self._grads, strict=True):
             parameter.grad = grad
         return pytree.tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, self._out)
-
-
-class _Static(dict[str, Tensor]):
-    """The fields of a batch in memory that every replay reads; no other can be had."""
-
-    def __missing__(self, name: str) -> Tensor:
-        raise MissingFieldError(name)

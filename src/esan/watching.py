@@ -20,6 +20,11 @@ def networks_called() -> Iterator[list[nn.Module]]:
         _WATCHERS.reset(before)
 
 
+def is_watched() -> bool:
+    """Whether somebody asks which networks are called."""
+    return _WATCHERS.get() is not None
+
+
 def called(network: nn.Module) -> None:
     """Say that a network is called."""
     found = _WATCHERS.get()

@@ -14,8 +14,6 @@ from esan.bags.padded_layout import columns
 from esan.bags.padded_layout.padder import Padder
 from esan.nn.linear import Linear
 from esan.testing.compare import check_close
-from esan.train.losses import loss_backward
-from esan.train.objective import Objective
 
 pytestmark = pytest.mark.gpu
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
@@ -152,20 +150,6 @@ def test_products_of_short_floats(inner: int, outer: int, gpu: torch.device) -> 
     }
     for what, (mine, exact) in pairs.items():
         check_close(mine.double(), exact, what, scale=float(exact.abs().max()), tolerance=1e-6)
-
-
-def test_kernels_that_are_compiled_are_not_launched(gpu: torch.device) -> None:
-    from esan.ops.triton.compile import compiled_together
-
-    sums = torch.zeros(2, 1, device=gpu)
-    given = torch.ones(4, 1, device=gpu), torch.full((3, 1), 3.0, device=gpu), torch.tensor([1.0, 1, 1, 0], device=gpu)
-    with compiled_together():
-        loss_backward(Objective("regression"), *given, sums)
-        assert not sums.any()
-    grad, live = loss_backward(Objective("regression"), *given, sums)
-    assert sums.tolist() == [[6], [3]]
-    assert live.tolist() == [1]
-    check_close(grad.cpu(), torch.tensor([[-1.0], [-1], [-1], [0]]) / 3, "gradient", tolerance=1e-6)
 
 
 @pytest.mark.parametrize("networks", [0, 3])

@@ -12,10 +12,11 @@ import sized_teams
 import strategies
 import teams
 import trials
+from esan.bags import batches
 from esan.bags.padded_layout import columns
 from esan.data import Dataset, Split, own
 from esan.testing.compare import check_close
-from esan.train import Job, Recipe, captured, run_jobs
+from esan.train import Job, Recipe, run_jobs, team
 from esan.train.engine import EagerEngine
 from esan.train.graphed import Teams, fits
 from esan.train.objective import Objective
@@ -95,13 +96,13 @@ def test_dropout_in_a_team(gpu: torch.device) -> None:
 @pytest.mark.parametrize("tf32", [False, True])
 def test_smaller_rooms(tf32: bool, gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of wide networks, whose products are a library's."""
-    monkeypatch.setattr(captured, "_MANY_ROWS", 0)
+    monkeypatch.setattr(team, "_MANY_ROWS", 0)
     sized_teams.check_sized(sized_teams.trial(gpu, 40, 40, 300, tf32=tf32), 2e-2 if tf32 else 1e-3)
 
 
 @PINNED
 def test_smaller_rooms_for_many_rows(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(captured, "_TOO_MANY_ROWS", 0)
+    monkeypatch.setattr(batches, "_MANY_ROWS", 0)
     sized_teams.check_sized(sized_teams.trial(gpu, 40, 40, 32), 1e-3)
 
 
@@ -111,7 +112,7 @@ def test_smaller_rooms_beside_others(
     dropout: float, sampled: float | None, gpu: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a network draws depends neither on the room nor on the networks beside."""
-    monkeypatch.setattr(captured, "_MANY_ROWS", 0)
+    monkeypatch.setattr(team, "_MANY_ROWS", 0)
     sized_teams.check_near_alone(sized_teams.trial(gpu, 40, 40, 300, dropout=dropout, sampled=sampled), 1e-4)
 
 

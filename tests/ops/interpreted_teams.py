@@ -1,21 +1,18 @@
-"""Interpreted: the engine of teams on a GPU that is not there: streams do nothing, steps are run, not replayed."""
+"""Interpreted: the engine of teams on a GPU that is not there: steps are run, not replayed."""
 
 import gc
-from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from interpreting import ONLY_INTERPRETED, poison
-from torch import Tensor
 
 import sampled_teams
 import sized_teams
 import teams
 import trials
+from esan.bags import batches
 from esan.bags.padded import PaddedBag
 from esan.bags.padded_layout import plan, shapes
 from esan.bags.padded_layout.columns import Columns
@@ -28,62 +25,21 @@ from esan.ops import linear as products
 from esan.ops.limits import WIDEST
 from esan.ops.triton import gin
 from esan.ops.triton.adam import FlatAdam
-from esan.train import captured, graphed
+from esan.train import graphed, team
 from esan.train.team import Team
 
 pytestmark = ONLY_INTERPRETED
 
 
-class Stream:
-    """All streams are one: what is asked for is done at once."""
-
-    def __init__(self, device: Any = None) -> None:
-        self.device = device
-
-    def wait_stream(self, other: "Stream") -> None: ...
-
-    def wait_event(self, event: "Stream") -> None: ...
-
-    def record_event(self) -> "Stream":
-        return self
-
-    def synchronize(self) -> None: ...
-
-
 @pytest.fixture(autouse=True)
 def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "Stream", Stream)
-    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
-    for name in ("default_stream", "current_stream"):
-        monkeypatch.setattr(torch.cuda, name, Stream)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
-    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
-    monkeypatch.setattr(Tensor, "record_stream", lambda tensor, stream: None)
-    monkeypatch.setattr(Team, "_moved", lambda team, ids: torch.from_numpy(np.array(ids)))
-    monkeypatch.setattr(captured, "record", lambda run, stream, pool: run)
     monkeypatch.setattr(graphed, "fits", lambda model, bag: True)
-
-
-#: The fields that work was found to read, by its name, its networks and its bag.
-FOUND: dict[tuple[str, ...], frozenset[str]] = {}
 
 
 @pytest.fixture
 def _laid_out_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches are laid out by the kernel's reference implementation: interpreted, the kernel takes half of the time.
-
-    What work reads is found once, not for every shape: nothing is compiled on the way, and it takes as long as a step.
-    """
-    find = captured._read
-
-    def found(team: Team, padder: Padder, shape: Shape, work: Callable[[PaddedBag], Any]) -> frozenset[str]:
-        key = work.__name__, str(team.model), str(padder.bag.policy), str(padder.bag.asked), str(linear.WIDEST)
-        if key not in FOUND:
-            FOUND[key] = find(team, padder, shape, work)
-        return FOUND[key]
-
+    """Batches are laid out by the kernel's reference implementation: interpreted, the kernel takes half of the time."""
     monkeypatch.setattr(plan, "implementation", lambda family, *tensors: None)
-    monkeypatch.setattr(captured, "_read", found)
 
 
 PLAINLY = pytest.mark.usefixtures("_laid_out_plainly")
@@ -96,23 +52,6 @@ def trial(**choices: Any) -> trials.Trial:
 def test_each_as_if_it_were_alone() -> None:
     """With unequal numbers of batches, the last of which lacks a graph."""
     teams.check_alone(trial(), [torch.arange(1), torch.arange(3)])
-
-
-@PLAINLY
-def test_what_is_done_with_any_numbers_leaves_no_trace() -> None:
-    t = trial()
-    engines = t.engines([0, 1])
-    teams.epoch(engines, [t.order(s, 0) for s in (0, 1)], t.valid)
-    of = teams.seats(engines)[0].team
-    before = [engine.state_dict() for engine in engines]
-    held = [*of.model.state_dict().values(), *of.optimiser.state, *of._renewal.state, of._sums, of._seeds]
-    kept = [tensor.clone() for tensor in held]
-    with of.unchanged():
-        for tensor in held:
-            tensor.fill_(-1)
-    assert all(torch.equal(tensor, one) for tensor, one in zip(held, kept, strict=True))
-    for engine, state in zip(engines, before, strict=True):
-        teams.same_bits(engine.state_dict()["model"], state["model"], "before and after")
 
 
 @PLAINLY
@@ -183,7 +122,7 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every layer is wider than the kernels take: interpreted, one that is takes minutes."""
     for module in (linear, products, gin):
         monkeypatch.setattr(module, "WIDEST", 1)
-    monkeypatch.setattr(captured, "_MANY_ROWS", 0)
+    monkeypatch.setattr(team, "_MANY_ROWS", 0)
 
 
 @PLAINLY
@@ -194,7 +133,7 @@ def test_smaller_rooms_for_wide_networks() -> None:
 
 @PLAINLY
 def test_smaller_rooms_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(captured, "_TOO_MANY_ROWS", 0)
+    monkeypatch.setattr(batches, "_MANY_ROWS", 0)
     sized_teams.check_sized(sized_teams.trial("cpu", 6, 8, 3), 1e-4)
 
 
@@ -268,11 +207,11 @@ def test_nothing_of_a_team_stays() -> None:
         t = trial()
         engines = t.engines([0])
         teams.epoch(engines, [t.order(0, 0)], t.valid)
-        assert alive(Team, captured.Captured, Padder, Plan)
+        assert alive(Team, Padder, Plan)
 
     train()
     gc.collect()
-    assert not alive(Team, captured.Captured, Padder, Plan, PaddedBag, Columns, Source)
+    assert not alive(Team, Padder, Plan, PaddedBag, Columns, Source)
 
 
 def test_the_fields_of_a_plan_wait_for_no_collector() -> None:

@@ -13,7 +13,7 @@ from esan.bags.padded import PaddedBag
 from esan.bags.padded_layout.batches import Batches
 from esan.bags.padded_layout.padder import Padder
 from esan.bags.padded_layout.shapes import COARSE, Rooms, Shape, Sizes, sized
-from esan.ops.device import is_capturing, prefetched, sent, side_streams
+from esan.ops.device import is_capturing, prefetched, sent, side_stream
 
 #: Batches laid out at a time: enough to keep the device busy, few enough to cost little memory; and their bytes, where
 #: that makes fewer.
@@ -33,23 +33,34 @@ class PaddedBatches:
         networks: how many networks a batch is for.
         sizes: the shapes; None for one per number of graphs, and a few where batches are huge.
         at_once: whether what batches are gathered from is made at once and for one pass only, as of a sample.
+        rooms: the shapes that are known from other batches; None for none.
+        read: the fields that are known to be read; added to.
     """
 
     def __init__(
-        self, bag: Bag, device: torch.device, networks: int = 1, sizes: Sizes | None = None, at_once: bool = False
+        self,
+        bag: Bag,
+        device: torch.device,
+        networks: int = 1,
+        sizes: Sizes | None = None,
+        at_once: bool = False,
+        *,
+        rooms: Rooms | None = None,
+        read: set[str] | None = None,
     ) -> None:
         self.bag, self.device, self.networks, self._sizes, self._at_once = bag, device, networks, sizes, at_once
-        self._rooms = Rooms()
+        self._rooms = Rooms() if rooms is None else rooms
         #: The fields that something has read.
-        self.read: set[str] = set()
+        self.read: set[str] = set() if read is None else read
+        self._bytes: dict[Shape, int] = {}
         self._padder = Padder(bag, bag.num_layers or 1, device, at_once=at_once)
         self._literal: PaddedBatches | None = None
 
     def of(self, bag: Bag) -> "PaddedBatches":
         """The same shapes and fields for another sample of the bag."""
-        other = PaddedBatches(bag, self.device, self.networks, self._sizes, self._at_once)
-        other._rooms, other.read = self._rooms, self.read
-        return other
+        return PaddedBatches(
+            bag, self.device, self.networks, self._sizes, self._at_once, rooms=self._rooms, read=self.read
+        )
 
     def __call__(self, steps: Sequence[np.ndarray]) -> Iterator[PaddedBag]:
         """The batches of these steps, `[S or 1, B]` each, −1 for no graph; the next ones are laid out ahead."""
@@ -90,18 +101,16 @@ class PaddedBatches:
             ids = sent(torch.from_numpy(alike), self.device)
             for shape, some in self._shapes(alike):
                 part = ids[some]
-                size = self._at_once_of(shape)
                 while len(part):
-                    taken = 1 if first else size
+                    taken = 1 if first else self._at_once_of(shape)
                     yield shape, part[:taken]
                     part, first = part[taken:], False
             begin = end
 
     def _at_once_of(self, shape: Shape) -> int:
-        rows, edges = sum(shape.rows), sum(shape.row_arcs)
-        # Some ten whole numbers per row and edge of each stage; a guess is enough.
-        size = 40 * self.networks * (rows + edges)
-        return max(1, min(_AT_ONCE // self.networks, _AT_ONCE_BYTES // size))
+        """Batches to lay out at a time; one before it is known how large they are."""
+        size = self._bytes.get(shape)
+        return 1 if size is None else max(1, min(_AT_ONCE // self.networks, _AT_ONCE_BYTES // size))
 
     # -- layout --------------------------------------------------------------------------------------------------
 
@@ -109,6 +118,8 @@ class PaddedBatches:
         shape, ids = chunk
         only = frozenset(self.read)
         laid = self._padder.lay_out(ids, shape, self.networks, only) if only else None
+        if laid is not None:
+            self._bytes[shape] = laid.ints[0].nbytes + laid.floats[0].nbytes
         return [self._bag(shape, ids[k], laid, k) for k in range(len(ids))]
 
     def _bag(self, shape: Shape, ids: Tensor, laid: Batches | None, k: int) -> PaddedBag:
@@ -117,7 +128,7 @@ class PaddedBatches:
 
     def over(self, fields: Mapping[str, Tensor], shape: Shape) -> PaddedBag:
         """The bag of these fields."""
-        side = side_streams(self.device)[1] if self.device.type == "cuda" and self.networks == 1 else None
+        side = side_stream(self.device)
         bag = PaddedBag.over(fields, shape, self.bag, self.networks, side)
         return replace(bag, origin=self, covered=self._covered)
 

@@ -1,6 +1,6 @@
 """Groupings and arcs whose orders were found when a batch was laid out, read from its fields."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
 import torch
@@ -12,30 +12,6 @@ from esan.ops.segments import Grouping
 
 #: The tensors of a batch by name.
 Fields = Mapping[str, Tensor]
-
-
-class Noted(Mapping[str, Tensor]):
-    """Fields that note which of them are read; whole numbers are given in 64 bits, as work on a batch reads them."""
-
-    def __init__(self, fields: Fields) -> None:
-        self._fields = fields
-        self._read: dict[str, Tensor] = {}
-
-    @property
-    def read(self) -> frozenset[str]:
-        return frozenset(self._read)
-
-    def __getitem__(self, name: str) -> Tensor:
-        if name not in self._read:
-            field = self._fields[name]
-            self._read[name] = field if field.is_floating_point() else field.long()
-        return self._read[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
 
 
 class LaidGrouping(Grouping):

@@ -27,8 +27,6 @@ NAMED: dict[str, Callable[..., Data]] = {
     "rook": named.rook,
     "shrikhande": named.shrikhande,
 }
-#: Edges name nodes below this; a larger number is a label, not a place, and every number up to it would be a node.
-MOST_NODES = 2**31
 _NAME = re.compile(r"(?P<times>\d+x)?(?P<name>[a-z]+)(?:\((?P<numbers>\d+(?:,\s*\d+)*)\))?")
 
 

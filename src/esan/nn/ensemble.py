@@ -9,6 +9,7 @@ from torch.func import functional_call
 from esan.bags import Bag
 from esan.nn.model import SubgraphGNN
 from esan.nn.stack import kind_of, stack, stackable, unstacked
+from esan.ops import Backend, backend
 
 
 class Ensemble(nn.Module):
@@ -51,14 +52,19 @@ class Ensemble(nn.Module):
     def forward(self, bag: Bag) -> Tensor:
         """Predictions of every member for every graph, `[members, graphs, outputs]`."""
         networks = bag.networks
-        if not bag.plain and networks == self.members and self._together:
-            return self.network(bag) if networks > 1 else self._alone(0, bag)[None]
+        if not bag.plain and networks == self.members and self._stacks(bag):
+            found = self.network(bag)
+            return found if networks > 1 else found[None]
         if networks != 1:
             raise ValueError(
                 f"Expected batches for {self.members} members that can be computed together (got batches for "
                 f"{networks}). Pass Loader(..., members={self.members if self._together else 1})."
             )
         return torch.stack([self._alone(member, bag) for member in range(self.members)])
+
+    def _stacks(self, bag: Bag) -> bool:
+        """Whether all members run in the same kernels."""
+        return self._together and backend(next(self.parameters()), bag.graphs.edge_index) is Backend.TRITON
 
     def _alone(self, member: int, bag: Bag) -> Tensor:
         state = {name: tensor[member] for name, tensor in self._state().items()}

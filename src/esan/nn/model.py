@@ -14,6 +14,7 @@ from esan.nn.encoder import Encoded, Encoder
 from esan.nn.features import NodeFeatures
 from esan.nn.memory import refuse_literal
 from esan.nn.ppgn import PPGNEncoder
+from esan.nn.replay import Replays
 from esan.nn.set_encoder import SetEncoder
 from esan.ops.dispatch import is_plain, say_if_slow
 from esan.watching import called
@@ -58,6 +59,7 @@ class SubgraphGNN(nn.Module):
         self.readout, self.jk, self.output = readout, jk, output
         encoder.reads_all = jk == "cat"
         self._said: set[str] = set()
+        self._replays = Replays()
 
     @property
     def num_layers(self) -> int:
@@ -79,9 +81,14 @@ class SubgraphGNN(nn.Module):
             bag: a bag, or a PyG batch of data that a policy was applied to.
         """
         called(self)
+        say_if_slow(next(self.parameters()))
         bag = self._fitting(bag)
+        replayed = self._replays(self, bag, self._run)
+        return self._run(bag) if replayed is None else replayed
+
+    def _run(self, bag: Bag) -> Tensor:
+        """The pass over a bag that fits."""
         like = next(self.parameters())
-        say_if_slow(like)
         given = self._encoded(self._without_padding(bag, like), like)
         return bag.without_padding_graph(self._predict(given if self.jk == "cat" else given[-1:], bag))
 

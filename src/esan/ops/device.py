@@ -29,6 +29,11 @@ def side_streams(device: torch.device) -> tuple["torch.cuda.Stream", "torch.cuda
     return torch.cuda.Stream(device), torch.cuda.Stream(device)
 
 
+def side_stream(device: torch.device) -> Any:
+    """The stream for independent work of layers; None on a CPU."""
+    return side_streams(device)[1] if is_gpu(device) else None
+
+
 def event(device: torch.device) -> Any:
     """What is over when all work so far on the current stream is; None on a CPU, where it is over."""
     return torch.cuda.current_stream(device).record_event() if is_gpu(device) else None
@@ -89,6 +94,16 @@ def _handed(waiting: tuple[T, Any], tensors: Callable[[T], list[Tensor]], device
 def is_capturing() -> bool:
     """Whether what is launched is recorded as a CUDA graph."""
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+
+def new_graph() -> Any:
+    """An empty CUDA graph."""
+    return torch.cuda.CUDAGraph()
+
+
+def graph_pool() -> Any:
+    """Memory that CUDA graphs share which run one after another."""
+    return torch.cuda.graph_pool_handle()
 
 
 @contextmanager

@@ -150,7 +150,7 @@ def watch_triton() -> None:
 
 
 def _put_off() -> bool:
-    """Whether Triton notes kernels and compiles them later, as `compiled_together` has it, which says so itself."""
+    """Whether Triton notes kernels and compiles them later (its `AsyncCompileMode`), so that nobody waits here."""
     with suppress(ImportError, AttributeError):
         from triton.runtime import _async_compile
 

@@ -41,8 +41,7 @@ class Seat:
             self.team.train()
         self._lr = lr
         if self._there:
-            with torch.cuda.stream(self.team.stream):
-                self.team.lr[self.number] = lr
+            self.team.lr[self.number] = lr
 
     def weights(self) -> dict[str, Tensor]:
         self.team.train()
@@ -61,9 +60,7 @@ class Seat:
         self._lr = float(state["optimiser"]["param_groups"][0]["lr"])
         self._kept = {"model": state["model"], "optimiser": state["optimiser"]}
         if self._there:
-            self.team.take_over()
-            with torch.cuda.stream(self.team.stream):
-                self.write(self._kept)
+            self.write(self._kept)
             self.team.forget()
 
     @property
@@ -110,17 +107,12 @@ class Seat:
         """This seat's part of the team's network; copies."""
         team, number = self.team, self.number
         optimiser = team.optimiser
-        # On the team's stream: what trains next must not overtake the copies.
-        with torch.cuda.stream(team.stream):
-            step = optimiser.step_count[number].cpu()
-            entries = {
-                place: {
-                    "step": step.clone(),
-                    "exp_avg": team.given(mean[number]),
-                    "exp_avg_sq": team.given(square[number]),
-                }
-                for place, (mean, square) in enumerate(zip(optimiser.means, optimiser.squares, strict=True))
-            }
+        step = optimiser.step_count[number].cpu()
+        pairs = enumerate(zip(optimiser.means, optimiser.squares, strict=True))
+        entries = {
+            place: {"step": step.clone(), "exp_avg": mean[number].clone(), "exp_avg_sq": square[number].clone()}
+            for place, (mean, square) in pairs
+        }
         fresh = self._kept["optimiser"]["param_groups"][0] | {"lr": self._lr}
         return {"model": team.weights(number), "optimiser": {"state": entries, "param_groups": [fresh]}}
 

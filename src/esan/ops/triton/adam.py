@@ -8,6 +8,8 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
+from esan.ops.triton.tiles import cdiv
+
 _BLOCK = 1024
 #: Parameters begin at multiples of so many numbers (128 bytes): a library's products read aligned memory faster.
 _ALIGNED = 32
@@ -109,7 +111,7 @@ class FlatAdam:
             mine.zero_()  # else it would be that of an earlier step
         self.step_count += live
         beta1, beta2 = self._betas
-        _adam_kernel[(triton.cdiv(self._theta.numel(), _BLOCK),)](
+        _adam_kernel[(cdiv(self._theta.numel(), _BLOCK),)](
             self._theta, self._grad, self._mean, self._square, self._network, self.lr, self.step_count,
             live, self._theta.numel(), math.log(beta1), math.log(beta2), beta1, beta2, self._eps, BLOCK=_BLOCK,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from esan.ops.dispatch import first_order
 from esan.ops.real import Real
-from esan.ops.triton.tiles import columns, lines_of, tiles
+from esan.ops.triton.tiles import cdiv, columns, lines_of, tiles
 
 #: Lines that a program works on at once.
 _TILE = 16
@@ -63,7 +63,7 @@ class Dropout(torch.autograd.Function):
         if size:
             rows, wide = size // x.size(1), columns(x.size(1))
             ranges, slots = Real.given(real, x)
-            _dropout_kernel[(tiles(rows, real, _TILE), seeds.numel(), triton.cdiv(x.size(1), wide))](
+            _dropout_kernel[(tiles(rows, real, _TILE), seeds.numel(), cdiv(x.size(1), wide))](
                 x, seeds, y, ranges, rows, x.size(1), p, layer * _APART % 2**62, TILE=_TILE, WIDTH=wide, SLOTS=slots
             )
         return y

@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.ops.triton.segments import ends_of, tuning_of
-from esan.ops.triton.tiles import columns
+from esan.ops.triton.tiles import cdiv, columns
 
 
 @triton.jit(do_not_specialize=["groups", "total"])
@@ -66,7 +66,7 @@ def edges_backward(
     if out.numel():
         wide = columns(x.size(1))
         tuning = tuning_of(source.numel(), e.size(0)).of(x.size(1), wide)
-        _edges_backward_kernel[(triton.cdiv(e.size(0), tuning.groups), triton.cdiv(x.size(1), wide))](
+        _edges_backward_kernel[(cdiv(e.size(0), tuning.groups), cdiv(x.size(1), wide))](
             grad, x, e, source, target, first, count if count is not None else first,
             weight if weight is not None else x, out, e.size(0), source.numel(), x.size(1),
             GROUPS=tuning.groups, WIDTH=wide, UNROLL=tuning.unroll, COUNTED=count is not None,

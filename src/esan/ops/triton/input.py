@@ -12,7 +12,7 @@ from esan.ops.limits import WIDEST
 from esan.ops.real import Real
 from esan.ops.segments import Grouping
 from esan.ops.triton.segments import sum_lines
-from esan.ops.triton.tiles import TILE, lines_of, padded, tiles
+from esan.ops.triton.tiles import TILE, cdiv, lines_of, padded, tiles
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -49,7 +49,7 @@ class Input(torch.autograd.Function):
         wide, real = min(padded(width), WIDEST), by_node.real
         networks = 1 if real is None else real.networks
         rows, (ranges, slots) = y.size(0) // networks, Real.given(real, x)
-        _input_kernel[(tiles(rows, real), networks, triton.cdiv(width, wide))](
+        _input_kernel[(tiles(rows, real), networks, cdiv(width, wide))](
             x, node, node if marked is None else marked.view(torch.uint8), y, ranges, rows, x.size(1), width,
             TILE=TILE, WIDTH=wide, MARKED=marked is not None, SLOTS=slots,
         )  # fmt: skip

@@ -10,6 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.ops.layout import Gather, Segments
+from esan.ops.triton.tiles import cdiv
 
 _BLOCK = 256
 #: Programs that share the work: two per processor of an H100. They wait for the bus most of the time; more of them
@@ -50,7 +51,7 @@ class Tables:
         ordered = [gather for same in searches.values() for gather in same]
         ends = [0, *accumulate(map(len, searches.values()))]
         fill_ends = [0, *accumulate(len(gather.fills) for gather in ordered)]
-        sizes = [triton.cdiv(key[3], _BLOCK) for key in searches]
+        sizes = [cdiv(key[3], _BLOCK) for key in searches]
 
         def sent(table: object, kind: torch.dtype) -> Tensor:
             return torch.tensor(table, dtype=kind).to(segments.start.device)

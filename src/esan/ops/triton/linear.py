@@ -9,7 +9,7 @@ from torch import Tensor
 from esan.ops.real import Real
 from esan.ops.triton.matrix import Matrix, add_product, pieces_at
 from esan.ops.triton.moments import Moments, TileMoments, store_no_moments, store_tile_moments
-from esan.ops.triton.tiles import columns, copies, left_over, padded, range_of, tiles
+from esan.ops.triton.tiles import cdiv, columns, copies, left_over, padded, range_of, tiles
 
 #: Lines that a program works on at once, and its warps: more lines, and what it holds does not fit the registers.
 _TILE, _WARPS = 64, 4
@@ -111,7 +111,7 @@ def linear(
     _linear_kernel[grid](
         x, matrix.pieces, bias, x if normed is None else normed.scale, x if normed is None else normed.shift,
         weight if weight is not None else x, y, part.weight, part.mean, part.deviation, ranges, rows, inner, outer,
-        count, TILE=_TILE, INNER=columns(inner), PIECES=triton.cdiv(inner, columns(inner)), OUTER=padded(outer),
+        count, TILE=_TILE, INNER=columns(inner), PIECES=cdiv(inner, columns(inner)), OUTER=padded(outer),
         NORMED=normed is not None, WEIGHTED=weight is not None, MOMENTS=moments, PRECISION=matrix.precision,
         SLOTS=slots, num_warps=_WARPS, **choices,
     )  # fmt: skip

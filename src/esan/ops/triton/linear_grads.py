@@ -12,7 +12,7 @@ from esan.ops.triton.linear import over_tiles
 from esan.ops.triton.matrix import Matrix, add_product, add_products, pieces_at, short
 from esan.ops.triton.moments import Moments
 from esan.ops.triton.normalise import norm_backward_tile
-from esan.ops.triton.tiles import columns, copies, left_over, padded, range_of, tiles, totals, two_totals
+from esan.ops.triton.tiles import cdiv, columns, copies, left_over, padded, range_of, tiles, totals, two_totals
 
 #: Lines that a program works on at once where the gradient of the lines is found, and its warps.
 _TILE, _WARPS = 32, 4
@@ -198,7 +198,7 @@ def linear_backward(
     _data_kernel[grid](
         grad, gate if gate is not None else x, y, weight if weight is not None else x, *o, sums, x, *i, matrix.pieces,
         through, grad_x, of_norm, ranges, rows, inner, outer, count, TILE=tile, INNER=columns(inner),
-        PIECES=triton.cdiv(inner, columns(inner)), OUTER=padded(outer),
+        PIECES=cdiv(inner, columns(inner)), OUTER=padded(outer),
         OUT_NORMED=after is not None, NORMED=normed is not None, WEIGHTED=weight is not None, GATED=gate is not None,
         PRECISION=matrix.precision, SLOTS=slots, num_warps=_WARPS, **choices,
     )  # fmt: skip

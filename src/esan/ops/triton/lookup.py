@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.ops.dispatch import first_order
-from esan.ops.triton.tiles import TILE, columns, copies, padded, tiles, total
+from esan.ops.triton.tiles import TILE, cdiv, columns, copies, padded, tiles, total
 
 
 @triton.jit(do_not_specialize=["rows", "size"])
@@ -54,7 +54,7 @@ class Lookup(torch.autograd.Function):
         rows = index.numel() // networks
         y = table.new_empty(index.numel(), width)
         wide = columns(width)
-        _lookup_kernel[(tiles(rows), networks, triton.cdiv(width, wide))](
+        _lookup_kernel[(tiles(rows), networks, cdiv(width, wide))](
             table.contiguous(), index, y, rows, width, size, TILE=TILE, WIDTH=wide
         )
         ctx.save_for_backward(index)
@@ -73,7 +73,7 @@ class Lookup(torch.autograd.Function):
         programs = max(1, min(count, 64))
         part = grad.new_empty(networks, programs, size * width)
         wide = columns(width)
-        _table_grad_kernel[(programs, networks, triton.cdiv(width, wide))](
+        _table_grad_kernel[(programs, networks, cdiv(width, wide))](
             grad, index, part, rows, width, size, count, TILE=TILE, WIDTH=wide, SIZE=padded(size)
         )
         return total(part).reshape(ctx.shape), None

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from esan.ops.triton.tiles import power_of_2
+
 #: The most predictions of a network, filled up to powers of 2, that a program takes.
 _MOST = 4096
 
@@ -57,7 +59,7 @@ def _loss_kernel(
 def fits(prediction: Tensor, networks: int) -> bool:
     """Whether the kernel takes these predictions: not too many of a network."""
     lines, outputs = prediction.size(0) // networks, prediction.size(1)
-    return triton.next_power_of_2(lines) * triton.next_power_of_2(outputs) <= _MOST
+    return power_of_2(lines) * power_of_2(outputs) <= _MOST
 
 
 def loss_backward(
@@ -80,6 +82,6 @@ def loss_backward(
     shift, scale = scaled or (prediction, prediction)
     _loss_kernel[(networks,)](
         prediction, y, weight, shift, scale, grad, live, sums, graphs, outputs, KIND=kind, SCALED=scaled is not None,
-        LINES=triton.next_power_of_2(graphs + 1), COLUMNS=triton.next_power_of_2(outputs),
+        LINES=power_of_2(graphs + 1), COLUMNS=power_of_2(outputs),
     )  # fmt: skip
     return grad, live

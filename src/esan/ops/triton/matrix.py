@@ -8,6 +8,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from esan.ops.triton.tiles import cdiv
+
 #: Numbers that a program takes apart.
 _BLOCK = 1024
 
@@ -98,7 +100,7 @@ class Matrix:
             return tuple(Matrix(w, w) for w in whole)
         pieces = [w.new_empty(3, *w.shape, dtype=torch.bfloat16) for w in whole]
         sizes = [w.numel() for w in whole]
-        _pieces_kernel[(triton.cdiv(max(sizes), _BLOCK),)](
+        _pieces_kernel[(cdiv(max(sizes), _BLOCK),)](
             whole[0], whole[-1], pieces[0], pieces[-1], sizes[0], sizes[-1], BLOCK=_BLOCK
         )
         return tuple(Matrix(w, p) for w, p in zip(whole, pieces, strict=True))

@@ -12,7 +12,7 @@ from esan.ops.limits import SMALL_TABLE
 from esan.ops.real import Real
 from esan.ops.triton.ahead import Normed
 from esan.ops.triton.segments import Tuning, ends_of, together, with_rest
-from esan.ops.triton.tiles import columns, left_over, range_of, tiles, totals
+from esan.ops.triton.tiles import cdiv, columns, left_over, range_of, tiles, totals
 
 _BACK = Tuning(8, 1, 4)
 #: Programs that share the rows of one network, at most; each keeps sums over its rows.
@@ -184,7 +184,7 @@ def messages_backward(
         raise ValueError(f"Expected a table of {SMALL_TABLE} rows at most (got {table}). Give e one row per edge.")
     wide = columns(width)
     tuning = _BACK.of(width, wide)
-    programs, pieces = max(1, min(tiles(rows, real, tuning.groups), _PROGRAMS)), triton.cdiv(width, wide)
+    programs, pieces = max(1, min(tiles(rows, real, tuning.groups), _PROGRAMS)), cdiv(width, wide)
     factors = pieces if of_own else 0
     sizes = [table * width, factors, *([width, width] if normed is not None else [])]
     part = grad.new_empty(networks, programs, sum(sizes))

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.ops.real import Real
-from esan.ops.triton.tiles import COLUMNS, TILE, block, columns, copies, lines_of, padded, tiles
+from esan.ops.triton.tiles import COLUMNS, TILE, block, cdiv, columns, copies, lines_of, padded, tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ def tile_moments(x: Tensor, weight: Tensor | None, networks: int, real: Real | N
     rows = x.size(0) // networks
     wide = columns(x.size(1))
     ranges, slots = Real.given(real, x)
-    _moments_kernel[(tiles(rows, real), networks, triton.cdiv(x.size(1), wide))](
+    _moments_kernel[(tiles(rows, real), networks, cdiv(x.size(1), wide))](
         x, weight if weight is not None else x, part.weight, part.mean, part.deviation, ranges, rows, x.size(1),
         TILE=TILE, WIDTH=wide, WEIGHTED=weight is not None, SLOTS=slots,
     )  # fmt: skip
@@ -166,7 +166,7 @@ def finish(part: TileMoments, gamma: Tensor, beta: Tensor, eps: float, tracked: 
     out = gamma.new_empty(4, networks, width)
     share = gamma.new_empty(networks)
     mean, var, batches = (gamma, gamma, gamma) if tracked is None else (tracked.mean, tracked.var, tracked.batches)
-    _finish_kernel[(triton.cdiv(width, COLUMNS), networks)](
+    _finish_kernel[(cdiv(width, COLUMNS), networks)](
         part.weight, part.mean, part.deviation, gamma, beta, mean, var, batches, out[0], out[1], out[2], out[3], share,
         count, width, eps, 0.0 if tracked is None else tracked.momentum,
         0.0 if tracked is None or not tracked.unbiased else 1.0,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from esan.ops.real import Real
 from esan.ops.triton.moments import Moments
-from esan.ops.triton.tiles import TILE, columns, lines_of, tiles, total_pair
+from esan.ops.triton.tiles import TILE, cdiv, columns, lines_of, tiles, total_pair
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -63,7 +63,7 @@ def blend(
     rows = x.size(0) // networks
     wide = columns(x.size(1))
     ranges, slots = Real.given(real, x)
-    _blend_kernel[(tiles(rows, real), networks, triton.cdiv(x.size(1), wide))](
+    _blend_kernel[(tiles(rows, real), networks, cdiv(x.size(1), wide))](
         x, moments.scale, moments.shift, s, of.scale, of.shift, node, x if kept is None else kept, y, ranges, rows,
         x.size(1),
         TILE=TILE, WIDTH=wide, RELU=relu, SHARED=shared is not None, SETTLED=kept is not None, SLOTS=slots,
@@ -106,7 +106,7 @@ def grad_sums(grad: Tensor, gate: Tensor | None, x: Tensor, moments: Moments, re
     part = x.new_empty(networks, tiles(rows, real), 2 * x.size(1))
     wide = columns(x.size(1))
     ranges, slots = Real.given(real, x)
-    _grad_sums_kernel[(tiles(rows, real), networks, triton.cdiv(x.size(1), wide))](
+    _grad_sums_kernel[(tiles(rows, real), networks, cdiv(x.size(1), wide))](
         grad, gate if gate is not None else x, x, moments.mean, moments.inverse, part, ranges, rows, x.size(1),
         TILE=TILE, WIDTH=wide, GATED=gate is not None, SLOTS=slots,
     )  # fmt: skip
@@ -164,7 +164,7 @@ def norm_backward(
     rows = x.size(0) // networks
     wide = columns(x.size(1))
     ranges, slots = Real.given(real, x)
-    _norm_backward_kernel[(tiles(rows, real), networks, triton.cdiv(x.size(1), wide))](
+    _norm_backward_kernel[(tiles(rows, real), networks, cdiv(x.size(1), wide))](
         grad, gate if gate is not None else x, x, weight if weight is not None else x, moments.mean, moments.inverse,
         moments.scale, moments.share, sums, out, ranges, rows, x.size(1),
         TILE=TILE, WIDTH=wide, GATED=gate is not None, WEIGHTED=weight is not None, SLOTS=slots,

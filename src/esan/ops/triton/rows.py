@@ -12,7 +12,7 @@ from esan.ops.dispatch import first_order
 from esan.ops.real import Real
 from esan.ops.segments import Grouping
 from esan.ops.triton.segments import ends_of, expand, sum_lines, tuning_of
-from esan.ops.triton.tiles import TILE, columns, lines_of, tiles
+from esan.ops.triton.tiles import TILE, cdiv, columns, lines_of, tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Lift(torch.autograd.Function):
         rows, wide = y.size(0) // networks, columns(y.size(1))
         real = lifted.by_node.real
         ranges, slots = Real.given(real, h)
-        _lift_kernel[(tiles(rows, real), networks, triton.cdiv(y.size(1), wide))](
+        _lift_kernel[(tiles(rows, real), networks, cdiv(y.size(1), wide))](
             h, node, y, ranges, rows, lifted.earlier, lifted.nodes, y.size(1), TILE=TILE, WIDTH=wide, SLOTS=slots
         )
         return y
@@ -108,7 +108,7 @@ class Lift(torch.autograd.Function):
         ranges, slots = Real.given(group.real, grad)
         # Each slot begins with a tile of its own.
         count = tiles(lifted.earlier, tile=tuning.groups) + slots
-        _lift_backward_kernel[(count, networks, triton.cdiv(width, wide))](
+        _lift_backward_kernel[(count, networks, cdiv(width, wide))](
             grad, group.order, group.first, group.count if group.count is not None else group.first, back, ranges,
             grad.size(0) // networks, lifted.earlier, lifted.nodes, group.order.numel(), width,
             GROUPS=tuning.groups, WIDTH=wide, UNROLL=tuning.unroll, COUNTED=group.count is not None,

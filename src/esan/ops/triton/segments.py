@@ -7,7 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.ops.real import Real
-from esan.ops.triton.tiles import TILE, columns, lines_of, tiles
+from esan.ops.triton.tiles import TILE, cdiv, columns, lines_of, tiles
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def sum_lines(
     tuning = tuning.of(x.size(1), wide)
     ranges, slots = Real.given(real, x)
     per_network = groups // networks
-    _sum_kernel[(tiles(per_network, real, tuning.groups), networks, triton.cdiv(x.size(1), wide))](
+    _sum_kernel[(tiles(per_network, real, tuning.groups), networks, cdiv(x.size(1), wide))](
         x, e, own if own is not None else x, which, line, first, count if count is not None else first,
         weight if weight is not None else x, line_weight if line_weight is not None else x,
         gate.contiguous() if gate is not None else x, y, ranges, which.numel(), x.size(1), per_network, table,
@@ -227,7 +227,7 @@ def expand(x: Tensor, owner: Tensor, weight: Tensor | None, real: Real | None = 
     wide = columns(y.size(1))
     networks = 1 if real is None else real.networks
     rows, (ranges, slots) = y.size(0) // networks, Real.given(real, x)
-    _expand_kernel[(tiles(rows, real), networks, triton.cdiv(y.size(1), wide))](
+    _expand_kernel[(tiles(rows, real), networks, cdiv(y.size(1), wide))](
         x, owner, weight if weight is not None else x, y, ranges, rows, y.size(1),
         TILE=TILE, WIDTH=wide, WEIGHTED=weight is not None, SLOTS=slots,
     )  # fmt: skip

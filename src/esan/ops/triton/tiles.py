@@ -1,5 +1,6 @@
 """Triton: tiles of lines: how many there are, how wide, and sums over them in a fixed order."""
 
+from functools import cache
 from itertools import accumulate
 
 import triton
@@ -15,9 +16,19 @@ TILE = 64
 _TILES, COLUMNS = 512, 8
 
 
+def cdiv(a: int, b: int) -> int:
+    """a / b, rounded up; Triton's own is far slower to call from Python."""
+    return -(-a // b)
+
+
+def power_of_2(n: int) -> int:
+    """The least power of 2 that is n or more."""
+    return 1 << max(0, n - 1).bit_length()
+
+
 def tiles(rows: int, real: Real | None = None, tile: int = TILE) -> int:
     """How many tiles so many lines fill, at most if some are filler; those of each slot begin with it."""
-    return triton.cdiv(rows, tile) if real is None else sum(triton.cdiv(room, tile) for room in real.room)
+    return cdiv(rows, tile) if real is None else sum(cdiv(room, tile) for room in real.room)
 
 
 def copies(parameter: Tensor, dimensions: int = 1) -> int:
@@ -25,16 +36,19 @@ def copies(parameter: Tensor, dimensions: int = 1) -> int:
     return parameter.size(0) if parameter.dim() > dimensions else 1
 
 
+@cache
 def block(count: int) -> int:
     """How many of so many tiles the last step of a sum works on at once."""
-    return min(_TILES, max(16, triton.next_power_of_2(count)))
+    return min(_TILES, max(16, power_of_2(count)))
 
 
+@cache
 def padded(width: int) -> int:
     """The width of a tile that holds so many columns: Triton knows powers of 2, its products 16 at least."""
-    return max(16, triton.next_power_of_2(width))
+    return max(16, power_of_2(width))
 
 
+@cache
 def columns(width: int) -> int:
     """Columns of that width that a program works on at once: all, unless they are many, or a power of 2 idles lanes."""
     whole = padded(width)
@@ -131,7 +145,7 @@ def totals(part: Tensor, *sizes: int) -> Tensor:
     out = part.new_empty(networks * width)
     high, wide = _block_of(part)
     ends = [*accumulate(sizes), width, width, width]
-    _total_kernel[(triton.cdiv(width, wide), networks)](
+    _total_kernel[(cdiv(width, wide), networks)](
         part, out, part.size(1), width, ends[0], ends[1], ends[2], TILES=high, COLUMNS=wide
     )
     return out
@@ -142,8 +156,8 @@ def two_totals(part: Tensor, size: int, pair: Tensor) -> tuple[Tensor, Tensor]:
     networks, width, width2 = part.size(0), part.size(2), pair.size(2)
     out, out2 = part.new_empty(networks * width), pair.new_empty(networks * width2)
     (high, wide), (high2, wide2) = _block_of(part), _block_of(pair)
-    blocks = triton.cdiv(width, wide)
-    _two_totals_kernel[(blocks + triton.cdiv(width2, wide2), networks)](
+    blocks = cdiv(width, wide)
+    _two_totals_kernel[(blocks + cdiv(width2, wide2), networks)](
         part, out, part.size(1), width, size, pair, out2, pair.size(1), width2, width2 // 2, blocks,
         TILES=high, COLUMNS=wide, TILES2=high2, COLUMNS2=wide2,
     )  # fmt: skip
