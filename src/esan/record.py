@@ -46,7 +46,8 @@ def _parts(value: Any) -> Iterator[bytes]:
     """The bytes of a field: of a tensor its numbers, of a mapping or list those of its entries."""
     if isinstance(value, Tensor):
         yield f"{value.dtype}{tuple(value.shape)}".encode()
-        yield value.detach().cpu().contiguous().numpy().tobytes()
+        # As bytes: numpy does not have all types of numbers.
+        yield value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
     elif isinstance(value, Mapping):
         for name in sorted(value):
             yield name.encode()

@@ -77,3 +77,31 @@ def test_evaluation_does_not_depend_on_it() -> None:
     torch.testing.assert_close(models[0].eval()(bag), models[1].eval()(bag))
     with pytest.raises(ValueError, match=r"Expected dropout_on to be one of pairs, nodes \(got 'rows'\)"):
         esan.ds_gnn(None, 4, 1, 1, dropout_on="rows")
+
+
+@pytest.mark.parametrize("conv", ["gin", "graphconv"])
+def test_padded_batches_drop_nodes_too(conv: str) -> None:
+    """All rows of a node have its mask, and a compact batch that of the literal one, which is padded alike."""
+    policy = esan.NodeDeletion()
+    model = strategies.model("dss", conv, policy, dropout=0.4, dropout_on="nodes")
+    losses, graphs = [], [LINE, strategies.from_edges(4, [(0, 1), (1, 2)], 5)]
+    for literal in (True, None):
+        (batch,) = esan.Loader(esan.Bag.of(graphs, policy, 3, literal=literal), 2, padded=True)
+        losses.append(outcome(model, batch))
+        stage = batch.stage(2)
+        given = esan.nn.dropout.drop(torch.ones(stage.num_rows, 20), stage, 0.5, True, "nodes")
+        for node in range(5):
+            mine = given[stage.node == node]
+            assert len(mine) > 1
+            assert bool((mine == mine[0]).all())
+            assert 0 < float(mine[0].mean()) < 2
+    for mine, theirs in zip(*losses, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
+    (other,) = esan.Loader(esan.Bag.of(graphs, policy, 3), 2, padded=True)
+    assert not torch.allclose(outcome(model, other, seed=9)[0], losses[0][0])
+
+
+def test_networks_that_drop_otherwise_are_no_ensemble() -> None:
+    models = [esan.ds_gnn(None, 4, 2, 1, dropout=0.4, dropout_on=on) for on in ("pairs", "nodes")]
+    with pytest.raises(ValueError, match=r"Expected networks that are built alike \(got 2 kinds\)"):
+        esan.Ensemble(models)
