@@ -30,8 +30,7 @@ def fits(model: SubgraphGNN, bag: Bag) -> bool:
         return False
     if bag.strict and trains_literally(model):
         return False
-    # Padded batches hold no factors of messages, and draw for every pair.
-    if bag.graphs.edge_weight is not None or (model.encoder.dropout and model.encoder.dropout_on != "pairs"):
+    if bag.graphs.edge_weight is not None:  # padded batches have none
         return False
     random = isinstance(bag.policy, Policy) and bag.policy.random
     if isinstance(bag.policy, Sampled):
