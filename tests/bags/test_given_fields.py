@@ -36,7 +36,7 @@ def edited(path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]],
     header = json.loads(str(arrays.pop("header")))
     change(header, arrays)
     header["sha256"] = _digest(header, arrays)
-    np.savez(path, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
     return path
 
 
