@@ -204,8 +204,9 @@ def check_stacked(
     shape = padder.counts.shape(ids[0].numpy()).grown(3.0)
     laid = padder.lay_out(ids, shape, 3)
     padded = PaddedBag.over(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 3)
-    given = together(padded).view(3, 3, -1)
-    weight = padded.graph_weight.view(3, 3, 1)
+    given = together(padded)
+    assert given.shape[:2] == (3, 2)
+    weight = padded.graph_weight.view(3, 3, 1)[:, :-1]
     (given.square() * weight).sum().backward()
     for number, single in enumerate(alone):
         chosen, theirs = ids[0, number], single.double()

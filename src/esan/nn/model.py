@@ -83,7 +83,7 @@ class SubgraphGNN(nn.Module):
         called(self)
         say_if_slow(next(self.parameters()))
         bag = self._fitting(bag)
-        replayed = self._replays(self, bag, self._run)
+        replayed = self._replays(self, bag)
         return self._run(bag) if replayed is None else replayed
 
     def _run(self, bag: Bag) -> Tensor:

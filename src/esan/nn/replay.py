@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn.modules.module import _has_any_global_hook
 
 from esan.bags.batches import LaidFields, MissingFieldError
@@ -30,8 +31,8 @@ class Replays:
     def __init__(self) -> None:
         self._seen: dict[Any, int] = {}
         self._free: dict[Any, list[_Pass]] = {}
-        self._pool: Any = None
         self._count = 0
+        self._busy = False
 
     def __deepcopy__(self, memo: Any) -> "Replays":
         return Replays()
@@ -39,21 +40,28 @@ class Replays:
     def __reduce__(self) -> tuple[type["Replays"], tuple[()]]:
         return Replays, ()
 
-    def __call__(self, network: nn.Module, bag: Any, run: Any) -> Tensor | None:
+    def __call__(self, network: nn.Module, bag: Any) -> Tensor | None:
         """What the network gives for a batch, by a replay; None where it should run as it is."""
         if not isinstance(bag, PaddedBag) or not is_gpu(bag.device) or not isinstance(bag.fields, LaidFields):
             return None
-        if is_capturing() or is_watched() or bag.whole_output or bag.seeds is not None or not _usual(network):
+        if (
+            self._busy
+            or is_capturing()
+            or is_watched()
+            or bag.whole_output
+            or bag.seeds is not None
+            or not _usual(network)
+        ):
             return None
         key = _key(network, bag)
         free = self._free.get(key)
         if not free:
-            free = self._new(key, bag, network, run)
+            free = self._new(key, bag, network)
             if free is None:
                 return None
         return free.pop().call(bag, free)
 
-    def _new(self, key: Any, bag: PaddedBag, network: nn.Module, run: Any) -> "list[_Pass] | None":
+    def _new(self, key: Any, bag: PaddedBag, network: nn.Module) -> "list[_Pass] | None":
         fields = bag.fields
         assert isinstance(fields, LaidFields)
         self._seen[key] = self._seen.get(key, 0) + 1
@@ -62,11 +70,13 @@ class Replays:
             if len(self._seen) > 256:  # parameters that move all the time
                 self._seen.clear()
             return None
-        self._pool = graph_pool() if self._count == 0 else self._pool
+        self._busy = True
         try:
-            made = _Pass(bag, network, run, self._pool)
+            made = _Pass(bag, network)
         except MissingFieldError:
             return None
+        finally:
+            self._busy = False
         self._count += 1
         free = self._free.setdefault(key, [])
         free.append(made)
@@ -91,7 +101,7 @@ def _key(network: nn.Module, bag: PaddedBag) -> Any:
 class _Pass:
     """One forward pass, and its backward pass, captured in memory of their own."""
 
-    def __init__(self, bag: PaddedBag, network: nn.Module, run: Any, pool: Any) -> None:
+    def __init__(self, bag: PaddedBag, network: nn.Module) -> None:
         fields = bag.fields
         assert isinstance(fields, LaidFields)
         assert fields.laid is not None
@@ -100,21 +110,30 @@ class _Pass:
         self._fields = fields.laid.fields
         views = Static(fields.laid.views(self._ints, self._floats))
         self._parameters = [p for p in network.parameters() if p.requires_grad]
-        trains = torch.is_grad_enabled() and bool(self._parameters)
-        state = [buffer.clone() for buffer in network.buffers()]
+        # Other names for the parameters: what autograd keeps of them belongs to the stream of captures.
+        names = {name: p.detach().requires_grad_(p.requires_grad) for name, p in network.named_parameters()}
+        leaves = [alias for alias in names.values() if alias.requires_grad]
+
+        def run() -> Tensor:
+            return functional_call(network, names, (fields.batches.over(views, fields.shape),))
+
+        before = [buffer.clone() for buffer in network.buffers()]
         with on_capture_stream(bag.device):
-            run(fields.batches.over(views, fields.shape))
-        for buffer, before in zip(network.buffers(), state, strict=True):
-            buffer.copy_(before)
+            run()
+        for buffer, value in zip(network.buffers(), before, strict=True):
+            buffer.copy_(value)
+        # Memory of its own: a call may still need it for its gradient while others run.
+        pool = graph_pool()
         self._forward = new_graph()
         with captured(self._forward, pool, bag.device):
-            self._out = run(fields.batches.over(views, fields.shape))
+            self._out = run()
         self._backward: Any = None
-        if trains and self._out.requires_grad:
+        if torch.is_grad_enabled() and self._out.requires_grad:
             self._grad = torch.empty_like(self._out)
             self._backward = new_graph()
             with captured(self._backward, pool, bag.device):
-                grads = torch.autograd.grad(self._out, self._parameters, self._grad, allow_unused=True)
+                # What the forward pass has saved stays in its place, for the next call.
+                grads = torch.autograd.grad(self._out, leaves, self._grad, allow_unused=True, retain_graph=True)
                 self._used = [g is not None for g in grads]
                 self._flat = torch.cat([g.reshape(-1) for g in grads if g is not None])
 

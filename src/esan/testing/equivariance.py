@@ -1,6 +1,7 @@
 """Equivariance of layers and invariance of models under S_m × S_n."""
 
 import copy
+from inspect import ismethod
 from typing import Any
 
 import torch
@@ -45,13 +46,13 @@ def assert_equivariant(
             f"{network.features.out_channels}; models have assert_invariant."
         )
     dtype = next((p.dtype for p in network.parameters()), torch.float64)
-    first = _first_stage(network, bag)
+    first = _first_stage(network, bag, in_channels)
     h = torch.randn(first.num_rows, in_channels, generator=generator, dtype=dtype)
     expected = _called(network, h, bag)
     for _ in range(trials):
         action = drawn_action(bag.graphs, bag.selection, generator)
         moved = rebuilt(bag, action)
-        there = _moved_rows(h, bag, first, moved, _first_stage(network, moved), action)
+        there = _moved_rows(h, bag, first, moved, _first_stage(network, moved, in_channels), action)
         for place, (got, wanted) in enumerate(zip(_called(network, there, moved), expected, strict=True)):
             image = _moved_rows(wanted.h, bag, wanted.stage, moved, got.stage, action)
             what = f"output {place} of {type(network).__name__} on the permuted bag and the permuted output"
@@ -113,10 +114,16 @@ def layers_of(model: nn.Module, num_layers: int | None) -> int:
     return model.num_layers + model.encoder.lookahead
 
 
-def _first_stage(network: Any, bag: Bag) -> Stage:
-    if hasattr(network, "first_stage"):
-        return network.first_stage(bag)
+def _first_stage(network: Any, bag: Bag, width: int) -> Stage:
+    if _is_encoder(network):
+        like = next(network.parameters(), torch.empty(0, dtype=torch.float64))
+        return network.input(bag, like, width)[0]
     return bag.stage(_lookahead(network))
+
+
+def _is_encoder(network: nn.Module) -> bool:
+    """Whether it is called as an encoder is: one says which rows it takes."""
+    return ismethod(getattr(network, "input", None))
 
 
 def _lookahead(layer: nn.Module) -> int:
@@ -125,7 +132,7 @@ def _lookahead(layer: nn.Module) -> int:
 
 def _called(network: nn.Module, h: Tensor, bag: Bag) -> list[Encoded]:
     network = copy.deepcopy(network)  # so that running statistics stay as they are
-    if hasattr(network, "first_stage"):
+    if _is_encoder(network):
         return network(h, bag)
     stage = bag.stage(1 + _lookahead(network))
     lines = network(h, bag, stage)
