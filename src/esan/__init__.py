@@ -15,6 +15,7 @@ from esan.nn import Ensemble as Ensemble
 from esan.nn import OneHot as OneHot
 from esan.nn import ds_gnn as ds_gnn
 from esan.nn import dss_gnn as dss_gnn
+from esan.nn import estimate as estimate
 from esan.ops import reference as reference
 from esan.policies import Augmented as Augmented
 from esan.policies import EdgeDeletion as EdgeDeletion

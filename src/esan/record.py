@@ -1,8 +1,9 @@
 """`TensorRecord`: a frozen dataclass of tensors that moves, measures and digests itself as one thing."""
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -11,6 +12,9 @@ from torch import Tensor
 @dataclass(frozen=True, eq=False, repr=False)
 class TensorRecord:
     """Base of the records that a bag is made of; fields are tensors, None or plain values."""
+
+    #: Fields that do not count in the fingerprint where they hold nothing.
+    optional: ClassVar[tuple[str, ...]] = ()
 
     def tensors(self) -> dict[str, Tensor]:
         """The fields that hold a tensor, by name."""
@@ -30,10 +34,26 @@ class TensorRecord:
         digest = hashlib.sha256()
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.name in self.optional and (value is None or (isinstance(value, Mapping) and not value)):
+                continue
             digest.update(field.name.encode())
-            if isinstance(value, Tensor):
-                digest.update(f"{value.dtype}{tuple(value.shape)}".encode())
-                digest.update(value.detach().cpu().contiguous().numpy().tobytes())
-            else:
-                digest.update(repr(value).encode())
+            for part in _parts(value):
+                digest.update(part)
         return digest.hexdigest()
+
+
+def _parts(value: Any) -> Iterator[bytes]:
+    """The bytes of a field: of a tensor its numbers, of a mapping or list those of its entries."""
+    if isinstance(value, Tensor):
+        yield f"{value.dtype}{tuple(value.shape)}".encode()
+        # As bytes: numpy does not have all types of numbers.
+        yield value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    elif isinstance(value, Mapping):
+        for name in sorted(value):
+            yield name.encode()
+            yield from _parts(value[name])
+    elif isinstance(value, list):
+        for one in value:
+            yield from _parts(one)
+    else:
+        yield repr(value).encode()

@@ -150,4 +150,5 @@ def test_a_bag_too_large_to_be_built_whole(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_what_it_is_called() -> None:
     bag = _bag(esan.EdgeDeletion(), 3)
-    assert repr(esan.Loader(bag, 2)) == f"Loader({bag!r}, batch_size=2, shuffle=False, drop_last=False)"
+    chosen = "batch_size=2, shuffle=False, drop_last=False, device='cpu', padded=False"
+    assert repr(esan.Loader(bag, 2)) == f"Loader({bag!r}, {chosen})"

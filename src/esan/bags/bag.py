@@ -60,6 +60,9 @@ class Bag:
     whole: "Bag | None" = None
     _stages: dict[int, Stage] = field(default_factory=dict, init=False)
 
+    def __post_init__(self) -> None:
+        _refuse_clashes(self.graphs)
+
     @staticmethod
     def of(
         source: Source,
@@ -101,6 +104,19 @@ class Bag:
 
     # -- what it holds -------------------------------------------------------------------------------------------
 
+    def __getattr__(self, name: str) -> Any:
+        """An extra field of the graphs, such as `bag.train_mask`: nodes, graphs and columns in the user's order."""
+        if hasattr(type(self), name):
+            return object.__getattribute__(self, name)  # a property that failed: its own error is the right one
+        graphs = self.__dict__.get("graphs")
+        extra = {} if graphs is None else graphs.extra
+        if name in extra:
+            return extra[name]
+        if graphs is not None and (derived := graphs.extra.derived(name)) is not None:
+            return derived
+        known = f" The graphs' extra fields are {', '.join(extra)}." if extra else " The graphs have no extra fields."
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}.{known}", name=name, obj=self)
+
     @property
     def literal(self) -> bool:
         return self.num_layers is None
@@ -128,6 +144,11 @@ class Bag:
         return self.graphs.edge_attr
 
     @property
+    def edge_weight(self) -> Tensor | None:
+        """A factor per message, in the order of `edge_attr`; None for 1."""
+        return self.graphs.edge_weight
+
+    @property
     def y(self) -> Tensor | None:
         return self.graphs.y
 
@@ -140,6 +161,11 @@ class Bag:
     def seeds(self) -> Tensor | None:
         """Of what each network of an ensemble draws in this step, `[S]`; None for torch's own generator."""
         return None
+
+    @property
+    def networks(self) -> int:
+        """How many networks the bag is for, with rows of its own for each."""
+        return 1
 
     @property
     def num_graphs(self) -> int:
@@ -329,3 +355,12 @@ class Bag:
     @cached_property
     def found(self) -> dict[object, Any]:
         return {}  # what networks have found out about the bag, such as categories of `edge_attr`, to be taken again
+
+
+def _refuse_clashes(graphs: Graphs) -> None:
+    for name in graphs.extra:
+        if hasattr(Bag, name) or name in Bag.__dataclass_fields__:
+            raise ValueError(
+                f"Expected extra fields with names that a bag does not use itself (got {name!r}). Rename it, e.g. "
+                f"data.my_{name} = data.{name}."
+            )

@@ -8,6 +8,7 @@ from torch import Tensor
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
 from esan.graphs.arrays import MOST_NODES
+from esan.graphs.extra import TensorField, check_pair_range, check_pairs
 from esan.ops import ragged
 from esan.policies import Selection
 
@@ -74,11 +75,41 @@ def check_graphs(graphs: Graphs, room: int = MOST_NODES) -> None:
     _need(bool((torch.bincount(graphs.column, minlength=a) == 1).all()), "column to be an order of the columns")
     of_y = {"graph": count, "node": n, "edge": a}
     _need(graphs.y_level in of_y, f"y_level to be one of {', '.join(of_y)}")
-    for name, lines in (("x", n), ("edge_attr", a), ("y", of_y[graphs.y_level])):
+    for name, lines in (("x", n), ("edge_attr", a), ("edge_weight", a), ("y", of_y[graphs.y_level])):
         value = getattr(graphs, name)
         if value is not None:
             _need(value.dim() > 0 and value.size(0) == lines, f"{lines} rows of {name}")
             _need(name == "y" or bool(torch.isfinite(value).all()), f"finite numbers in {name}")
+    weight = graphs.edge_weight
+    _need(weight is None or (weight.dim() == 1 and weight.is_floating_point()), "edge_weight of one fraction per edge")
+    _check_extra(graphs)
+
+
+def _check_extra(graphs: Graphs) -> None:
+    """The extra fields: entries of every graph, and pairs to be scored between nodes of one graph."""
+    count = len(graphs)
+    for name, field in graphs.extra.fields.items():
+        if not isinstance(field, TensorField):
+            _need(isinstance(field.value, list) and len(field.value) == count, f"{name} with one entry per graph")
+            continue
+        _need(0 <= field.dim < field.local.dim(), f"{name} with a dimension that graphs follow one another in")
+        _whole(field.counts, f"the counts of {name}", 1)
+        _need(field.counts.numel() == count, f"{name} with one count per graph")
+        _adds_up(field.counts, field.local.size(field.dim), f"the counts of {name}")
+        if field.step is not None:
+            _need(field.step.dim() > 0 and field.step.size(0) == count, f"{name} with one increment per graph")
+            try:
+                _ = field.value
+            except (RuntimeError, IndexError):
+                _need(False, f"{name} with increments that can be added to it")
+    if "edge_label_index" in graphs.extra:
+        pairs = graphs.extra.fields["edge_label_index"]
+        check_pairs(pairs.value, "the bag")
+        assert isinstance(pairs, TensorField)
+        # Numbers of nodes, counted through all graphs.
+        right = pairs.dim == 1 and pairs.step is not None and torch.equal(pairs.step, graphs.num_nodes)
+        _need(right, "edge_label_index to number the nodes of each graph from 0")
+        check_pair_range(graphs.extra, graphs.num_nodes)
 
 
 def check_selection(graphs: Graphs, selection: Selection, room: float = math.inf) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from esan.atomic import write_file
 from esan.bags.check import check_bag
@@ -16,6 +17,7 @@ from esan.bags.rows import Rows
 from esan.bags.stored import stored_rows
 from esan.graphs import Graphs, Source, read
 from esan.graphs.arrays import arrays_in
+from esan.graphs.extra import Extra, Field, ListField, TensorField
 from esan.policies import Policy, Sampled, Selection, as_policy, policy_called
 from esan.record import TensorRecord
 from esan.version import __version__
@@ -27,13 +29,21 @@ _FORMAT = "esan bag 2"
 #: Of the version before, which wrote no digest; its rows are compared with rows built anew.
 _BEFORE = "esan bag 1"
 _AGAIN = "Check the path, or build the bag again and save it there."
+_EXTRA = "extra/"
+#: Of the flags of the graphs, where there are any: extra fields that are lists.
+_LISTS = "lists"
 _RECORDS: dict[str, type[TensorRecord]] = {"graphs": Graphs, "selection": Selection, "rows": Rows}
+#: What a tensor of an extra field may hold to be written: what numpy knows.
+_WRITTEN = (
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32,
+    torch.float64,
+)  # fmt: skip
 _FLAGS = {"graphs": ("y_level",), "selection": ("keeps_edges", "marked"), "rows": ()}
 
 
 def save_bag(bag: "Bag", path: Path) -> None:
     """Written beside the target first and then put in its place, so a file is always whole."""
-    header = {
+    header: dict[str, Any] = {
         "format": _FORMAT,
         "esan": __version__,
         "policy": _name(bag.policy),
@@ -45,6 +55,9 @@ def save_bag(bag: "Bag", path: Path) -> None:
         },
         "sample_of": None if bag.whole is None else _name(bag.whole.policy),
     }
+    lists = _lists(bag.graphs)
+    if lists:
+        header["flags"]["graphs"][_LISTS] = lists
     arrays = _arrays(bag, "")
     if bag.whole is not None:
         arrays |= {name: a for name, a in _arrays(bag.whole, "whole/").items() if not name.startswith("whole/graphs/")}
@@ -99,7 +112,7 @@ def _arrays(bag: "Bag", prefix: str) -> dict[str, np.ndarray]:
     return {
         f"{prefix}{record}/{name}": tensor.detach().cpu().numpy()
         for record in _RECORDS
-        for name, tensor in getattr(bag, record).tensors().items()
+        for name, tensor in {**getattr(bag, record).tensors(), **_extra_tensors(getattr(bag, record))}.items()
     }
 
 
@@ -116,6 +129,56 @@ def _digest(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
     # hashlib lets other threads run while it works.
     with ThreadPoolExecutor() as threads:
         return hashlib.sha256("\n".join([told, *threads.map(of_array, sorted(arrays))]).encode()).hexdigest()
+
+
+# -- extra fields: tensors as arrays "graphs/extra/<part>/<name>", lists of plain values in the header -------------
+
+
+def _extra_tensors(record: TensorRecord) -> dict[str, Tensor]:
+    fields = record.extra.fields if isinstance(record, Graphs) else {}
+    found: dict[str, Tensor] = {}
+    for name, field in fields.items():
+        if isinstance(field, TensorField):
+            parts = {"local": field.local, "counts": field.counts, "dim": torch.tensor(field.dim), "step": field.step}
+            found |= {f"{_EXTRA}{part}/{name}": value for part, value in parts.items() if value is not None}
+            if field.local.dtype not in _WRITTEN:
+                raise _unwritten(name, str(field.local.dtype))
+    return found
+
+
+def _lists(graphs: Graphs) -> dict[str, Any]:
+    """The extra fields that are lists, for the header; nothing where there are none."""
+    lists = {name: field.value for name, field in graphs.extra.fields.items() if isinstance(field, ListField)}
+    for name, values in lists.items():
+        try:
+            same = json.loads(json.dumps(values)) == values
+        except (TypeError, ValueError):
+            same = False
+        if not same:
+            raise _unwritten(name, type(values[0]).__name__)
+    return lists
+
+
+def _unwritten(name: str, got: str) -> ValueError:
+    return ValueError(
+        f"Expected extra fields of tensors, numbers and text in a bag to be saved (got {got} in {name}). "
+        f"Delete {name} from the data before the bag is built."
+    )
+
+
+def _extra(tensors: dict[str, Tensor], lists: dict[str, list[Any]]) -> Extra:
+    """The extra fields of a file; their arrays are taken out of `tensors`. What they hold is checked by `check_bag`."""
+    held: dict[str, dict[str, Any]] = {}
+    for key in [key for key in tensors if key.startswith(_EXTRA)]:
+        part, _, name = key.removeprefix(_EXTRA).partition("/")
+        held.setdefault(name, {})[part] = tensors.pop(key)
+    fields: dict[str, Field] = {name: ListField(values) for name, values in lists.items()}
+    for name, parts in held.items():
+        dim = parts.get("dim")
+        if name in fields or dim is None or dim.numel() != 1:
+            raise ValueError(f"Expected the extra field {name} once, with its dimension (got others).")
+        fields[name] = TensorField(**parts | {"dim": int(dim)})
+    return Extra(fields)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -152,6 +215,12 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def _is_header(header: dict[str, Any]) -> bool:
     """Whether every field is there and of its kind."""
     layers, flags = header.get("num_layers", 0), header.get("flags")
+    known = {record: {*names} for record, names in _FLAGS.items()}
+    if isinstance(flags, dict) and isinstance(flags.get("graphs"), dict) and _LISTS in flags["graphs"]:
+        known["graphs"].add(_LISTS)
+        lists = flags["graphs"][_LISTS]
+        if not isinstance(lists, dict) or not all(isinstance(values, list) for values in lists.values()):
+            return False
     texts = ["policy", "fingerprint", *(["sha256"] if header["format"] == _FORMAT else [])]
     return (
         all(isinstance(header.get(name), str) for name in texts)
@@ -159,7 +228,7 @@ def _is_header(header: dict[str, Any]) -> bool:
         and isinstance(header.get("strict"), bool)
         and (header.get("sample_of", 0) is None or isinstance(header.get("sample_of"), str))
         and isinstance(flags, dict)
-        and all(isinstance(flags.get(record), dict) and set(flags[record]) == {*_FLAGS[record]} for record in _FLAGS)
+        and all(isinstance(flags.get(record), dict) and set(flags[record]) == known[record] for record in known)
     )
 
 
@@ -202,8 +271,11 @@ def _record(name: str, prefix: str, header: dict[str, Any], arrays: dict[str, np
     """A record of the arrays named after it, which are taken out of `arrays`."""
     start = f"{prefix}{name}/"
     tensors = {k.removeprefix(start): torch.from_numpy(arrays.pop(k)) for k in [*arrays] if k.startswith(start)}
+    flags = dict(header["flags"][name])
+    if name == "graphs":
+        flags["extra"] = _extra(tensors, flags.pop(_LISTS, {}))
     # A field that is missing, or one too many, is a TypeError.
-    return _RECORDS[name](**tensors, **header["flags"][name])
+    return _RECORDS[name](**tensors, **flags)
 
 
 def _policy(text: str) -> Policy | str | None:

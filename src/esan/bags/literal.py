@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from esan.bags.rows import Rows
-from esan.counted import counted
 from esan.graphs import Graphs
 from esan.limits import refuse_beyond_memory
 from esan.ops import ragged
@@ -12,10 +11,18 @@ from esan.ops.edges import Arcs
 from esan.ops.segments import Grouping
 from esan.policies import Selection
 
+#: Bytes of a row (node, subgraph, mark) and of an edge (source, target, edge of the graph) as they are stored.
+_PER_ROW, _PER_EDGE = 17, 24
+
 
 def literal_rows(graphs: Graphs, selection: Selection) -> Rows:
     """Every pair stored once, no background: n·m rows a graph, in the order subgraph, node."""
-    _refuse_too_many(graphs, selection)
+    refuse_beyond_memory(
+        literal_bytes(graphs, selection),
+        f"the literal bag of {selection.num_pairs(graphs):,} pairs",
+        "Use the compact bag (leave literal=True out), a Sampled policy, smaller graphs, or fewer at a time.",
+        graphs.device,
+    )
     nodes_of = graphs.num_nodes[selection.subgraph_graph]
     subgraph = ragged.owner(nodes_of)
     node = ragged.ranges(graphs.node_start[selection.subgraph_graph], nodes_of)
@@ -42,13 +49,18 @@ def literal_rows(graphs: Graphs, selection: Selection) -> Rows:
     )
 
 
-def _refuse_too_many(graphs: Graphs, selection: Selection) -> None:
-    """A pair has its node, subgraph and mark; an arc of a graph is looked at in every subgraph of it."""
-    pairs = int((graphs.num_nodes.double() * selection.num_subgraphs).sum())
-    arcs = int((graphs.num_arcs.double() * selection.num_subgraphs).sum())
-    what = f"a literal bag of {counted(pairs, 'pair')}"
-    remedy = "Take the compact bag where there is a choice, smaller graphs, or a policy with fewer subgraphs."
-    refuse_beyond_memory(17 * (pairs + arcs), what, remedy, graphs.device)
+def literal_edges(graphs: Graphs, selection: Selection) -> int:
+    """How many edges there are between the rows of the literal bag, which is not built."""
+    ends = graphs.edges[:, selection.entry_edge]
+    listed = 2 * selection.entry_edge.numel() - int((ends[0] == ends[1]).sum())
+    return int((graphs.num_arcs * selection.num_subgraphs).sum()) - listed if selection.keeps_edges else listed
+
+
+def literal_bytes(graphs: Graphs, selection: Selection) -> int:
+    """Bytes that are certainly needed while the literal bag is built: its rows, and every edge of every subgraph."""
+    rows, edges = selection.num_pairs(graphs), literal_edges(graphs, selection)
+    every = int((graphs.num_arcs * selection.num_subgraphs).sum())
+    return _PER_ROW * rows + max(18 * every + 16 * edges, _PER_EDGE * edges)
 
 
 def _arcs(graphs: Graphs, selection: Selection) -> tuple[Tensor, Tensor]:

@@ -177,4 +177,8 @@ def _why_not_padded(bag: Bag) -> str | None:
         return f"the random policy {policy!r}, which selects again for every batch"
     if bag.y is not None and bag.graphs.y_level != "graph":
         return f"targets of {bag.graphs.y_level}s"
+    if bag.graphs.edge_weight is not None:
+        return "edge weights, which padded batches do not have"
+    if bag.graphs.extra:
+        return f"the extra fields {', '.join(bag.graphs.extra)}, which padded batches do not have"
     return None

@@ -88,6 +88,16 @@ class PaddedBag(Bag):
             graphs, selection, rows, like.num_layers, like.policy, like.strict, None, fields, shape, networks, side
         )
 
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(type(self), name):
+            return object.__getattribute__(self, name)  # a property that failed: its own error is the right one
+        raise AttributeError(
+            f"'PaddedBag' object has no attribute {name!r}: padded batches have no extra fields. Use Loader(..., "
+            "padded=False) for those of the graphs.",
+            name=name,
+            obj=self,
+        )
+
     @property
     def y(self) -> Tensor | None:
         """The targets, one per graph; of several networks, `[networks, graphs, ...]`."""

@@ -17,7 +17,8 @@ ADJACENCIES = ("max", "sum", "original")
 def edges_of(graphs: Graphs) -> Arcs:
     """The edges of the graphs themselves, between nodes."""
     every = torch.arange(graphs.edge_index.size(1), device=graphs.device)
-    return Arcs(graphs.edge_index, Grouping(every, every.numel(), ordered=True), graphs.node_graph.numel())
+    copies = Grouping(every, every.numel(), ordered=True)
+    return Arcs(graphs.edge_index, copies, graphs.node_graph.numel(), graphs.edge_weight)
 
 
 class SharedArcs:
@@ -56,4 +57,7 @@ class SharedArcs:
         holders: Tensor = self._selection.holders(self._graphs)[self._graphs.arc_edge]
         held = holders.nonzero().squeeze(1)
         copies = Grouping(held, arcs.copies.size, ordered=True)
-        return Arcs(arcs.edge_index[:, held], copies, arcs.num_rows, holders[held] if counted else None)
+        weight = None if arcs.weight is None else arcs.weight[held]
+        if counted:
+            weight = holders[held] if weight is None else holders[held] * weight
+        return Arcs(arcs.edge_index[:, held], copies, arcs.num_rows, weight)

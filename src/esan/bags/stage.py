@@ -6,7 +6,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from esan.bags.edge_ends import EdgeEnds
+from esan.bags.edge_ends import EdgeEnds, Stored
 from esan.bags.rows import Rows
 from esan.bags.shares import Shares
 from esan.graphs import Graphs
@@ -91,13 +91,18 @@ class Stage:
         return ops.pool_nodes(h, self, reduce)
 
     def pool_edges(self, h: Tensor) -> Tensor:
-        r"""Rows → one per edge {u, v}: the mean over the bag of :math:`[h_u + h_v,\; h_u \odot h_v]`, `[E, 2d]`."""
+        r"""Rows → one per edge {u, v}: the mean over the bag of :math:`[h_u + h_v,\; h_u \odot h_v]`, `[E, 2d]`.
+
+        If the graphs have `edge_label_index`, its columns take the place of the edges.
+        """
         return self._ends.pool(h)
 
     @cached
     def _ends(self) -> EdgeEnds:
-        rows = self._rows
-        return EdgeEnds.of(self._graphs, self._selection, rows.node[: self._stored], self.subgraph, self.background)
+        graphs, num_subgraphs = self._graphs, self._selection.num_subgraphs
+        node = self._rows.node[: self._stored]
+        stored = Stored(node, self.subgraph, self.background, num_subgraphs[graphs.node_graph])
+        return EdgeEnds.of(graphs.extra.get("edge_label_index", graphs.edges), stored, self._selection.total)
 
     # -- whose rows they are -------------------------------------------------------------------------------------
 
@@ -201,15 +206,20 @@ class Stage:
         fast = implementation("indices", source)
         if fast is not None:
             found = fast.routes(source, target, rows.node, rows.background, known, self.num_rows)
-            arcs = Arcs(found.ends, self._copies, self.num_rows)
+            arcs = Arcs(found.ends, self._copies, self.num_rows, self._edge_weight(arc))
             arcs.__dict__["out_of"] = Grouping.known(found.ends[0], known, found.order, found.first)
             arcs.into.__dict__["first"] = found.into
             return arcs
         if self.background and known < rows.row_ends[-1]:
             source = torch.where(source < known, source, self._graphs.edge_index[0, arc])
-        arcs = Arcs(torch.stack([source, target]), self._copies, self.num_rows)
+        arcs = Arcs(torch.stack([source, target]), self._copies, self.num_rows, self._edge_weight(arc))
         arcs.__dict__["out_of"] = Grouping(arcs.edge_index[0], known)
         return arcs
+
+    def _edge_weight(self, arc: Tensor) -> Tensor | None:
+        """The user's `edge_weight` of each of these edges of the graph; None if there is none."""
+        weight = self._graphs.edge_weight
+        return None if weight is None else weight.index_select(0, arc)
 
     @cached
     def _copies(self) -> Grouping:

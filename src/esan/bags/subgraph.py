@@ -50,6 +50,8 @@ class Subgraph:
         data = Data(x=one.x, edge_index=one.edge_index[:, arcs], num_nodes=int(one.num_nodes), graph=self.graph)
         if one.edge_attr is not None:
             data.edge_attr = one.edge_attr[arcs]
+        if one.edge_weight is not None:
+            data.edge_weight = one.edge_weight[arcs]
         if marks:
             data.mark = self.marked
         return data

@@ -1,13 +1,14 @@
 """`Graphs`: any number of undirected graphs as one disjoint union, which all of esan works on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
 
 from esan.counted import counted
+from esan.graphs.extra import Extra
 from esan.graphs.ids import Ids, graph_ids
 from esan.ops import ragged
 from esan.record import TensorRecord
@@ -35,7 +36,12 @@ class Graphs(TensorRecord):
         edge_attr: arc features in the order of `edge_index` here, `[A, ...]`, or None.
         y: targets, a line a graph, node or arc (arcs in the user's order), or None.
         y_level: what a line of `y` belongs to.
+        edge_weight: a factor per message in the order of `edge_index` here, `[A]`, or None for 1.
+        extra: all other fields of the user's, by name.
     """
+
+    #: Left out of the fingerprint where they hold nothing, so that files written before they were added stay valid.
+    optional: ClassVar[tuple[str, ...]] = ("edge_weight", "extra")
 
     num_nodes: Tensor
     num_edges: Tensor
@@ -48,6 +54,8 @@ class Graphs(TensorRecord):
     edge_attr: Tensor | None = None
     y: Tensor | None = None
     y_level: Level = "graph"
+    edge_weight: Tensor | None = None
+    extra: Extra = field(default_factory=Extra)
 
     def __len__(self) -> int:
         return self.num_nodes.numel()
@@ -59,6 +67,13 @@ class Graphs(TensorRecord):
     def __repr__(self) -> str:
         n, e = int(self.num_nodes.sum()), int(self.num_edges.sum())
         return f"Graphs({counted(len(self), 'graph')}, {counted(n, 'node')}, {counted(e, 'edge')})"
+
+    def to(self, device: torch.device | str) -> Self:
+        return replace(super().to(device), extra=self.extra.to(device))
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self.extra.nbytes
 
     @property
     def device(self) -> torch.device:
@@ -147,6 +162,8 @@ class Graphs(TensorRecord):
             edge_attr=None if self.edge_attr is None else of_arcs.pick_lines(self.edge_attr),
             y=y,
             y_level=self.y_level,
+            edge_weight=None if self.edge_weight is None else of_arcs.pick_lines(self.edge_weight),
+            extra=self.extra.take(ids),
         )
 
     def _lines(self, ids: Tensor, nodes: Tensor, arcs: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The fields of PyG data as they are given, each checked: edge_index, x, edge_attr and y."""
+"""The fields of PyG data as they are given, each checked: edge_index, x, edge_attr, edge_weight and y."""
 
 from typing import Any
 
@@ -74,6 +74,24 @@ def node_lines(data: Data, nodes: int, where: str) -> Tensor | None:
 def arc_lines(data: Data, arcs: int, where: str) -> Tensor | None:
     """edge_attr, a line a column of edge_index."""
     return _lines(data.edge_attr, arcs, "edge_attr", "column of edge_index", where)
+
+
+def arc_weights(data: Data, arcs: int, where: str) -> Tensor | None:
+    """edge_weight, a number per column of edge_index."""
+    weight = _lines(data.get("edge_weight"), arcs, "edge_weight", "column of edge_index", where)
+    if weight is None:
+        return None
+    if weight.dim() != 1:
+        raise ValueError(
+            f"Expected edge_weight with one number per column of edge_index (got shape {tuple(weight.shape)} in "
+            f"{where}). Pass several as edge_attr."
+        )
+    if weight.requires_grad:
+        raise ValueError(
+            f"Expected edge_weight to be constant (got one that requires grad in {where}). Detach it, or pass it as "
+            "edge_attr."
+        )
+    return weight if weight.is_floating_point() else weight.to(torch.get_default_dtype())
 
 
 def _lines(value: Any, lines: int, name: str, what: str, where: str) -> Tensor | None:

@@ -7,12 +7,15 @@ from torch_geometric.data import Data
 #: What belongs to a node or to an arc in PyG data, other than `edge_index` itself.
 _NODE_LINES = ("x", "pos")
 _ARC_LINES = ("edge_attr", "edge_weight")
+#: What holds numbers of nodes, other than `edge_index`.
+_NUMBERS = ("edge_label_index",)
 
 
 def permuted(data: Data, generator: torch.Generator | None = None, *, order: Tensor | None = None) -> Data:
     """An isomorphic copy of `data`: the nodes renumbered, the columns of `edge_index` shuffled too.
 
-    Node lines (`x`, `pos`, a `y` a node) move with their nodes, arc lines (`edge_attr`, a `y` an arc) with their arcs.
+    Node lines (`x`, `pos`, masks, a `y` a node) move with their nodes, arc lines (`edge_attr`, a `y` an arc) with their
+    arcs; `edge_label_index` keeps its order and gets the new numbers.
 
     Args:
         data: the graph.
@@ -37,6 +40,14 @@ def permuted(data: Data, generator: torch.Generator | None = None, *, order: Ten
             copy[name] = data[name][order]
     for name in _ARC_LINES:
         if data.get(name) is not None:
+            copy[name] = data[name][shuffle]
+    for name in _NUMBERS:
+        if data.get(name) is not None:
+            copy[name] = number[data[name]]
+    for name in {*data.keys()} - {*_NODE_LINES, *_ARC_LINES, *_NUMBERS, "edge_index", "y"}:
+        if data.is_node_attr(name):
+            copy[name] = data[name][order]
+        elif data.is_edge_attr(name):
             copy[name] = data[name][shuffle]
     y = data.get("y")
     if isinstance(y, Tensor) and y.dim() and y.size(0) > 1:

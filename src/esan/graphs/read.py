@@ -12,8 +12,9 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
 from esan.checks import shown
-from esan.graphs import given
+from esan.graphs import extra, given
 from esan.graphs.collection import Graphs
+from esan.graphs.extra import Extra
 from esan.graphs.from_networkx import from_networkx
 from esan.limits import refuse_beyond_memory
 from esan.ops import ragged
@@ -27,6 +28,9 @@ def read(source: Source) -> Graphs:
     Graphs are undirected: `edge_index` holds both directions of every edge, each once. Self-loops, isolated
     nodes, disconnected graphs, single nodes and graphs without edges are fine; a directed edge, a repeated edge, a
     number out of range, a feature that is not finite or a graph without nodes is an error.
+
+    Fields other than `x`, `edge_index`, `edge_attr`, `edge_weight`, `y` and `num_nodes` are carried along as PyG
+    batches them (`Graphs.extra`); one that only some graphs have is an error.
 
     Args:
         source: a PyG `Data`, `Batch` or dataset (or a part of one, as `torch.utils.data.random_split` gives it), a
@@ -45,8 +49,12 @@ def read(source: Source) -> Graphs:
     if not graphs:
         raise ValueError("Expected at least one graph (got an empty list). Pass the graphs that the bag is made of.")
     parts = _Parts()
+    graphs = [
+        from_networkx(graph, place) if isinstance(graph, nx.Graph) else graph for place, graph in enumerate(graphs)
+    ]
     for place, graph in enumerate(graphs):
-        parts.add(place, from_networkx(graph, place) if isinstance(graph, nx.Graph) else graph)
+        parts.add(place, graph)
+    parts.extra = extra.of_list(graphs, parts.num_nodes, parts.edge_index[0].device)
     return _assemble(parts)
 
 
@@ -86,6 +94,8 @@ class _Parts:
     x: list[Tensor | None] = field(default_factory=list)
     edge_attr: list[Tensor | None] = field(default_factory=list)
     y: list[Tensor | None] = field(default_factory=list)
+    edge_weight: list[Tensor | None] = field(default_factory=list)
+    extra: Extra = field(default_factory=Extra)
     #: The graph of each arc; None where arcs come graph after graph.
     of_arc: Tensor | None = None
 
@@ -98,6 +108,9 @@ class _Parts:
         self.edge_index.append(edge_index)
         self.x.append(given.node_lines(data, n, where))
         self.edge_attr.append(given.arc_lines(data, edge_index.size(1), where))
+        self.edge_weight.append(given.arc_weights(data, edge_index.size(1), where))
+        if "edge_label_index" in data:
+            extra.check_pairs(data.edge_label_index, where)
         self.y.append(given.target(data.y, where))
 
 
@@ -118,6 +131,8 @@ def _parts_of_batch(batch: Batch) -> _Parts:
     parts.edge_index = [edge_index - batch.ptr[of_arc]]
     parts.x = [given.node_lines(batch, int(n.sum()), where)]
     parts.edge_attr = [given.arc_lines(batch, edge_index.size(1), where)]
+    parts.edge_weight = [given.arc_weights(batch, edge_index.size(1), where)]
+    parts.extra = extra.of_batch(batch, extra.Counts(n, arcs, torch.argsort(of_arc, stable=True)))
     # PyG leaves what it cannot stack as a list, an entry a graph: each is what that graph has in a list of graphs.
     apart = isinstance(batch.y, list) and len(batch.y) == n.numel()
     labels = enumerate(batch.y) if apart else ()
@@ -168,6 +183,8 @@ def _assemble(parts: _Parts) -> Graphs:
     arcs = _arrange(edge_index, num_nodes)
     x = given.joined(parts.x, "x")
     edge_attr = given.joined(parts.edge_attr, "edge_attr")
+    edge_weight = given.joined(parts.edge_weight, "edge_weight")
+    extra.check_pair_range(parts.extra, num_nodes)
     y, level = given.targets(parts.y, num_nodes, num_arcs)
     edge_graph = ragged.owner(num_nodes)[arcs.edges[0]]
     return Graphs(
@@ -182,6 +199,8 @@ def _assemble(parts: _Parts) -> Graphs:
         edge_attr=None if edge_attr is None else edge_attr[arcs.column],
         y=y,
         y_level=level,
+        edge_weight=None if edge_weight is None else edge_weight[arcs.column],
+        extra=parts.extra,
     )
 
 

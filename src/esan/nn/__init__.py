@@ -20,6 +20,9 @@ from esan.nn.foreign import PyGConv as PyGConv
 from esan.nn.layer import DSLayer as DSLayer
 from esan.nn.layer import DSSLayer as DSSLayer
 from esan.nn.layer import Layer as Layer
+from esan.nn.memory import Cost as Cost
+from esan.nn.memory import Estimate as Estimate
+from esan.nn.memory import estimate as estimate
 from esan.nn.model import SubgraphGNN as SubgraphGNN
 from esan.nn.norm import BatchNorm as BatchNorm
 from esan.nn.ppgn import PPGNBlock as PPGNBlock

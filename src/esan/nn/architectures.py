@@ -11,6 +11,7 @@ from esan.bags.shared import ADJACENCIES
 from esan.checks import check_known, real_number, truth_value, whole_number
 from esan.graphs.channels import Channels, check_channels
 from esan.nn.convs import ConvChoice, make_conv
+from esan.nn.dropout import DROPOUTS_ON
 from esan.nn.encoder import Encoder
 from esan.nn.features import NodeFeatures
 from esan.nn.layer import BAG_POOLS, DSLayer, DSSLayer
@@ -38,6 +39,7 @@ def ds_gnn(
     norm: str | None = "batch_norm",
     act: str | Callable[[Tensor], Tensor] = "relu",
     dropout: float = 0.0,
+    dropout_on: str = "pairs",
     output: str = "graph",
 ) -> SubgraphGNN:
     r"""DS-GNN: every subgraph through one and the same network, then a set encoder over the bag.
@@ -59,6 +61,8 @@ def ds_gnn(
         norm: "batch_norm", "layer_norm" or None, after each convolution.
         act: after each layer.
         dropout: after each layer, on the rows.
+        dropout_on: "pairs" draws for every (node, subgraph) pair, as the paper does, and trains on the literal bag;
+            "nodes" draws once per node for all of its subgraphs, and is exact on a compact bag.
         output: "graph", "node" or "edge": what a line of the prediction is about.
     """
     return _build(**locals(), shares=False)
@@ -83,6 +87,7 @@ def dss_gnn(
     norm: str | None = "batch_norm",
     act: str | Callable[[Tensor], Tensor] = "relu",
     dropout: float = 0.0,
+    dropout_on: str = "pairs",
     output: str = "graph",
 ) -> SubgraphGNN:
     r"""DSS-GNN: as DS-GNN, and in every layer the subgraphs also share what they know.
@@ -107,6 +112,7 @@ def dss_gnn(
         norm: after each convolution.
         act: after each layer.
         dropout: after each layer.
+        dropout_on: what it is drawn for.
         output: what a line of the prediction is about.
     """
     return _build(**locals(), shares=True)
@@ -129,6 +135,7 @@ def _build(
     norm: str | None,
     act: str | Callable[[Tensor], Tensor],
     dropout: float,
+    dropout_on: str,
     output: str,
     shares: bool,
     bag_pool: str = "mean",
@@ -158,6 +165,7 @@ def _build(
         ("set_encoder", set_encoder, SET_ENCODERS),
         ("jk", jk, JKS),
         ("norm", norm, NORMS),
+        ("dropout_on", dropout_on, DROPOUTS_ON),
         ("output", output, OUTPUTS),
     ):
         check_known(name, value, known)
@@ -178,7 +186,7 @@ def _build(
             )
             for i, o in pairwise(widths)
         ]
-        encoder: Encoder | PPGNEncoder = PPGNEncoder(hidden_channels, blocks, edge_channels, dropout)
+        encoder: Encoder | PPGNEncoder = PPGNEncoder(hidden_channels, blocks, edge_channels, dropout, dropout_on)
     else:
         layers: list[Any] = []
         for i, o in pairwise(widths):
@@ -188,7 +196,7 @@ def _build(
                 continue
             shared = make_conv(conv, i, o, edge_channels, hidden_channels)
             layers.append(DSSLayer(inside, NORMS[norm](o), shared, NORMS[norm](o), activation, bag_pool, adjacency))
-        encoder = Encoder(layers, dropout)
+        encoder = Encoder(layers, dropout, dropout_on)
     read = hidden_channels * (num_layers if jk == "cat" else 1)
     sets = SET_ENCODERS[set_encoder](read, set_channels, set_layers) if output == "graph" else None
     width = sets.out_channels if sets is not None else read * (2 if output == "edge" else 1)

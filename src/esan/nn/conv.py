@@ -26,6 +26,8 @@ class Conv(nn.Module):
     lookahead: int = 0
     #: Why the layer is not exact on a compact bag; None if it is.
     why_literal: str | None = None
+    #: Whether messages are multiplied by `arcs.weight`, the user's `edge_weight`; else graphs that have it are refused.
+    takes_edge_weight: bool = False
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         """One step.
@@ -115,7 +117,9 @@ class GINE(Conv):
 
 
 class GraphConv(Conv):
-    r""":math:`h'_v = W_1 h_v + W_2 \sum_{u \sim v} h_u + b`."""
+    r""":math:`h'_v = W_1 h_v + W_2 \sum_{u \sim v} w_{uv} h_u + b`, with w the `edge_weight`, 1 if there is none."""
+
+    takes_edge_weight = True
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
@@ -127,11 +131,13 @@ class GraphConv(Conv):
 
 
 class GCN(Conv):
-    r""":math:`h'_v = \sum_{u \in N(v) \cup \{v\}} \frac{W h_u}{\sqrt{\hat d_u \hat d_v}} + b`, with :math:`\hat d` the
-    degree of the graph with a self-loop at every node.
+    r""":math:`h'_v = \sum_{u \in N(v) \cup \{v\}} \frac{w_{uv} W h_u}{\sqrt{\hat d_u \hat d_v}} + b`, with
+    :math:`\hat d_v = \sum_u w_{uv}` in the graph with a self-loop at every node, and w the `edge_weight`, 1 if there is
+    none (and for self-loops that are added).
     """
 
     lookahead = 1
+    takes_edge_weight = True
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()

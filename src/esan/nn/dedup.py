@@ -24,7 +24,12 @@ def stages(features: NodeFeatures, encoder: Encoder, bag: Bag, like: Tensor) -> 
     training alone, where finding them is less work than it saves.
     """
     fast = None if bag.literal or not bag.plain or not encoder.training else implementation("dedup", like)
-    if fast is None or bag.num_nodes <= 2 or not _takes(features, encoder, bag, like):
+    if (
+        fast is None
+        or bag.num_nodes <= 2
+        or bag.graphs.edge_weight is not None
+        or not _takes(features, encoder, bag, like)
+    ):
         return None
     x, edge_attr = bag.graphs.x, bag.graphs.edge_attr
     reads_edges = any(isinstance(layer.inside, GINE) for layer in encoder.layers)
@@ -54,7 +59,9 @@ class _Known:
 
 def _takes(features: NodeFeatures, encoder: Encoder, bag: Bag, like: Tensor) -> bool:
     """Whether a network is one that goes through here."""
-    if encoder.dropout > 0 or encoder.lookahead or not is_plain(features, NodeFeatures) or not _row_by_row(features):
+    if encoder.dropout > 0 or encoder.lookahead or bag.edge_weight is not None:
+        return False
+    if not is_plain(features, NodeFeatures) or not _row_by_row(features):
         return False
     layers: list[Any] = list(encoder.layers)
     if not all(is_plain(layer, DSLayer) and layer.fused_by(like, bag, bag.stage(1)) is not None for layer in layers):

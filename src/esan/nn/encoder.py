@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
+from esan.nn.dropout import drop
 from esan.nn.layer import DSLayer, DSSLayer
-from esan.ops.dropout import dropout
 from esan.ops.gin import aligned_width, read_by_others
 
 
@@ -26,14 +26,15 @@ class Encoder(nn.Module):
     Args:
         layers: DS or DSS layers; what they give is 0 in rows of multiplicity 0.
         dropout: on the rows, after each layer.
+        dropout_on: what it is drawn for, from `DROPOUTS_ON`.
     """
 
-    def __init__(self, layers: list[DSLayer] | list[DSSLayer], dropout: float = 0.0) -> None:
+    def __init__(self, layers: list[DSLayer] | list[DSSLayer], dropout: float = 0.0, dropout_on: str = "pairs") -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
         #: Whether the rows of every layer are read, not those of the last alone.
         self.reads_all = False
-        self.dropout = dropout
+        self.dropout, self.dropout_on = dropout, dropout_on
         self.lookahead = max(layer.inside.lookahead for layer in layers)
         self._why_literal = next((why for layer in layers if (why := layer.why_literal)), None)
 
@@ -42,7 +43,7 @@ class Encoder(nn.Module):
         """Why the stack is not exact on a compact bag in its present mode; None if it is."""
         if self._why_literal:
             return self._why_literal
-        if self.training and self.dropout > 0:
+        if self.training and self.dropout > 0 and self.dropout_on == "pairs":
             return "dropout is drawn for every pair while training"
         return None
 
@@ -66,7 +67,7 @@ class Encoder(nn.Module):
         given = []
         for t, layer in enumerate(self.layers, start=1):
             stage = bag.stage(t + self.lookahead)
-            h = dropout(layer(h, bag, stage), self.dropout, self.training, bag.seeds, t, stage.real)
+            h = drop(layer(h, bag, stage), stage, self.dropout, self.training, self.dropout_on, bag.seeds, t)
             given.append(Encoded(read_by_others(h) if self.reads_all else h, stage))
         return given
 

@@ -51,7 +51,7 @@ class Ensemble(nn.Module):
 
     def forward(self, bag: Bag) -> Tensor:
         """Predictions of every member for every graph, `[members, graphs, outputs]`."""
-        networks = getattr(bag, "networks", 1)
+        networks = bag.networks
         if not bag.plain and networks == self.members and self._stacks(bag):
             found = self.network(bag)
             return found if networks > 1 else found[None]

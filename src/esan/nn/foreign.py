@@ -55,6 +55,7 @@ class PyGConv(Conv):
         self.edges = encoder(edge_channels, width, "edge_attr") if edge_channels is not None else None
         _check_call(conv, signature, () if edge_channels is None else ("edge_attr",))
         self.lookahead, self.why_literal = _knowledge(conv)
+        self.takes_edge_weight = "edge_weight" in self._takes
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         extra: dict[str, Tensor] = {}

@@ -12,10 +12,11 @@ from esan.bags import Bag
 from esan.nn import dedup
 from esan.nn.encoder import Encoded, Encoder
 from esan.nn.features import NodeFeatures
+from esan.nn.memory import refuse_literal
 from esan.nn.ppgn import PPGNEncoder
 from esan.nn.replay import Replays
 from esan.nn.set_encoder import SetEncoder
-from esan.ops.dispatch import is_plain
+from esan.ops.dispatch import is_plain, say_if_slow
 from esan.watching import called
 
 #: How the nodes of a subgraph are pooled.
@@ -74,12 +75,13 @@ class SubgraphGNN(nn.Module):
         return None
 
     def forward(self, bag: Bag | Data) -> Tensor:
-        """Predictions: a line a graph, a node, or a column of the `edge_index` that was given.
+        """Predictions: a line a graph, a node, or a column of the `edge_label_index` or else `edge_index` given.
 
         Args:
             bag: a bag, or a PyG batch of data that a policy was applied to.
         """
         called(self)
+        say_if_slow(next(self.parameters()))
         bag = self._fitting(bag)
         replayed = self._replays(self, bag)
         return self._run(bag) if replayed is None else replayed
@@ -117,6 +119,8 @@ class SubgraphGNN(nn.Module):
             return self.head(torch.cat([g.stage.pool_bag(g.h, "mean") for g in given], 1))
         if self.output == "edge":
             edges = self.head(torch.cat([g.stage.pool_edges(g.h) for g in given], 1))
+            if "edge_label_index" in bag.graphs.extra:
+                return edges
             columns = edges.index_select(0, bag.graphs.arc_edge)
             return torch.empty_like(columns).index_copy(0, bag.graphs.column, columns)
         assert self.set_encoder is not None
@@ -140,6 +144,7 @@ class SubgraphGNN(nn.Module):
                     f"Expected a network that is exact on a compact bag (got one that is not: {self.why_literal}). "
                     "Build the bag with literal=True, or leave literal out and let the network choose."
                 )
+            refuse_literal(replace(bag, whole=None), self)
             self._say(f"The literal bag is used in place of the compact one: {self.why_literal}.")
             return replace(bag, whole=None).to_literal()
         if bag.num_layers < self.num_layers + self.encoder.lookahead:
@@ -152,6 +157,8 @@ class SubgraphGNN(nn.Module):
         return bag
 
     def _check(self, bag: Bag) -> None:
+        if bag.graphs.edge_weight is not None:
+            _refuse_edge_weight(self.encoder)
         if bag.num_layers is not None and bag.num_layers < self.num_layers:
             raise ValueError(
                 f"Expected a bag built for {self.num_layers} layers or more (got {bag.num_layers}). "
@@ -179,3 +186,16 @@ class SubgraphGNN(nn.Module):
         if message not in self._said:
             self._said.add(message)
             warnings.warn(message, stacklevel=6)  # past this method, forward and torch, to who called the model
+
+
+def _refuse_edge_weight(encoder: Encoder | PPGNEncoder) -> None:
+    """An error if a convolution would pass over the user's edge weights."""
+    for layer in encoder.layers:
+        for conv in (layer.inside, getattr(layer, "shared", None)):
+            if conv is not None and not getattr(conv, "takes_edge_weight", False):
+                name = type(getattr(conv, "conv", conv)).__name__
+                raise ValueError(
+                    f"Expected a convolution that uses edge weights (got {name}, which would ignore edge_weight). Pass "
+                    "them as edge_attr with edge_channels=1 to conv='gine', use conv='graphconv' or 'gcn', or delete "
+                    "edge_weight from the data."
+                )

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
 from esan.graphs.channels import Channels
+from esan.nn.dropout import drop
 from esan.nn.encoder import Encoded
 from esan.nn.features import encoded_width, encoder
 from esan.ops import ragged
@@ -96,6 +96,7 @@ class PPGNEncoder(nn.Module):
         layers: PPGN layers; the first takes `PPGNEncoder.width(...)` channels.
         edge_channels: what `edge_attr` holds, None if it is not used.
         dropout: on the rows given back.
+        dropout_on: what it is drawn for, from `DROPOUTS_ON`.
     """
 
     lookahead = 0
@@ -107,12 +108,13 @@ class PPGNEncoder(nn.Module):
         layers: list[PPGNLayer],
         edge_channels: Channels,
         dropout: float,
+        dropout_on: str = "pairs",
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
         self.edges = None if edge_channels is None else encoder(edge_channels, hidden_channels, "edge_attr")
         self.rows = nn.ModuleList(nn.Linear(2 * hidden_channels, hidden_channels) for _ in layers)
-        self.dropout, self.reads_all = dropout, False
+        self.dropout, self.dropout_on, self.reads_all = dropout, dropout_on, False
 
     @staticmethod
     def width(in_channels: int, hidden_channels: int, edge_channels: Channels) -> int:
@@ -136,7 +138,7 @@ class PPGNEncoder(nn.Module):
             T = layer(T, real, bag)
             line = T.sum(2)[place] / nodes_of[:, None]
             diagonal = T[dense.row_subgraph, dense.row_place, dense.row_place]
-            out = F.dropout(rows(torch.cat([diagonal, line], 1)), self.dropout, self.training)
+            out = drop(rows(torch.cat([diagonal, line], 1)), stage, self.dropout, self.training, self.dropout_on)
             given.append(Encoded(out, stage))
         return given
 

@@ -19,7 +19,9 @@ def kind_of(model: SubgraphGNN) -> tuple[object, ...]:
     """What networks that are stacked must have in common: all but the values of their parameters and buffers."""
     functions = tuple(act for act in activations(model) if not isinstance(act, nn.Module))
     names = tuple(name for name, _ in model.named_parameters())
-    return repr(model), model.encoder.dropout, model.readout, model.jk, model.output, functions, names
+    encoder = model.encoder
+    dropout = encoder.dropout, encoder.dropout_on
+    return repr(model), *dropout, model.readout, model.jk, model.output, functions, names
 
 
 def stack(models: Sequence[SubgraphGNN]) -> SubgraphGNN:

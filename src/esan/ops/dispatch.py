@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 from esan.ops.numba import runtime
+from esan.ops.waiting import watch_triton
 
 
 class Backend(Enum):
@@ -95,7 +96,16 @@ def _triton_runs_on(device: torch.device) -> bool:
 
 @cache
 def _triton_is_installed() -> bool:
-    return find_spec("triton") is not None
+    if find_spec("triton") is None:
+        return False
+    watch_triton()
+    return True
+
+
+def say_if_slow(like: Tensor) -> None:
+    """A warning, once, where networks on tensors like this one run without a faster backend that can be installed."""
+    if like.device.type == "cpu":
+        runtime.say_if_missing()
 
 
 def fills_at_once(device: torch.device) -> int:

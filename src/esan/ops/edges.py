@@ -38,7 +38,7 @@ class Arcs:
         edge_index: source and target row of each edge, as PyG has it, `[2, B]`.
         copies: which edges here are copies of one edge of the graph; their owner is the row of their edge features.
         num_rows: how many rows they end at; they come from `out_of.size` rows, which may be others.
-        weight: a factor per message, or None for 1.
+        weight: a factor per message, or None for 1: of the user's `edge_weight`, and of `adjacency="sum"`.
         real: which rows are not padding; None if all are, or padding is read too.
     """
 

@@ -1,6 +1,6 @@
 """The symmetry group of a bag, acting: nodes numbered otherwise, subgraphs put in another order."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -74,7 +74,7 @@ def _relabelled_graphs(graphs: Graphs, node: Tensor, generator: torch.Generator 
     source, target = node[_columns(graphs)]
     column = at[torch.searchsorted(key, source * n + target)]
     if graphs.y is not None and graphs.y_level == "edge":
-        there = Graphs(**there.tensors() | {"y": graphs.y[_inverse(column)]}, y_level="edge")
+        there = replace(there, y=graphs.y[_inverse(column)], y_level="edge")
     return there, column
 
 
@@ -117,6 +117,10 @@ def separate(graphs: Graphs) -> list[Data]:
             data.x = one.x
         if one.edge_attr is not None:
             data.edge_attr = one.edge_attr[_inverse(one.column)]
+        if one.edge_weight is not None:
+            data.edge_weight = one.edge_weight[_inverse(one.column)]
+        if "edge_label_index" in one.extra:
+            data.edge_label_index = one.extra["edge_label_index"]
         if one.y is not None and one.y_level != "edge":
             data.y = one.y
         result.append(data)

@@ -160,7 +160,8 @@ def _moved_rows(h: Tensor, bag: Bag, stage: Stage, there: Bag, there_stage: Stag
 
 def _moved_lines(lines: Tensor, model: nn.Module, action: Action) -> Tensor:
     output = getattr(model, "output", "graph")
-    if output == "graph":
+    # Scored pairs keep their order; it is their nodes that are renumbered.
+    if output == "graph" or (output == "edge" and "edge_label_index" in action.graphs.extra):
         return lines
     number = action.node if output == "node" else action.column
     if lines.size(0) != number.numel():

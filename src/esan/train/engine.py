@@ -26,7 +26,8 @@ def device_of(model: SubgraphGNN) -> torch.device:
 
 def trains_literally(model: SubgraphGNN) -> bool:
     """Whether a network is trained on literal bags: dropout, say, is drawn for every pair."""
-    return model.why_literal is not None or bool(model.encoder.dropout)
+    encoder = model.encoder
+    return model.why_literal is not None or bool(encoder.dropout and encoder.dropout_on == "pairs")
 
 
 class Engine(Protocol):

@@ -29,6 +29,8 @@ def fits(model: SubgraphGNN, bag: Bag) -> bool:
         return False
     if bag.strict and trains_literally(model):
         return False
+    if bag.graphs.edge_weight is not None:  # padded batches have none
+        return False
     random = isinstance(bag.policy, Policy) and bag.policy.random
     if isinstance(bag.policy, Sampled):
         # Of a bag that is not there whole, a sample of all graphs is taken at once.

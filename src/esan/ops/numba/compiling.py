@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from esan.ops.numba import runtime as cpu
+from esan.ops.waiting import LOOPS
 
 
 class Loop(NamedTuple):
@@ -19,7 +20,8 @@ class Loop(NamedTuple):
 
     def compile(self) -> "Loop":
         """Compile it, or see that it is kept already."""
-        _ = getattr(import_module(self.module), self.name).address
+        with LOOPS.unsaid():  # `esan compile` shows how far it is
+            _ = getattr(import_module(self.module), self.name).address
         return self
 
 

@@ -10,6 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from esan.ops.numba.stale import forget_older
+from esan.ops.waiting import LOOPS
 
 forget_older()
 
@@ -28,7 +29,14 @@ class Entry:
 
     @cached_property
     def _code(self) -> Any:
-        return cfunc("void(voidptr)", cache=True)(self._function)
+        LOOPS.begin()
+        read = False
+        try:
+            code = cfunc("void(voidptr)", cache=True)(self._function)
+            read = code.cache_hits > 0
+        finally:
+            LOOPS.end(read)
+        return code
 
     @cached_property
     def ctypes(self) -> Callable[[int], None]:

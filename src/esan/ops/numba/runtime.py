@@ -1,7 +1,9 @@
 """How compiled loops run on a CPU: whether they can, and on torch's own threads."""
 
+import atexit
 import ctypes
 import os
+import tempfile
 import warnings
 from array import array
 from functools import cache
@@ -11,6 +13,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from esan.ops.waiting import watch_numba
 
 #: Lines that are one piece of work. Sums are taken piece by piece and then added up in order, so they do not depend on
 #: how many threads there were; 128 lines of width 64 stay in the nearest cache.
@@ -26,7 +30,7 @@ def available() -> bool:
     if find_spec("numba") is None or os.environ.get("TRITON_INTERPRET") == "1":
         return False
     try:
-        import numba  # noqa: F401
+        import numba
     except Exception as error:
         warnings.warn(
             f"Expected a numba that can be imported (got: {error}). Everything works without it, but more slowly; "
@@ -34,7 +38,34 @@ def available() -> bool:
             stacklevel=2,
         )
         return False
+    watch_numba()
+    _find_cache(numba)
     return True
+
+
+def _find_cache(numba: Any) -> None:
+    """Let numba keep loops for this process alone where it can write neither here nor in the user's cache."""
+    try:
+        numba.njit(cache=True)(_find_cache)  # nothing is compiled: it looks for a folder
+    except RuntimeError:
+        folder = tempfile.TemporaryDirectory(prefix="esan-loops-")
+        atexit.register(folder.cleanup)
+        numba.config.CACHE_DIR = folder.name
+        warnings.warn(
+            "Expected a folder to keep compiled loops in (got none that can be written), so that each process compiles "
+            "them anew. Set NUMBA_CACHE_DIR to a folder that can be written.",
+            stacklevel=3,
+        )
+
+
+@cache
+def say_if_missing() -> None:
+    """A warning, once, that networks on a CPU run without compiled loops since numba is not installed."""
+    if find_spec("numba") is None and os.environ.get("TRITON_INTERPRET") != "1":
+        warnings.warn(
+            "esan runs without numba, and networks on a CPU are slower: install it with pip install 'esan[fast]'.",
+            stacklevel=6,  # past this function, `say_if_slow`, the model and torch, to who called the model
+        )
 
 
 def pieces(lines: int, size: int = PIECE) -> int:

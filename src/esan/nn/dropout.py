@@ -1,0 +1,32 @@
+"""Dropout on the rows of a bag: drawn for every (node, subgraph) pair, or once per node for all of its subgraphs."""
+
+from torch import Tensor
+
+from esan.bags import Stage
+from esan.ops.dropout import dropout
+
+#: What dropout is drawn for.
+DROPOUTS_ON = ("pairs", "nodes")
+
+
+def drop(
+    h: Tensor, stage: Stage, p: float, training: bool, on: str, seeds: Tensor | None = None, layer: int = 0
+) -> Tensor:
+    r"""The rows after dropout: :math:`h_{v,s} \odot M_{v,s}` or :math:`h_{v,s} \odot M_v`, with entries of M 0 or
+    :math:`1/(1-p)`.
+
+    M_v does not depend on the subgraph, so that pairs which were alike stay alike: a compact bag is exact, and draws
+    the same numbers as the literal one.
+
+    Args:
+        h: the rows of `stage`.
+        stage: whose rows they are.
+        p: the probability that an entry is dropped.
+        training: nothing is dropped otherwise.
+        on: from `DROPOUTS_ON`.
+        seeds: of each network that the rows are of, `[S]`; None to draw from torch's own generator.
+        layer: which layer it is behind; by the same seed, another one drops others.
+    """
+    if on == "pairs" or not p or not training:
+        return dropout(h, p, training, seeds, layer, stage.real)
+    return h * stage.spread(dropout(h.new_ones(stage.by_node.size, h.size(1)), p, training, seeds, layer, None))

@@ -1,0 +1,125 @@
+"""What a step takes is known before it is taken: counts are exact, bytes near the peak, too many are refused."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import esan
+import strategies
+from esan import limits
+
+GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
+
+
+@pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
+def test_rows_and_edges_are_those_of_the_bags(policy: esan.Policy) -> None:
+    model = strategies.model("dss", "gcn", policy)
+    compact = esan.Bag.of(GRAPHS, policy, 4, generator=torch.Generator().manual_seed(0))
+    literal = compact.to_literal()
+    for bag in (compact, literal):
+        expected = esan.estimate(bag, model)
+        assert (expected.literal.rows, expected.literal.edges) == (literal.num_rows, literal.rows.source.numel())
+        assert expected.compact is not None
+        assert (expected.compact.rows, expected.compact.edges) == (compact.num_rows, compact.rows.source.numel())
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="peaks of memory are measured on Linux")
+def test_bytes_are_within_a_factor_of_two_of_the_measured_peak() -> None:
+    script = Path(__file__).parent / "measured_peaks.py"
+    env = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split(",") for line in done.stdout.splitlines()]
+    assert len(lines) == 5  # three networks, one of which needs the literal bag
+    ratios = {(name, kind): int(expected) / int(measured) for name, kind, expected, measured in lines}
+    assert all(0.5 < ratio < 2 for ratio in ratios.values()), ratios
+
+
+def test_an_estimate_changes_nothing() -> None:
+    policy = esan.NodeDeletion()
+    model = strategies.model("dss", "gin", policy, dropout=0.5, dropout_on="nodes").eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    torch.manual_seed(0)
+    drawn = torch.rand(3)
+    torch.manual_seed(0)
+    text = str(esan.estimate(esan.Bag.of(GRAPHS, policy, 3), model))
+    assert torch.equal(torch.rand(3), drawn)
+    assert not model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert text.startswith("literal: ")
+    assert "; compact: " in text
+
+
+def test_a_network_that_needs_every_pair_has_no_compact_cost() -> None:
+    policy = esan.NodeDeletion()
+    bag = esan.Bag.of(GRAPHS, policy, 3)
+    expected = esan.estimate(bag, strategies.model("ds", "gin", policy, dropout=0.5))
+    assert expected.compact is None
+    assert "compact: not possible, dropout is drawn for every pair" in str(expected)
+    assert expected.literal.bytes > esan.estimate(bag, strategies.model("ds", "gin", policy)).literal.bytes
+
+
+def test_large_graphs_are_estimated_by_some_of_their_subgraphs() -> None:
+    policy = esan.NodeDeletion()
+    model = esan.dss_gnn(4, 16, 3, 1)
+    costs = []
+    for n in (400, 800):
+        graph = esan.graphs.cycle(n)
+        graph.x = torch.randn(n, 4, generator=torch.Generator().manual_seed(0))  # no two rows alike
+        costs.append(esan.estimate(esan.Bag.of(graph, policy, 3), model))
+    few, many = costs
+    assert few.compact is not None
+    assert many.compact is not None
+    # Twice the nodes: four times the pairs, twice the rows of the compact bag.
+    assert many.literal.bytes == pytest.approx(4 * few.literal.bytes, rel=0.1)
+    assert many.compact.bytes == pytest.approx(2 * few.compact.bytes, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("choices", "why", "instead"),
+    [
+        ({"dropout": 0.5}, "dropout is drawn for every pair while training", "dropout_on='nodes'"),
+        ({"readout": "max"}, "readout='max' needs every pair", "choices that are exact on a compact bag"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("grad", [True, False], ids=["training", "predicting"])
+def test_a_literal_bag_beyond_memory_is_refused_before_it_is_built(
+    grad: bool, choices: dict[str, object], why: str, instead: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = esan.NodeDeletion()
+    bag = esan.Bag.of(esan.graphs.csl(1500, 2), policy, 2)
+    model = esan.ds_gnn(None, 32, 2, 1, **choices)  # type: ignore[arg-type]
+    built: list[esan.Bag] = []
+    whole = esan.Bag.to_literal
+
+    def noted(one: esan.Bag) -> esan.Bag:
+        built.append(one)
+        return whole(one)
+
+    monkeypatch.setattr(esan.Bag, "to_literal", noted)
+    # The bag alone would take less than 800 MiB, and a step on it more.
+    monkeypatch.setattr(limits, "available_memory", lambda device=None: 800 * 2**20 if grad else 100 * 2**20)
+    monkeypatch.setattr(esan.nn.memory, "available_memory", limits.available_memory)
+    match = rf"literal bag of 2,250,000 rows and 8,988,000 edges, .*\({why}\), .*iB needed.*Use {instead}, a Sampled"
+    with torch.set_grad_enabled(grad), pytest.raises(ValueError, match=match):
+        model(bag)
+    assert all(one.num_pairs < bag.num_pairs / 10 for one in built)
+
+
+def test_a_literal_bag_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "available_memory", lambda device=None: 2**27)
+    with pytest.raises(ValueError, match=r"Expected the literal bag of 2,250,000 pairs to fit .*Use the compact bag"):
+        esan.Bag.of(esan.graphs.csl(1500, 2), esan.NodeDeletion(), literal=True)
+
+
+def test_arguments_the_wrong_way_round() -> None:
+    bag, model = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3), esan.ds_gnn(None, 4, 3, 1)
+    with pytest.raises(TypeError, match=r"Expected a Bag \(got SubgraphGNN\)\. Pass bag first"):
+        esan.estimate(model, bag)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Expected a network of esan\.ds_gnn .*\(got Linear\)"):
+        esan.estimate(bag, torch.nn.Linear(1, 1))
