@@ -11,8 +11,8 @@ from arguments_corpus import PARAMETERS, VALUES
 #: What errors of the input are: never an AttributeError, a RuntimeError of torch, an error of numba.
 CLEAR = (ValueError, TypeError, IndexError, OSError, ImportError)
 CASES = [(parameter, value) for parameter in PARAMETERS for value in VALUES]
-#: By default every parameter has some of the values, and every value some of the parameters: 13 divides neither count.
-SAMPLE = CASES[::13]
+#: By default every parameter has some of the values, and every value some of the parameters: 17 divides neither count.
+SAMPLE = CASES[::17]
 
 
 @pytest.fixture(autouse=True)

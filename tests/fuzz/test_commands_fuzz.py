@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from esan.cli import app
 
 LINES = command_lines()
-SAMPLE = LINES[::13]
+SAMPLE = LINES[::17]
 RUNNER = CliRunner(env={"COLUMNS": "200"})
 
 

@@ -49,12 +49,15 @@ def run(
 
 
 def _numbers(path: Path) -> np.ndarray:
-    if not path.is_file():
-        raise FileNotFoundError(f"Expected a file of labels (got {str(path)!r}, which is not there). Check the path.")
     try:
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"Expected a file of labels (got {str(path)!r}, which is not there). Check the path."
+            )
         return np.loadtxt(path, ndmin=1, encoding="utf-8")
     except ValueError as error:
-        raise ValueError(f"Expected a number a line in {path} ({error}). Write one label for each graph.") from None
+        got = " ".join(str(error).split())[:120]
+        raise ValueError(f"Expected a number a line in {path} (got: {got}). Write one label for each graph.") from None
 
 
 def _table(advice: wl.Advice) -> Table:

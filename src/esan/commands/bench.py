@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from esan.checks import device_here
+from esan.commands.executing import MOST_NUMBERS
 from esan.commands.plainly import console, plainly
 from esan.report.timing import Timed, measure
 from esan.train.files import write_text
@@ -27,8 +28,10 @@ def run(
     ] = None,
     sets: Annotated[list[str] | None, typer.Option("--data-set", help="zinc or nci1; both if not given.")] = None,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs that are timed, after two that warm up.")] = 5,
-    seeds: Annotated[int, typer.Option(min=1, help="Networks that are trained side by side.")] = 1,
+    epochs: Annotated[
+        int, typer.Option(min=1, max=MOST_NUMBERS, help="Epochs that are timed, after two that warm up.")
+    ] = 5,
+    seeds: Annotated[int, typer.Option(min=1, max=MOST_NUMBERS, help="Networks that are trained side by side.")] = 1,
     data: Annotated[Path | None, typer.Option(help="The folder of the data; else $ESAN_DATA.")] = None,
     cache: Annotated[Path | None, typer.Option(help="The folder of cached bags; else $ESAN_CACHE.")] = None,
     out: Annotated[Path | None, typer.Option(help="A JSON file for the figures.")] = None,

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
+from esan.checks import shown
 from esan.limits import available_memory, in_words
 
 P = ParamSpec("P")
@@ -98,7 +99,7 @@ def words_of(error: Exception) -> str | None:
         return text
     if isinstance(error, OSError) and error.errno is not None:
         # One of the system says neither what was expected nor what to do.
-        place = "" if error.filename is None else f": {str(error.filename)!r}"
+        place = "" if error.filename is None else f": {shown(str(error.filename))}"
         return (
             f"Expected a path that can be read or written (got {error.strerror}{place}). Check it and its permissions."
         )

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from esan.commands.executing import EXECUTORS, executor_named, tell
+from esan.commands.executing import EXECUTORS, MOST_NUMBERS, executor_named, tell
 from esan.commands.plainly import console, plainly, resumable
 from esan.report.paper import TABLES
 from esan.report.reproducing import check_rows, problems_of, reproduce, rows_of_all, tune, write_page, write_table
@@ -22,7 +22,9 @@ def run(
     row: Annotated[
         list[str] | None, typer.Option(help="A recipe, dataset or method of the table; repeat for more.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds; as the paper if not given.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=MOST_NUMBERS, help="How many seeds; as the paper if not given.")
+    ] = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Run variants of the rows.")
     ] = None,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from esan.checks import seed_number, shown, whole_number
+from esan.train.fields import MOST
 from esan.train.recipe import Recipe
 
 
@@ -43,5 +44,5 @@ class Job:
 def protocol(recipe: Recipe, seeds: int | None = None) -> tuple[Job, ...]:
     """The jobs of the whole protocol: every fold with every seed; `seeds` for fewer or more seeds than the recipe's."""
     folds = range(recipe.folds if recipe.split == "folds" else 1)
-    count = recipe.seeds if seeds is None else seeds
+    count = recipe.seeds if seeds is None else whole_number("seeds", seeds, 1, "Pass how many.", MOST["seeds"])
     return tuple(Job(recipe, fold, seed) for seed in range(count) for fold in folds)

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from esan.checks import shown
 from esan.train.paper_values import TABLES, paper_values, table_rows
 from esan.train.recipe import Recipe
 from esan.train.selection import Spread
@@ -78,7 +79,7 @@ def named(name: str) -> Recipe:
         near = difflib.get_close_matches(name, names(), 3)
         hint = f"Near: {', '.join(near)}." if near else "They are <data>/<method>, e.g. zinc/dss-gin-ego+."
         raise ValueError(
-            f"Expected the name of a recipe or a TOML file (got {name!r}). {hint} esan train --list shows all."
+            f"Expected the name of a recipe or a TOML file (got {shown(name)}). {hint} esan train --list shows all."
         )
     model, family = match["model"] or "gnn", FAMILIES[data]
     conv = match["conv"] or match["base"]

@@ -1,0 +1,128 @@
+"""Sizes that cannot be are refused before they are tried, with both numbers; those that can be are right."""
+
+from collections.abc import Callable
+from math import comb
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.data import Data
+from typer.testing import CliRunner
+
+import esan
+from esan import Bag, graphs, limits
+from esan.cli import app
+from esan.commands.executing import whole_numbers
+from esan.graphs import graph_of, read
+from esan.train import Recipe
+from esan.train.blueprint import Blueprint
+
+FIFTY = tuple(range(1, 51))
+
+
+@pytest.fixture(autouse=True)
+def _sixteen_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "available_memory", lambda device=None: 2**34)
+
+
+@pytest.mark.parametrize(
+    ("name", "got"),
+    [
+        ("cycle(99999999)", "99999999 nodes of cycle(99999999)"),
+        ("complete(100000)", "4999950000 edges of complete(100000)"),
+        ("rook(3000)", "26991000000 edges of rook(3000)"),
+        ("99999999xcycle(3)", "299999997 nodes of 99999999xcycle(3)"),
+        ("9999999xpath(1)+9999999xpath(1)", "19999998 nodes of 9999999xpath(1)+9999999xpath(1)"),
+    ],
+)
+def test_named_graphs(name: str, got: str) -> None:
+    told = CliRunner().invoke(app, ["bag", name])
+    assert told.exit_code == 2
+    assert told.stderr.startswith(f"Expected a named graph of at most 10,000,000 nodes and edges (got {got}).")
+    assert len(told.stderr.splitlines()) == 1
+
+
+def test_copies_of_a_graph_are_its_disjoint_union() -> None:
+    many, one_by_one = graph_of("4xcycle(3)"), graphs.disjoint_union(*[graphs.cycle(3)] * 4)
+    assert torch.equal(read(many).edges, read(one_by_one).edges)
+    assert read(many).num_nodes.tolist() == [12]
+    with pytest.raises(ValueError, match=r"^Expected at least one copy of a graph \(got '0xcycle\(3\)'\)"):
+        graph_of("0xcycle(3)")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_rooks_graph_by_its_definition(n: int) -> None:
+    square = torch.arange(n * n)
+    row, column = square // n, square % n
+    joined = ((row[:, None] == row) | (column[:, None] == column)).fill_diagonal_(False)
+    assert torch.equal(graphs.rook(n).edge_index.unique(dim=1), joined.nonzero().T.unique(dim=1))
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: esan.policy_named(f"EGO({10**20})"), r"^Expected hops of at most 1,000,000 \(got 10{20}\)"),
+        (lambda: esan.policy_named(f"ND({10**20})"), r"^Expected k of at most 100 \(got 10{20}\)"),
+        (lambda: Bag.of(graphs.cycle(5), "ED", 10**9), r"^Expected num_layers of at most 10,000 \(got 1000000000\)"),
+        (lambda: Recipe("zinc", layers=10**9), r"^Expected layers of at most 10,000 \(got 1000000000\)"),
+        (lambda: Recipe("zinc", width=10**11), r"^Expected width of at most 65,536 \(got 100000000000\)"),
+        (lambda: Recipe("zinc", split_seed=2**32), r"^Expected split_seed of at most 4,294,967,295 \(got"),
+        (
+            lambda: Recipe("zinc", grid=(dict.fromkeys(("width", "layers", "votes"), FIFTY),)).configurations(),
+            r"^Expected at most 100,000 configurations of a grid \(got 125000\)",
+        ),
+        (lambda: whole_numbers("0..99999999999", "seeds"), r"^Expected at most 100,000 numbers in --seeds \(got"),
+        (lambda: graph_of([(0, 10**12)]), r"^Expected node numbers below 2,147,483,648 in a list of edges"),
+        (lambda: read(Data(num_nodes=10**15)), r"^Expected graphs of 10{15} nodes to fit .*\(got 7.1 PiB needed"),
+        (
+            lambda: Bag.of(graphs.cycle(100), "ND(50)", 2),
+            r"^Expected 50-node-deleted subgraphs, \d{30} of them, to fit into memory \(got 10\^33 bytes needed, 16.0",
+        ),
+        (
+            lambda: Bag.of(graphs.cycle(10**5), "ED", 2, literal=True),
+            r"^Expected a literal bag of 10,000,000,000 pairs to fit into memory \(got 474.9 GiB needed, 16.0 GiB",
+        ),
+        (
+            lambda: esan.wl.separates("cycle(100000)", "cycle(100000)", "ds", "NM"),
+            r"^Expected a literal bag of 20,000,000,000 pairs to fit into memory \(got 949.9 GiB needed, 16.0 GiB",
+        ),
+    ],
+)  # fmt: skip
+def test_numbers(make: Callable[[], Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("policy", "match"),
+    [
+        ("EGO(1)", r"^Expected 220 ego-networks of about 24,090 edges each to fit .*\(got 40.4 MiB needed, 8.0 MiB"),
+        ("ED", r"^Expected the bag of 24,090 subgraphs, about 1.1 MiB each, to fit .*\(got 13.0 GiB needed, 8.0 MiB"),
+    ],
+)
+def test_bags_that_would_not_fit(policy: str, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How large a bag is is told by a few subgraphs, before any is stored."""
+    monkeypatch.setattr("esan.limits.SMALL", 2**20)
+    for module in ("esan.limits", "esan.bags.stored", "esan.policies.ego"):
+        monkeypatch.setattr(f"{module}.available_memory", lambda device=None: 2**23)
+    with pytest.raises(ValueError, match=match):
+        Bag.of(graphs.complete(220), policy, 2)
+    # Of a sparse graph, rows for all pairs would not fit either, but the compact bag does.
+    assert Bag.of(graphs.cycle(2000), policy, 2).num_pairs == 4_000_000
+
+
+def test_a_network_that_would_not_fit() -> None:
+    recipe = Recipe("zinc", width=2**16, layers=3)
+    with pytest.raises(
+        ValueError, match=r"^Expected a network of 3 layers of width 65,536 to fit .*got 48.0 GiB needed, 16.0 G"
+    ):
+        Blueprint(recipe, esan.data.Task("regression", 1), 7, None).build()
+
+
+def test_nearly_all_nodes_deleted() -> None:
+    """C(70, 35) overflows on the way to C(70, 69) = 70."""
+    bag = Bag.of(graphs.cycle(70), "ND(69)", 2)
+    assert bag.num_subgraphs == comb(70, 69)
+    kept = torch.stack([bag.subgraph(i).edge_index.new_tensor(bag.subgraph(i).num_edges) for i in range(70)])
+    assert kept.eq(0).all()
+    assert Bag.of(graphs.cycle(6), "ND(3)", 2).num_subgraphs == 20
