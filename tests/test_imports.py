@@ -4,7 +4,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -80,6 +80,99 @@ def test_a_wrong_import_would_be_seen() -> None:
     assert list(_imports(ast.parse("def f():\n    from esan.nn.norm import BatchNorm"))) == ["nn"]
     assert list(_imports(ast.parse("from esan import train, bags\nimport esan.cli"))) == ["train", "bags", "cli"]
     assert list(_imports(ast.parse("if TYPE_CHECKING:\n    from esan.cli import app"))) == []
+
+
+def _modules() -> dict[str, Path]:
+    found = {}
+    for path in FILES:
+        name = ".".join(("esan", *path.relative_to(ROOT).with_suffix("").parts))
+        found[name.removesuffix(".__init__")] = path
+    return found
+
+
+def _edges(name: str, tree: ast.AST, modules: Collection[str]) -> set[str]:
+    """The modules that a module imports, wherever in it, names for type checkers included; of a package its parts."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    found = {other for other in found if other in modules and other != name}
+    return {other for other in found if not any(part.startswith(f"{other}.") for part in found)}
+
+
+def _cycle(edges: dict[str, set[str]]) -> list[str]:
+    """The modules that import one another in a circle: those that are left when leaves are taken away."""
+    left = {name: set(others) for name, others in edges.items()}
+    while leaves := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in leaves}
+    # What only leads into a circle is no part of it.
+    while sources := left.keys() - {other for others in left.values() for other in others}:
+        left = {name: others for name, others in left.items() if name not in sources}
+    return sorted(left)
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    modules = _modules()
+    edges = {name: _edges(name, ast.parse(path.read_text()), modules) for name, path in modules.items()}
+    assert not _cycle(edges)
+
+
+def test_a_circle_of_imports_would_be_seen() -> None:
+    assert _cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == ["b", "c"]
+    known = {"esan.bags", "esan.bags.bag", "esan.nn"}
+    hidden = "if TYPE_CHECKING:\n    from esan.bags.bag import Bag\ndef f():\n    import esan.nn"
+    assert _edges("esan.wl", ast.parse(hidden), known) == {"esan.bags.bag", "esan.nn"}
+
+
+#: What may be imported inside functions: optional packages, those that a start need not wait for, and one of Unix.
+INSIDE = {
+    *("lightning", "llvmlite", "matplotlib", "numba", "ogb", "ray", "rdkit", "torch.utils.tensorboard", "triton"),
+    *("sklearn", "torchmetrics", "resource", "esan.ops.numba.entry"),
+}
+
+
+def _inside(tree: ast.AST) -> Iterator[str]:
+    """What is imported inside functions, or for type checkers alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _is_type_checking(node):
+            for part in ast.walk(node):
+                if isinstance(part, ast.Import):
+                    yield from (alias.name for alias in part.names)
+                elif isinstance(part, ast.ImportFrom):
+                    yield part.module or ""
+
+
+def test_imports_stand_at_the_top() -> None:
+    """But for optional packages; commands import what they run when they are run."""
+    for path in FILES:
+        if _part(path) in ("cli", "commands", "__main__"):
+            continue
+        odd = [name for name in _inside(ast.parse(path.read_text())) if not _allowed(name)]
+        assert not odd, f"{path.relative_to(ROOT)} imports {odd} inside a function"
+
+
+def _allowed(name: str) -> bool:
+    return any(name == known or name.startswith(f"{known}.") for known in INSIDE)
+
+
+def test_a_hidden_import_would_be_seen() -> None:
+    assert list(_inside(ast.parse("def f():\n    from esan.nn import GIN\n    import json"))) == ["esan.nn", "json"]
+
+
+#: Words that name a device or a kernel's language.
+MACHINE = re.compile(r"\b(is_cuda|cuda|numba|triton)\b")
+
+
+@pytest.mark.parametrize("part", ["nn", "bags"])
+def test_mathematics_names_no_machine(part: str) -> None:
+    """Which implementation of an operator runs is decided in `esan.ops` alone; comments and docstrings may speak."""
+    for path in sorted((ROOT / part).rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        named = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.ImportFrom)]
+        odd = [text for text in named if MACHINE.search(text)]
+        assert not odd, f"{path.relative_to(ROOT)} names {odd}"
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if p.name == "__init__.py"], ids=lambda p: str(p.relative_to(ROOT)))

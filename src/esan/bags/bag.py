@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from esan.bags.check import check_selection
+from esan.bags.draw import draw_bag
 from esan.bags.files import load_bag, save_bag
 from esan.bags.large import never_whole
 from esan.bags.rows import Rows
@@ -304,7 +305,7 @@ class Bag:
             policy: the policy that it should be built with, or its name.
             num_layers: the layers that it should be exact for, at least.
         """
-        return load_bag(Path(path), source=source, policy=policy, num_layers=num_layers)
+        return load_bag(Bag, Path(path), source=source, policy=policy, num_layers=num_layers)
 
     def draw(self, graph: int = 0, most: int = 12, path: str | Path | None = None) -> "Figure":
         """One graph and its subgraphs side by side (needs matplotlib): deleted edges dashed, marked nodes filled.
@@ -314,8 +315,6 @@ class Bag:
             most: how many of its subgraphs are drawn at most.
             path: where the picture is saved, if anywhere.
         """
-        from esan.bags.draw import draw_bag
-
         return draw_bag(self, graph, most, None if path is None else Path(path))
 
     # -- what layers ask of it -----------------------------------------------------------------------------------

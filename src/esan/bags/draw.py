@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from esan.atomic import write_file
 from esan.bags.layout import layout
+from esan.bags.parts import BagParts
 from esan.bags.subgraph import Subgraph
 from esan.counted import counted
 
@@ -16,15 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from esan.bags.bag import Bag
-
 INK, PALE, DELETED, ACCENT, PAPER = "#26323f", "#c5cdd8", "#eda18d", "#e4572e", "#ffffff"
 #: Above this many nodes a panel shows nothing but ink.
 MOST_NODES = 1000
 _WIDTH, _TITLE, _CAPTION = 1.9, 0.26, 0.34  # inches: of a panel, above it, and below them all
 
 
-def draw_bag(bag: "Bag", graph: int, most: int, path: Path | None) -> "Figure":
+def draw_bag(bag: BagParts, graph: int, most: int, path: Path | None) -> "Figure":
     """One graph and the first of its subgraphs: kept edges solid, deleted ones dashed, marked nodes filled.
 
     Subgraphs carry the numbers that `bag.subgraph` takes. A node that has no edge in a subgraph is pale there.
@@ -144,7 +143,7 @@ def _draw_loop(
     axes.add_patch(loop)
 
 
-def _caption(bag: "Bag", subgraphs: int, more: int) -> str:
+def _caption(bag: BagParts, subgraphs: int, more: int) -> str:
     policy = "" if bag.policy is None else f"{bag.policy}: "
     count = policy + counted(subgraphs, "subgraph")
     return f"{count}, {more:,} more not drawn" if more else count

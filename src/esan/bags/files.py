@@ -2,10 +2,11 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from esan.atomic import write_file
 from esan.bags.check import check_bag
+from esan.bags.parts import BagParts
 from esan.bags.rows import Rows
 from esan.bags.stored import stored_rows
 from esan.graphs import Graphs, Source, read
@@ -21,9 +23,6 @@ from esan.graphs.extra import Extra, Field, ListField, TensorField
 from esan.policies import Policy, Sampled, Selection, as_policy, policy_called
 from esan.record import TensorRecord
 from esan.version import __version__
-
-if TYPE_CHECKING:
-    from esan.bags.bag import Bag
 
 _FORMAT = "esan bag 2"
 #: Of the version before, which wrote no digest; its rows are compared with rows built anew.
@@ -41,7 +40,7 @@ _WRITTEN = (
 _FLAGS = {"graphs": ("y_level",), "selection": ("keeps_edges", "marked"), "rows": ()}
 
 
-def save_bag(bag: "Bag", path: Path) -> None:
+def save_bag(bag: BagParts, path: Path) -> None:
     """Written beside the target first and then put in its place, so a file is always whole."""
     header: dict[str, Any] = {
         "format": _FORMAT,
@@ -67,9 +66,10 @@ def save_bag(bag: "Bag", path: Path) -> None:
     write_file(path, lambda file: np.savez(file, header=np.array(json.dumps(header)), **arrays))  # type: ignore[arg-type]
 
 
-def load_bag(path: Path, *, source: Source | None, policy: Policy | str | None, num_layers: int | None) -> "Bag":
-    from esan.bags.bag import Bag
-
+def load_bag(
+    make: Callable[..., Any], path: Path, *, source: Source | None, policy: Policy | str | None, num_layers: int | None
+) -> Any:
+    """A bag from its file; `make` is `Bag`."""
     policy = None if policy is None else as_policy(policy)
     header, arrays = _read(path)
     _refuse_stale(path, header, source, policy, num_layers)
@@ -77,7 +77,7 @@ def load_bag(path: Path, *, source: Source | None, policy: Policy | str | None, 
     try:
         records = {name: _record(name, "", header, arrays) for name in _RECORDS}
         known = policy if policy is not None else _policy(header["policy"])
-        bag = Bag(**records, num_layers=layers, policy=known, strict=header["strict"])
+        bag = make(**records, num_layers=layers, policy=known, strict=header["strict"])
         check_bag(bag.graphs, bag.selection, bag.rows, layers)
         if header["sample_of"] is not None:
             parts = {name: _record(name, "whole/", header, arrays) for name in ("selection", "rows")}
@@ -108,7 +108,7 @@ def _name(policy: Policy | str | None) -> str:
     return policy if isinstance(policy, str) else repr(policy)
 
 
-def _arrays(bag: "Bag", prefix: str) -> dict[str, np.ndarray]:
+def _arrays(bag: BagParts, prefix: str) -> dict[str, np.ndarray]:
     return {
         f"{prefix}{record}/{name}": tensor.detach().cpu().numpy()
         for record in _RECORDS
@@ -232,7 +232,7 @@ def _is_header(header: dict[str, Any]) -> bool:
     )
 
 
-def _check_against_source(bag: "Bag", header: dict[str, Any]) -> None:
+def _check_against_source(bag: BagParts, header: dict[str, Any]) -> None:
     """A file without a digest: its graphs by their fingerprint, its rows by building them anew."""
     if bag.graphs.fingerprint != header["fingerprint"]:
         raise ValueError("Expected the graphs of its fingerprint (got others).")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels
+from esan.ops.device import is_capturing
 from esan.ops.dispatch import is_plain, is_plain_table
 from esan.ops.edges import Coded
 from esan.ops.features import input_rows, lookup
@@ -159,11 +160,6 @@ def _given(value: Tensor | None, name: str) -> Tensor:
     return value
 
 
-def _captured(columns: Tensor) -> bool:
-    """Whether this is recorded to be replayed, when nobody may look at numbers."""
-    return columns.is_cuda and torch.cuda.is_current_stream_capturing()
-
-
 def _columns(value: Tensor, sizes: tuple[int, ...], name: str) -> Tensor:
     columns = value[:, None] if value.dim() == 1 else value
     if columns.dim() != 2 or columns.size(1) != len(sizes):
@@ -171,7 +167,7 @@ def _columns(value: Tensor, sizes: tuple[int, ...], name: str) -> Tensor:
             f"Expected {name} with {len(sizes)} category numbers a line (got shape {tuple(value.shape)}). "
             f"Build the model with Categories of as many sizes as there are columns."
         )
-    if columns.is_floating_point() and not _captured(columns) and not bool((columns == columns.round()).all()):
+    if columns.is_floating_point() and not is_capturing() and not bool((columns == columns.round()).all()):
         raise ValueError(f"Expected {name} to hold category numbers (got fractions). Use a plain number of channels.")
     columns = columns.long()
     # On a GPU this look would stop the stream in every step; there the embedding itself checks.

@@ -1,7 +1,7 @@
 """Watchers of a training: progress bars in a terminal, TensorBoard, Weights & Biases."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -9,21 +9,19 @@ from rich.text import Text
 
 from esan.checks import text_value, truth_value, whole_number
 from esan.train.records import Epoch, Record
-
-if TYPE_CHECKING:
-    from esan.train.run import Run
+from esan.train.run import Run
 
 
 class Watcher(Protocol):
     """Is told what happens; changes nothing."""
 
-    def started(self, runs: "list[Run]") -> None:
+    def started(self, runs: list[Run]) -> None:
         """Before the first epoch."""
 
-    def epoch(self, run: "Run", line: Epoch) -> None:
+    def epoch(self, run: Run, line: Epoch) -> None:
         """After an epoch of a run."""
 
-    def finished(self, run: "Run", record: Record) -> None:
+    def finished(self, run: Run, record: Record) -> None:
         """After a run is over."""
 
     def stopped(self) -> None:
@@ -52,7 +50,7 @@ class Bars:
         )
         self.tasks: dict[int, TaskID] = {}
 
-    def started(self, runs: "list[Run]") -> None:
+    def started(self, runs: list[Run]) -> None:
         if words := _continued(runs):
             self.progress.console.print(Text(words), soft_wrap=True)
         if 0 < len(runs) <= self.most:
@@ -67,14 +65,14 @@ class Bars:
             self.tasks = {id(run): bar for run in runs}
         self.progress.start()
 
-    def epoch(self, run: "Run", line: Epoch) -> None:
+    def epoch(self, run: Run, line: Epoch) -> None:
         self.progress.update(
             self.tasks[id(run)],
             advance=1,
             numbers=told(run.task.metric, line if self.test else line._replace(test=None)),
         )
 
-    def finished(self, run: "Run", record: Record) -> None:
+    def finished(self, run: Run, record: Record) -> None:
         # What an early stop saved does not count as left.
         saved = run.job.recipe.epochs - record.epochs
         task = self.progress.tasks[self.progress.task_ids.index(self.tasks[id(run)])]
@@ -84,7 +82,7 @@ class Bars:
         self.progress.stop()
 
 
-def _continued(runs: "list[Run]") -> str:
+def _continued(runs: list[Run]) -> str:
     """Which runs go on from a checkpoint, and with which epoch; nothing if none does."""
     again = [f"{run.job.name} at epoch {run.epoch + 1}" for run in runs if run.epoch and not run.over]
     few = ", ".join(again[:3]) + (f" and {len(again) - 3} more" if len(again) > 3 else "")
@@ -108,19 +106,19 @@ class TensorBoard:
         self._make = SummaryWriter
         self.writers: dict[int, Any] = {}
 
-    def started(self, runs: "list[Run]") -> None:
+    def started(self, runs: list[Run]) -> None:
         for run in runs:
             if run.folder is not None:
                 # What was written after the checkpoint that a run continues from is written again.
                 self.writers[id(run)] = self._make(run.folder / "tensorboard", purge_step=run.epoch + 1)
 
-    def epoch(self, run: "Run", line: Epoch) -> None:
+    def epoch(self, run: Run, line: Epoch) -> None:
         writer = self.writers.get(id(run))
         for name, value in line._asdict().items():
             if writer is not None and value is not None and name != "epoch":
                 writer.add_scalar(name, value, line.epoch)
 
-    def finished(self, run: "Run", record: Record) -> None:  # noqa: ARG002
+    def finished(self, run: Run, record: Record) -> None:  # noqa: ARG002
         if (writer := self.writers.pop(id(run), None)) is not None:
             writer.close()
 
@@ -146,18 +144,18 @@ class WandB:
         self._wandb, self.project = wandb, project
         self.runs: dict[int, Any] = {}
 
-    def started(self, runs: "list[Run]") -> None:
+    def started(self, runs: list[Run]) -> None:
         for run in runs:
             config = run.job.recipe.to_dict() | {"fold": run.job.fold, "seed": run.job.seed}
             self.runs[id(run)] = self._wandb.init(
                 project=self.project, name=run.job.name, config=config, reinit="create_new"
             )
 
-    def epoch(self, run: "Run", line: Epoch) -> None:
+    def epoch(self, run: Run, line: Epoch) -> None:
         told = {name: value for name, value in line._asdict().items() if value is not None}
         self.runs[id(run)].log(told, step=line.epoch)
 
-    def finished(self, run: "Run", record: Record) -> None:
+    def finished(self, run: Run, record: Record) -> None:
         here = self.runs.pop(id(run))
         for name, value in record.best._asdict().items():
             here.summary[f"best {name}"] = value
