@@ -7,9 +7,9 @@ and bonds of every kind equally often (`--graphs like`), among which few rows ar
 
 Forward, backward and Adam step, the batch ready in memory, every batch new to the network (nothing is cached from an
 earlier step). All take turns, and a ratio is that of medians. "row-layers" is how many rows all layers together
-have, literal over compact: what the compact bag saves by construction. "colours" is how many times fewer of these are
-computed, since rows that are alike are computed once, and their "gain" how many times slower the step is without that
-(they are looked for in either). "graphs alone" is what a network of the same kind takes on the
+have, literal over compact: what the compact bag saves by construction. "alike" is how many times fewer of these are
+computed, since rows that are alike are computed once in DS-GNN, and its "gain" how many times slower the step is
+without that (they are looked for in either). "graphs alone" is what a network of the same kind takes on the
 graphs themselves (identity policy), as a part of the compact step: the shared branch, Adam and all that is done once a
 batch, which no bag saves, and one row a node. "reachable" is how much faster the compact bag would be if that stayed
 and all the rest shrank by the row-layers. The yardstick has the same weights; its prediction is compared first.
@@ -27,8 +27,8 @@ import torch
 from torch_geometric.data import Data
 
 import esan
-from esan.bags import colours
-from esan.nn import coloured
+from esan.bags import dedup
+from esan.nn import dedup as deduplicating
 from report import machine, markdown, print_table
 from workloads import ATOM_TYPES, BOND_TYPES, zinc, zinc_like
 from yardstick import Union, Yardstick
@@ -40,8 +40,8 @@ GRAPHS = {"zinc": ("molecules of ZINC12k", zinc), "like": ("ZINC-like molecules"
 NOTE = (
     "Written by `benchmarks/step.py`: batches of 128 {}, 4 layers of width {}, forward, backward and Adam, the "
     "batch in memory. Ratios of times; more is better for esan. Row-layers: the rows that all layers have, literal "
-    "over compact; colours: how many times fewer are computed, as those that are alike are computed once; gain of "
-    "colours: the compact step without that over the step with it. Graphs "
+    "over compact; alike: how many times fewer are computed, as those that are alike are computed once in DS-GNN; "
+    "gain: the compact step without that over the step with it. Graphs "
     "alone: what the same kind of network takes on the graphs themselves, as a part of the "
     "compact step; reachable: compact vs literal, if that part stays and the rest shrinks by the row-layers."
 )
@@ -104,18 +104,18 @@ def measure(graphs: list[Data], name: str, shares: bool, width: int, repeats: in
     def fresh(kind: str) -> esan.Bag:
         return batches[kind][torch.arange(BATCH)]
 
-    def without_colours(batch: esan.Bag) -> float:
-        usual, colours._FIRST = colours._FIRST, 0.0
+    def without_representatives(batch: esan.Bag) -> float:
+        usual, dedup._FIRST = dedup._FIRST, 0.0
         try:
             return step(model, batch)
         finally:
-            colours._FIRST = usual
+            dedup._FIRST = usual
 
     turns: dict[str, Callable[[], float]] = {
         "yardstick": lambda: step(plain, union),
         "literal": lambda: step(model, fresh("literal")),
         "compact": lambda: step(model, fresh("compact")),
-        "rows": lambda: without_colours(fresh("compact")),
+        "rows": lambda: without_representatives(fresh("compact")),
         "graphs": lambda: step(alone, fresh("graphs")),
     }
     times: dict[str, list[float]] = {kind: [] for kind in turns}
@@ -127,16 +127,16 @@ def measure(graphs: list[Data], name: str, shares: bool, width: int, repeats: in
     middle = {kind: statistics.median(values) for kind, values in times.items()}
     rows = {kind: sum(fresh(kind).stage(t).num_rows for t in range(1, LAYERS + 1)) for kind in batches}
     saved, alone_part = rows["literal"] / rows["compact"], middle["graphs"] / middle["compact"]
-    stages = coloured.stages(model.features, model.encoder, fresh("compact"), next(model.parameters()))
-    computed = rows["compact"] if stages is None else sum(stage.num_colours for stage in stages[1:])
+    stages = deduplicating.stages(model.features, model.encoder, fresh("compact"), next(model.parameters()))
+    computed = rows["compact"] if stages is None else sum(stage.num_rows for stage in stages[1:])
     return {
         "network": "DSS" if shares else "DS",
         "policy": name,
         "literal vs yardstick": middle["yardstick"] / middle["literal"],
         "compact vs literal": middle["literal"] / middle["compact"],
         "row-layers": saved,
-        "colours": rows["compact"] / computed,
-        "gain of colours": middle["rows"] / middle["compact"],
+        "alike": rows["compact"] / computed,
+        "gain": middle["rows"] / middle["compact"],
         "compact vs yardstick": middle["yardstick"] / middle["compact"],
         "graphs alone": alone_part,
         "reachable": alone_part + (1 - alone_part) * saved,
