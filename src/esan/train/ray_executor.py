@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,7 @@ def _place(address: str | None) -> _Place | None:
     address = os.environ.get("RAY_ADDRESS", address) if address in (None, "auto") else address
     if address == "auto":
         # Where Ray keeps the address of the last cluster of this machine, whether it lives or not.
-        kept = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+        kept = Path(os.environ.get("RAY_TMPDIR", tempfile.gettempdir()), "ray", "ray_current_cluster")
         try:
             address = kept.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
