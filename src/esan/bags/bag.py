@@ -338,8 +338,8 @@ class Bag:
 
     def stage_with(self, rows: int, otherwise: Stage) -> Stage:
         """The stage that so many rows are of."""
-        stages = map(self.stage, range(len(self.rows.row_ends)))
-        return next((stage for stage in stages if stage.num_rows == rows), otherwise)
+        layers = range(1 if self.num_layers is None else self.num_layers + 1)
+        return next((stage for stage in map(self.stage, layers) if stage.num_rows == rows), otherwise)
 
     @cached
     def by_graph(self) -> Grouping:

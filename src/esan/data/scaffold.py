@@ -5,12 +5,15 @@ from collections.abc import Sequence
 
 import torch
 
+from esan.checks import truth_value
 from esan.data.dataset import Dataset, Split
 from esan.data.smiles import scaffolds
 from esan.data.splits import Fractions, checked_fractions
 
 
-def scaffold(smiles: Dataset | Sequence[str], fractions: Fractions = (0.8, 0.1, 0.1)) -> Split:
+def scaffold(
+    smiles: Dataset | Sequence[str], fractions: Fractions = (0.8, 0.1, 0.1), *, chirality: bool = False
+) -> Split:
     """The deterministic split of MoleculeNet and OGB by Bemis-Murcko scaffolds; ids in each part ascend.
 
     Scaffolds come in descending order of size, then of the number of their first molecule. Each goes to the training
@@ -19,6 +22,7 @@ def scaffold(smiles: Dataset | Sequence[str], fractions: Fractions = (0.8, 0.1, 
     Args:
         smiles: the molecules, or a dataset that was read from SMILES.
         fractions: of training, validation and test molecules; they add up to 1.
+        chirality: whether scaffolds that are mirror images differ, as in OGB's split of moltox21, not of molhiv.
     """
     if isinstance(smiles, Dataset):
         if smiles.smiles is None:
@@ -31,7 +35,7 @@ def scaffold(smiles: Dataset | Sequence[str], fractions: Fractions = (0.8, 0.1, 
         raise ValueError(f"Expected a list of SMILES (got {smiles!r}). Pass a molecule a graph.")
     train_share, valid_share, _ = checked_fractions(fractions)
     groups: dict[str, list[int]] = defaultdict(list)
-    for place, core in enumerate(scaffolds(smiles)):
+    for place, core in enumerate(scaffolds(smiles, truth_value("chirality", chirality, "Pass True or False."))):
         groups[core].append(place)
     most_train, most_valid = train_share * len(smiles), (train_share + valid_share) * len(smiles)
     train: list[int] = []

@@ -46,7 +46,7 @@ def laid_molecules(found: Sequence[Any]) -> Laid:
     )
 
 
-def scaffolds(smiles: Sequence[str]) -> list[str]:
+def scaffolds(smiles: Sequence[str], chirality: bool = False) -> list[str]:
     """The Bemis-Murcko scaffold of each molecule, rings and what links them, without stereochemistry."""
     found = molecules(smiles)
     bad = [place for place, molecule in enumerate(found) if molecule is None]
@@ -57,7 +57,7 @@ def scaffolds(smiles: Sequence[str]) -> list[str]:
         )
     from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
-    return [MurckoScaffoldSmiles(mol=molecule, includeChirality=False) for molecule in found]
+    return [MurckoScaffoldSmiles(mol=molecule, includeChirality=chirality) for molecule in found]
 
 
 def _feature_makers() -> tuple[Callable[[Any], list[int]], Callable[[Any], list[int]]]:
