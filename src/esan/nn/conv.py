@@ -55,11 +55,18 @@ class WeightedMLP(nn.Module):
         return self.second(F.relu(on_rows(self.norm, x, weight)))
 
 
+def unknown_why(module: nn.Module) -> str:
+    """Why a module that does not say whether it is exact on a compact bag gets a literal one: nothing is guessed."""
+    name = type(module).__name__
+    return f"{name} does not say whether it is exact on a compact bag (if it is, say why_literal = None in it)"
+
+
 def why_every_pair_in(conv: Any) -> str | None:
     """Why a convolution must be given every pair as a row of its own, from the modules that it has now."""
     mlp = getattr(conv, "mlp", None)
     parts = [mlp.norm, mlp] if isinstance(mlp, WeightedMLP) else [mlp] if isinstance(mlp, nn.Module) else []
-    return conv.why_literal or next((why for part in parts if (why := why_every_pair(part))), None)
+    why = getattr(conv, "why_literal", unknown_why(conv))
+    return why or next((why for part in parts if (why := why_every_pair(part))), None)
 
 
 def _epsilon(conv: Conv, trained: bool) -> Tensor:
@@ -220,5 +227,5 @@ class EdgeFeatures(nn.Module):
             coded = lines.coded(edge_attr, like, few_values(like), codes) if isinstance(lines, LineEncoder) else None
         # Under autocast products may be of another precision than the rows.
         if coded is None:
-            return edges(edge_attr, like).to(like.dtype)
+            return edges(edge_attr, like.detach()).to(like.dtype)
         return Coded(edges.project(coded.table).to(like.dtype), coded.code)

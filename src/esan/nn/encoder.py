@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
-from esan.nn.layer import DSLayer, DSSLayer
+from esan.nn.conv import unknown_why
+from esan.nn.layer import DSLayer, DSSLayer, Layer
 from esan.ops.dispatch import is_plain, never_compiled
 from esan.ops.dropout import dropout
 from esan.ops.gin import aligned_width, read_by_others
@@ -45,9 +46,11 @@ class Encoder(nn.Module):
     def why_literal(self) -> str | None:
         """Why the stack is not exact on a compact bag in its present mode; None if it is."""
         for layer in self.layers:
-            # A layer that says nothing is taken at its word, as one that `assert_equivariant` is called on.
-            if why := getattr(layer, "why_literal", None):
-                return why
+            said: Any = (
+                layer.why_literal if isinstance(layer, Layer) else getattr(layer, "why_literal", unknown_why(layer))
+            )
+            if said:
+                return said
         if self.training and self.dropout > 0:
             return "dropout is drawn for every pair while training"
         return None

@@ -82,7 +82,8 @@ class SubgraphGNN(nn.Module):
         refuse_export()
         called(self)
         bag = self._fitting(bag)
-        like = next(self.parameters())
+        # Detached: a backward hook waits for the gradients of all inputs that ask for one.
+        like = next(self.parameters()).detach()
         given = self._encoded(self._without_padding(bag, like), like)
         return bag.without_padding_graph(self._predict(given if self.jk == "cat" else given[-1:], bag))
 

@@ -107,7 +107,7 @@ def fills_at_once(device: torch.device) -> int:
     return 2**25 if device.type == "cuda" else 0
 
 
-def is_plain(module: Any, kind: Any) -> bool:
+def is_plain(module: Any, kind: type[nn.Module]) -> bool:
     """Whether a module is exactly what it was built as, so that its parameters may be read in place of calling it.
 
     A subclass, a hook, a method set on the instance and hooks of all modules may do something else: then it is called.
@@ -115,11 +115,11 @@ def is_plain(module: Any, kind: Any) -> bool:
     if type(module) is not kind:
         return False
     hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
-    return not any(hooks) and not _has_any_global_hook() and _methods(kind).isdisjoint(vars(module))
+    return not any(hooks) and not _has_any_global_hook() and _methods(kind).isdisjoint(vars(module))  # type: ignore[arg-type]
 
 
 @cache
-def _methods(kind: Any) -> frozenset[str]:
+def _methods(kind: type[nn.Module]) -> frozenset[str]:
     """The names of all methods of a class: one of them on an instance is a method that somebody has replaced."""
     return frozenset(name for name in dir(kind) if inspect.isroutine(inspect.getattr_static(kind, name)))
 
