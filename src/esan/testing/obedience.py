@@ -1,6 +1,7 @@
 """What a user puts on or into a module is obeyed: hooks, subclasses and replacements are called."""
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -227,8 +228,13 @@ def _scaling_hook(model: nn.Module, name: str, calls: Count) -> AbstractContextM
     return _removed(model.get_submodule(name).register_forward_hook(scales))
 
 
-def _backward_hook(model: nn.Module, name: str, calls: Count) -> AbstractContextManager[None]:
-    return _removed(model.get_submodule(name).register_full_backward_hook(lambda *_: calls.append(1)))
+@contextmanager
+def _backward_hook(model: nn.Module, name: str, calls: Count) -> Iterator[None]:
+    hook = model.get_submodule(name).register_full_backward_hook(lambda *_: calls.append(1))
+    with _removed(hook), warnings.catch_warnings():
+        # Which inputs ask for a gradient is no matter here.
+        warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
+        yield
 
 
 @contextmanager
@@ -281,5 +287,5 @@ CHANGES: dict[str, Change] = {
     "forward of its own": _own_forward,
     "replacement that scales": _replaced,
 }
-#: Changes that are called in every forward pass and change nothing; a backward hook is not where nobody reads the output.
+#: Changes that change nothing and are called in every forward pass.
 _OBSERVING = {"forward pre-hook", "forward hook", "subclass", "forward of its own"}
