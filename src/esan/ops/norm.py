@@ -68,9 +68,10 @@ class NormState:
         if share is None or self.running_mean is None or self.running_var is None:
             return
         with torch.no_grad():
-            self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+            # Not by `lerp_`, for which torch.func.vmap has no rule.
+            self.running_mean.add_(mean.to(self.running_mean.dtype) - self.running_mean, alpha=share)
             var = var * (total / (total - 1)) if self.unbiased else var
-            self.running_var.lerp_(var.to(self.running_var.dtype), share)
+            self.running_var.add_(var.to(self.running_var.dtype) - self.running_var, alpha=share)
 
 
 def _captured(buffer: Tensor) -> bool:
