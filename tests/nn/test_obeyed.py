@@ -67,7 +67,7 @@ def same(model: nn.Module, bag: esan.Bag, call: Callable[[nn.Module, esan.Bag], 
         zero = torch.zeros_like(mine)
         check_close(zero if mine.grad is None else mine.grad, zero if other.grad is None else other.grad, name)
     for (name, mine), other in zip(ours.named_buffers(), theirs.buffers(), strict=True):
-        check_close(mine, other, name)
+        check_close(buffer, follows, name)
 
 
 class Scaled(nn.Module):
