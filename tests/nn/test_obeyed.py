@@ -66,7 +66,7 @@ def same(model: nn.Module, bag: esan.Bag, call: Callable[[nn.Module, esan.Bag], 
     for (name, mine), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
         zero = torch.zeros_like(mine)
         check_close(zero if mine.grad is None else mine.grad, zero if other.grad is None else other.grad, name)
-    for (name, mine), other in zip(ours.named_buffers(), theirs.buffers(), strict=True):
+    for (name, buffer), follows in zip(ours.named_buffers(), theirs.buffers(), strict=True):
         check_close(buffer, follows, name)
 
 
