@@ -6,6 +6,7 @@ from torch import Tensor
 from esan.bags.literal import literal_copies
 from esan.checks import check_known
 from esan.graphs import Graphs
+from esan.ops.caching import kept_tensors
 from esan.ops.edges import Arcs
 from esan.ops.segments import Grouping
 from esan.policies import Selection
@@ -41,8 +42,9 @@ class SharedArcs:
     def between_nodes(self, adjacency: str) -> Arcs:
         check_known("adjacency", adjacency, ADJACENCIES)
         if adjacency not in self._nodes:
-            arcs = edges_of(self._graphs)
-            self._nodes[adjacency] = arcs if adjacency == "original" else self._held(arcs, adjacency == "sum")
+            with kept_tensors():
+                arcs = edges_of(self._graphs)
+                self._nodes[adjacency] = arcs if adjacency == "original" else self._held(arcs, adjacency == "sum")
         return self._nodes[adjacency]
 
     def between_rows(self, adjacency: str) -> Arcs:
@@ -50,7 +52,8 @@ class SharedArcs:
         if not self._literal:
             raise ValueError("Expected a literal bag (got a compact one). Call bag.to_literal() first.")
         if adjacency not in self._rows:
-            self._rows[adjacency] = literal_copies(self._graphs, self._selection, self.between_nodes(adjacency))
+            with kept_tensors():
+                self._rows[adjacency] = literal_copies(self._graphs, self._selection, self.between_nodes(adjacency))
         return self._rows[adjacency]
 
     def _held(self, arcs: Arcs, counted: bool) -> Arcs:

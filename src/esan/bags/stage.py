@@ -11,7 +11,7 @@ from esan.bags.rows import Rows
 from esan.bags.shares import Shares
 from esan.graphs import Graphs
 from esan.ops import rows as ops
-from esan.ops.caching import cached
+from esan.ops.caching import cached, kept_tensors
 from esan.ops.dispatch import implementation
 from esan.ops.edges import Arcs
 from esan.ops.real import Real
@@ -154,7 +154,7 @@ class Stage:
 
     def _kept(self, name: str, kind: torch.dtype, make: Callable[[], Tensor]) -> Tensor:
         if (name, kind) not in self._weights:
-            with torch.inference_mode(False):
+            with kept_tensors():
                 self._weights[name, kind] = make().to(kind)
         return self._weights[name, kind]
 
@@ -196,7 +196,7 @@ class Stage:
     def arcs_from(self, known: int) -> Arcs:
         """The edges into the rows, from the first `known` rows; a source behind them is its node's background row."""
         if known not in self._arcs:
-            with torch.inference_mode(False):
+            with kept_tensors():
                 self._arcs[known] = self._arcs_from(known)
         return self._arcs[known]
 

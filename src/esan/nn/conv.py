@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from esan.bags import Arcs
 from esan.graphs.channels import Channels
-from esan.nn.features import encoder
+from esan.nn.features import LineEncoder, encoder
 from esan.nn.linear import Linear
-from esan.nn.norm import BatchNorm
+from esan.nn.norm import BatchNorm, on_rows, why_every_pair
 from esan.ops.dispatch import is_plain
 from esan.ops.edges import Coded, message_sum
 from esan.ops.features import few_values
@@ -51,7 +51,24 @@ class WeightedMLP(nn.Module):
         self.second = Linear(hidden_channels, out_channels)
 
     def forward(self, x: Tensor, weight: Tensor | None) -> Tensor:
-        return self.second(self.norm(self.first(x), weight, relu=True))
+        x = self.first(x)
+        if is_plain(self.norm, BatchNorm):
+            return self.second(self.norm(x, weight, relu=True))
+        return self.second(F.relu(on_rows(self.norm, x, weight)))
+
+
+def unknown_why(module: nn.Module) -> str:
+    """Why a module that does not say whether it is exact on a compact bag gets a literal one: nothing is guessed."""
+    name = type(module).__name__
+    return f"{name} does not say whether it is exact on a compact bag (if it is, say why_literal = None in it)"
+
+
+def why_every_pair_in(conv: Any) -> str | None:
+    """Why a convolution must be given every pair as a row of its own, from the modules that it has now."""
+    mlp = getattr(conv, "mlp", None)
+    parts = [mlp.norm, mlp] if isinstance(mlp, WeightedMLP) else [mlp] if isinstance(mlp, nn.Module) else []
+    why = getattr(conv, "why_literal", unknown_why(conv))
+    return why or next((why for part in parts if (why := why_every_pair(part))), None)
 
 
 def _epsilon(conv: Conv, trained: bool) -> Tensor:
@@ -81,7 +98,7 @@ class GIN(Conv):
         return message_sum(x, arcs, own=1 + self.eps)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
-        return self.mlp(self.aggregate(x, arcs, edge_attr), weight)
+        return on_rows(self.mlp, self.aggregate(x, arcs, edge_attr), weight)
 
 
 class GINE(Conv):
@@ -110,10 +127,10 @@ class GINE(Conv):
 
     def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None) -> Tensor:
         """What the MLP is applied to."""
-        return message_sum(x, arcs, self.edges.for_messages(edge_attr, x), 1 + self.eps)
+        return message_sum(x, arcs, EdgeFeatures.for_messages(self.edges, edge_attr, x), 1 + self.eps)
 
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
-        return self.mlp(self.aggregate(x, arcs, edge_attr), weight)
+        return on_rows(self.mlp, self.aggregate(x, arcs, edge_attr), weight)
 
 
 class GraphConv(Conv):
@@ -177,7 +194,7 @@ class BondGCN(Conv):
         degree = torch.ones(arcs.num_rows, dtype=x.dtype, device=x.device).index_add(0, target, strength.to(x.dtype))
         scale = (degree[source] * degree[target]).rsqrt() * strength
         own = F.relu(x + self.root) / degree[:, None]
-        return message_sum(x, arcs, self.edges.for_messages(edge_attr, x), weight=scale) + own
+        return message_sum(x, arcs, EdgeFeatures.for_messages(self.edges, edge_attr, x), weight=scale) + own
 
 
 class EdgeFeatures(nn.Module):
@@ -198,20 +215,23 @@ class EdgeFeatures(nn.Module):
     def forward(self, edge_attr: Tensor | None, like: Tensor) -> Tensor:
         return self.project(self.lines(edge_attr, 0, like))
 
+    @staticmethod
     def for_messages(
-        self, edge_attr: Tensor | None, like: Tensor, codes: dict[Any, Tensor] | None = None
+        edges: Any, edge_attr: Tensor | None, like: Tensor, codes: dict[Any, Tensor] | None = None
     ) -> Tensor | Coded:
-        """The same, coded where there are few values and every part is what it was built as.
+        """What `edges(edge_attr, like)` gives, coded where there are few values and every part is what it was built as.
 
         Args:
+            edges: the encoder, or what a user has put in its place.
             edge_attr: of the edges of the graphs.
             like: rows.
             codes: what other layers found the codes of the same `edge_attr` to be; added to.
         """
         coded = None
-        if is_plain(self, EdgeFeatures) and (is_plain(self.project, nn.Identity) or is_plain(self.project, Linear)):
-            coded = self.lines.coded(edge_attr, like, few_values(like), codes)
+        if is_plain(edges, EdgeFeatures) and (is_plain(edges.project, nn.Identity) or is_plain(edges.project, Linear)):
+            lines = edges.lines
+            coded = lines.coded(edge_attr, like, few_values(like), codes) if isinstance(lines, LineEncoder) else None
         # Under autocast products may be of another precision than the rows.
         if coded is None:
-            return self(edge_attr, like).to(like.dtype)
-        return Coded(self.project(coded.table).to(like.dtype), coded.code)
+            return edges(edge_attr, like.detach()).to(like.dtype)
+        return Coded(edges.project(coded.table).to(like.dtype), coded.code)

@@ -7,8 +7,10 @@ from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
+from esan.nn.conv import unknown_why
 from esan.nn.dropout import drop
-from esan.nn.layer import DSLayer, DSSLayer
+from esan.nn.layer import DSLayer, DSSLayer, Layer
+from esan.ops.dispatch import is_plain, never_compiled
 from esan.ops.gin import aligned_width, read_by_others
 
 
@@ -35,38 +37,45 @@ class Encoder(nn.Module):
         #: Whether the rows of every layer are read, not those of the last alone.
         self.reads_all = False
         self.dropout, self.dropout_on = dropout, dropout_on
-        self.lookahead = max(layer.inside.lookahead for layer in layers)
-        self._why_literal = next((why for layer in layers if (why := layer.why_literal)), None)
+
+    @property
+    def lookahead(self) -> int:
+        """How many hops earlier than usual some convolution sees a change."""
+        return max(int(getattr(getattr(layer, "inside", layer), "lookahead", 0)) for layer in self.layers)
 
     @property
     def why_literal(self) -> str | None:
         """Why the stack is not exact on a compact bag in its present mode; None if it is."""
-        if self._why_literal:
-            return self._why_literal
+        for layer in self.layers:
+            said: Any = (
+                layer.why_literal if isinstance(layer, Layer) else getattr(layer, "why_literal", unknown_why(layer))
+            )
+            if said:
+                return said
         if self.training and self.dropout > 0 and self.dropout_on == "pairs":
             return "dropout is drawn for every pair while training"
         return None
 
     def fused_by(self, like: Tensor, bag: Bag) -> list[Any]:
         """Who computes each layer as one operator on rows like these; None where its modules are called."""
-        stages = (bag.stage(t + self.lookahead) for t in range(1, len(self.layers) + 1))
-        layers: Any = self.layers
-        return [layer.fused_by(like, bag, stage) for layer, stage in zip(layers, stages, strict=True)]
+        ahead = self.lookahead
+        return [_fused_by(layer, like, bag, bag.stage(t + ahead)) for t, layer in enumerate(self.layers, start=1)]
 
     def input(self, bag: Bag, like: Tensor, width: int) -> tuple[Stage, int]:
         """The stage whose rows the first layer should be given, and their width, padded with zeros."""
         stage, layer = bag.stage(1 + self.lookahead), self.layers[0]
-        fast: Any = layer.fused_by(like, bag, stage)  # type: ignore[operator]
+        fast = _fused_by(layer, like, bag, stage)
         # The stage of the first layer, so that no row has to be copied into it; an operator that reads rows from where
         # they are takes the fewest.
         earlier = getattr(fast, "READS_EARLIER_ROWS", False)
         return bag.stage(0) if earlier else stage, aligned_width(fast, width)
 
+    @never_compiled
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
         """What each layer gave, first to last."""
-        given = []
+        given, ahead = [], self.lookahead
         for t, layer in enumerate(self.layers, start=1):
-            stage = bag.stage(t + self.lookahead)
+            stage = bag.stage(t + ahead)
             h = drop(layer(h, bag, stage), stage, self.dropout, self.training, self.dropout_on, bag.seeds, t)
             given.append(Encoded(read_by_others(h) if self.reads_all else h, stage))
         return given
@@ -78,3 +87,9 @@ class Encoder(nn.Module):
             h = layer.on_representatives(h, bag, stage)  # type: ignore[operator]
             given.append(Encoded(h, stage))
         return given
+
+
+def _fused_by(layer: Any, like: Tensor, bag: Bag, stage: Stage) -> Any:
+    """Who computes a layer as one operator; None where its modules are called, or somebody looks at its rows."""
+    plain = is_plain(layer, DSLayer) or is_plain(layer, DSSLayer)
+    return layer.fused_by(like, bag, stage) if plain else None

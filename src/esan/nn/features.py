@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels
+from esan.ops.caching import kept_tensors
 from esan.ops.device import is_capturing
 from esan.ops.dispatch import is_plain, is_plain_table
 from esan.ops.edges import Coded
@@ -187,7 +188,7 @@ def _codes(value: Tensor, sizes: tuple[int, ...], name: str, codes: dict[Any, Te
     # The version tells lines that somebody has written to since.
     key = sizes, None if value.is_inference() else value._version
     if key not in codes:
-        with torch.inference_mode(False):
+        with kept_tensors():
             columns = _columns(value, sizes, name)
             code = columns[:, 0]
             for place, size in enumerate(sizes[1:], start=1):

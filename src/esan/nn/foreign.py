@@ -60,7 +60,7 @@ class PyGConv(Conv):
     def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         extra: dict[str, Tensor] = {}
         if self.edges is not None:
-            extra["edge_attr"] = self.edges(edge_attr, 0, x).index_select(0, arcs.arc)
+            extra["edge_attr"] = self.edges(edge_attr, 0, x.detach()).index_select(0, arcs.arc)
         if arcs.weight is not None:
             if "edge_weight" not in self._takes:
                 raise ValueError(

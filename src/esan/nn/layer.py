@@ -1,17 +1,17 @@
 """The equivariant layer of the paper: message passing in each subgraph, and one pass shared by all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
-from esan.nn.conv import GIN, GINE, Conv, WeightedMLP
+from esan.nn.conv import GIN, GINE, Conv, EdgeFeatures, WeightedMLP
 from esan.nn.linear import Linear
-from esan.nn.norm import BatchNorm, is_relu
+from esan.nn.norm import BatchNorm, is_relu, on_rows
 from esan.nn.terms import Inside, Shared, SharedByOthers, Term
-from esan.ops.dispatch import is_plain
+from esan.ops.dispatch import is_plain, never_compiled
 from esan.ops.gin import GINBranch, SharedBranch, gin_layer, implementation_for
 from esan.ops.norm import Normed, normalised_sum
 
@@ -38,6 +38,7 @@ class Layer(nn.Module):
         """Why the layer is not exact on a compact bag; None if it is."""
         return next((why for term in self.terms if (why := term.why_literal)), None)
 
+    @never_compiled
     def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
         """Rows → rows of a stage; h has the rows of this stage, or of an earlier one."""
         fused = self._fused(h, bag, stage)
@@ -48,12 +49,12 @@ class Layer(nn.Module):
         values = [(term, term(h, bag, stage), term.multiplicity(bag, stage)) for term in terms]
         others = terms[1:]
         usual = len(others) <= 1 and not any(term.per_row for term in others) and is_relu(self.act)
-        if usual and all(is_plain(term.norm, BatchNorm) for term in terms):
+        if usual and _distinct(term.norm for term in terms) and all(is_plain(t.norm, BatchNorm) for t in terms):
             summands = [Normed(value, term.norm.state, often) for term, value, often in values]
             return normalised_sum(summands[0], summands[1] if others else None, stage)
         total = None
         for term, value, often in values:
-            normed = term.norm(value, often)
+            normed = on_rows(term.norm, value, often)
             normed = normed if term.per_row else stage.spread(normed)
             total = normed if total is None else total + normed
         assert total is not None
@@ -71,8 +72,11 @@ class Layer(nn.Module):
         shares = len(terms) == 2 and isinstance(terms[1], Shared) and terms[1].pool in ("sum", "mean")
         if not is_relu(self.act) or not (len(terms) == 1 or shares):
             return None
-        branches = [_branch(term.conv, term.norm, bag) for term in terms]
-        return [b for b in branches if b is not None] if None not in branches else None
+        branches = [branch for term in terms if (branch := _branch(term.conv, term.norm, bag)) is not None]
+        # A norm that is used twice follows its batches one after the other.
+        if len(branches) < len(terms) or not _distinct(norm.num_batches for b in branches for norm in b.norms):
+            return None
+        return branches
 
     def _fused(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor | None:
         branches = self._branches(bag)
@@ -90,6 +94,12 @@ class Layer(nn.Module):
         return gin_layer(fast, h, inside, shared, stage, bag.stage_with(h.size(0), stage), chained)
 
 
+def _distinct(things: Iterable[Any]) -> bool:
+    """Whether no object is there twice; None does not count."""
+    numbers = [id(thing) for thing in things if thing is not None]
+    return len(set(numbers)) == len(numbers)
+
+
 def _branch(conv: Any, norm: Any, bag: Bag) -> GINBranch | None:
     """A GIN convolution and its norm as plain tensors; None if it is none, or anybody has changed a part of it."""
     if not (is_plain(conv, GIN) or is_plain(conv, GINE)) or not is_plain(norm, BatchNorm):
@@ -104,7 +114,7 @@ def _branch(conv: Any, norm: Any, bag: Bag) -> GINBranch | None:
     if isinstance(conv, GINE):
 
         def features(h: Tensor) -> Any:
-            return conv.edges.for_messages(bag.graphs.edge_attr, h, bag.found)
+            return EdgeFeatures.for_messages(conv.edges, bag.graphs.edge_attr, h, bag.found)
 
     return GINBranch(
         features=features,

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,7 @@ from esan.nn.memory import refuse_literal
 from esan.nn.ppgn import PPGNEncoder
 from esan.nn.replay import Replays
 from esan.nn.set_encoder import SetEncoder
-from esan.ops.dispatch import is_plain, say_if_slow
+from esan.ops.dispatch import is_plain, never_compiled, refuse_export, say_if_slow
 from esan.watching import called
 
 #: How the nodes of a subgraph are pooled.
@@ -74,12 +75,14 @@ class SubgraphGNN(nn.Module):
             return "readout='max' needs every pair"
         return None
 
+    @never_compiled
     def forward(self, bag: Bag | Data) -> Tensor:
         """Predictions: a line a graph, a node, or a column of the `edge_label_index` or else `edge_index` given.
 
         Args:
             bag: a bag, or a PyG batch of data that a policy was applied to.
         """
+        refuse_export()
         called(self)
         say_if_slow(next(self.parameters()))
         bag = self._fitting(bag)
@@ -88,7 +91,8 @@ class SubgraphGNN(nn.Module):
 
     def _run(self, bag: Bag) -> Tensor:
         """The pass over a bag that fits."""
-        like = next(self.parameters())
+        # Detached: a backward hook waits for the gradients of all inputs that ask for one.
+        like = next(self.parameters()).detach()
         given = self._encoded(self._without_padding(bag, like), like)
         return bag.without_padding_graph(self._predict(given if self.jk == "cat" else given[-1:], bag))
 
@@ -96,6 +100,8 @@ class SubgraphGNN(nn.Module):
         """The bag whose padding rows are neither written nor read, where operators do all that is done with rows."""
         encoder = self.encoder
         if bag.plain or not self._sums_rows or not isinstance(encoder, Encoder):
+            return bag
+        if not is_plain(encoder, Encoder) or not is_plain(self.features, NodeFeatures):  # somebody may look at rows
             return bag
         return bag.without_filler() if None not in encoder.fused_by(like, bag) else bag
 
@@ -159,6 +165,16 @@ class SubgraphGNN(nn.Module):
     def _check(self, bag: Bag) -> None:
         if bag.graphs.edge_weight is not None:
             _refuse_edge_weight(self.encoder)
+        parts: list[tuple[str, Any, tuple[type, ...]]] = [
+            ("features", self.features, (NodeFeatures,)),
+            ("encoder", self.encoder, (Encoder, PPGNEncoder)),
+        ]
+        for name, part, kinds in parts:
+            if not isinstance(part, kinds):
+                raise TypeError(
+                    f"Expected model.{name} to be of class {kinds[0].__name__} (got {type(part).__name__}). Subclass "
+                    "it and override forward, or register a forward hook."
+                )
         if bag.num_layers is not None and bag.num_layers < self.num_layers:
             raise ValueError(
                 f"Expected a bag built for {self.num_layers} layers or more (got {bag.num_layers}). "
@@ -170,9 +186,9 @@ class SubgraphGNN(nn.Module):
                 f"Expected a bag without padding for {what} (got a padded batch). Use Loader(..., padded=False)."
             )
         if bag.marked != self.features.marked:
-            kinds = {True: "marked", False: "unmarked"}
+            words = {True: "marked", False: "unmarked"}
             raise ValueError(
-                f"Expected a bag with {kinds[self.features.marked]} nodes (got {kinds[bag.marked]} ones). "
+                f"Expected a bag with {words[self.features.marked]} nodes (got {words[bag.marked]} ones). "
                 "Build the model with marked=policy.marked."
             )
         device = next(self.parameters()).device

@@ -1,11 +1,14 @@
-"""Norms that know how many pairs a row stands for."""
+"""Norms that know how many pairs a row stands for, and how modules that need not know are called."""
 
+import inspect
+from functools import lru_cache
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from esan.nn.linear import Linear
 from esan.ops.dispatch import is_plain
 from esan.ops.norm import NormState, batch_norm
 
@@ -62,6 +65,59 @@ class NoNorm(nn.Identity):
 
     def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:  # noqa: ARG002
         return x
+
+
+#: Modules of torch that give the same for a row whatever the other rows are, and draw nothing at random.
+_BY_ROW = (
+    *(nn.Linear, Linear, nn.LayerNorm, nn.RMSNorm, nn.Identity, nn.Sequential),
+    *(nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softplus),
+)
+
+
+def on_rows(module: Any, x: Tensor, multiplicity: Tensor | None) -> Tensor:
+    """What a norm or an MLP gives for rows: `module(x, multiplicity)`, or `module(x)` if it takes no more than that.
+
+    The latter is exact where every row stands for one pair, or where the module treats rows one by one.
+    """
+    if _takes_multiplicity(module):
+        return module(x, multiplicity)
+    why = why_every_pair(module)
+    if multiplicity is not None and why is not None:
+        raise ValueError(
+            f"Expected rows that stand for one pair each (got multiplicities, and {why}). Use esan.nn.BatchNorm, let "
+            "forward take (x, multiplicity), or use a literal bag without padding."
+        )
+    return module(x)
+
+
+def why_every_pair(module: Any) -> str | None:
+    """Why a norm or an MLP must be given every pair as a row of its own; None if it need not."""
+    if isinstance(module, nn.SyncBatchNorm):
+        raise TypeError(
+            "Expected a norm that knows how many pairs a row stands for (got SyncBatchNorm). Leave esan's norms in "
+            "place and call esan.train.synced(model), whose statistics are those of all processes."
+        )
+    if _takes_multiplicity(module) or all(type(part) in _BY_ROW for part in module.modules()):
+        return None
+    return f"{type(module).__name__} does not know how many pairs a row stands for"
+
+
+def _takes_multiplicity(module: Any) -> bool:
+    kind: Any = type(module)
+    return _takes_two(module.forward) if "forward" in vars(module) else _class_takes_two(kind)
+
+
+@lru_cache(256)  # classes may be made as a program runs
+def _class_takes_two(kind: type[nn.Module]) -> bool:
+    return _takes_two(kind.forward.__get__(object()))
+
+
+def _takes_two(forward: Any) -> bool:
+    try:
+        inspect.signature(forward).bind("x", "multiplicity")
+    except TypeError:
+        return False
+    return True
 
 
 NORMS: dict[str | None, type[nn.Module]] = {"batch_norm": BatchNorm, "layer_norm": LayerNorm, None: NoNorm}

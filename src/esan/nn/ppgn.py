@@ -146,7 +146,7 @@ class PPGNEncoder(nn.Module):
         source, target = stage.arcs.edge_index
         parts = [h.new_ones(source.numel(), 1)]
         if self.edges is not None:
-            parts.append(self.edges(bag.graphs.edge_attr, 0, h).index_select(0, stage.arcs.arc))
+            parts.append(self.edges(bag.graphs.edge_attr, 0, h.detach()).index_select(0, stage.arcs.arc))
         arcs = torch.cat(parts, 1)
         subgraph = dense.row_subgraph
         diagonal = h.new_zeros(*dense.real.shape, h.size(1))

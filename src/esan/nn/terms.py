@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from esan.bags import Bag, Stage
-from esan.nn.conv import Conv
+from esan.nn.conv import Conv, why_every_pair_in
+from esan.nn.norm import why_every_pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class Term:
     @property
     def why_literal(self) -> str | None:
         """Why the term is not exact on a compact bag; None if it is."""
-        return self.conv.why_literal
+        return why_every_pair_in(self.conv) or why_every_pair(self.norm)
 
     def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
         """What the convolution gives for the rows h of a stage."""
@@ -60,7 +61,7 @@ class Shared(Term):
 
     @property
     def why_literal(self) -> str | None:
-        return "bag_pool='max' needs every pair" if self.pool == "max" else self.conv.why_literal
+        return "bag_pool='max' needs every pair" if self.pool == "max" else super().why_literal
 
     def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
         pooled = stage.pool_bag(h, self.pool)

@@ -1,5 +1,6 @@
 """The one place that decides which implementation of an operator runs: torch's reference, numba's or Triton's."""
 
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
 
 from esan.ops.numba import runtime
@@ -52,8 +54,8 @@ def backend(*tensors: Tensor | None) -> Backend:
     """Who computes on these tensors; None stands for a tensor that is absent.
 
     Triton takes tensors on a GPU whose fractions are in single precision, numba those on a CPU whose fractions are all
-    in single or all in double precision. Whatever torch transforms (`torch.func`, `torch.compile`, `torch.export`) or
-    is no plain tensor has the reference.
+    in single or all in double precision. Whatever torch follows (`torch.func`, forward-mode derivatives, a
+    `TorchDispatchMode`, `torch.compile`, `torch.export`) or is no plain tensor has the reference.
     """
     given = [t for t in tensors if t is not None]
     if _REFERENCE.get() or _transformed(given):
@@ -85,7 +87,9 @@ def _transformed(tensors: list[Tensor]) -> bool:
     """Whether torch follows what is computed, so that nothing may happen behind its back."""
     if any(type(t) not in (Tensor, nn.Parameter, nn.Buffer) for t in tensors):
         return True
-    return torch._C._functorch.peek_interpreter_stack() is not None or torch.compiler.is_compiling()
+    # Derivatives in forward mode have a level while a `dual_level` is open; modes are e.g. torch's counter of FLOPs.
+    followed = forward_ad._current_level >= 0 or torch._C._len_torch_dispatch_stack() > 0
+    return followed or torch._C._functorch.peek_interpreter_stack() is not None or torch.compiler.is_compiling()
 
 
 def _triton_runs_on(device: torch.device) -> bool:
@@ -118,9 +122,16 @@ def is_plain(module: Any, kind: type[nn.Module]) -> bool:
 
     A subclass, a hook, a method set on the instance and hooks of all modules may do something else: then it is called.
     """
+    if type(module) is not kind:
+        return False
     hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
-    replaced = "forward" in vars(module) or "aggregate" in vars(module)
-    return type(module) is kind and not replaced and not any(hooks) and not _has_any_global_hook()
+    return not any(hooks) and not _has_any_global_hook() and _methods(kind).isdisjoint(vars(module))  # type: ignore[arg-type]
+
+
+@cache
+def _methods(kind: type[nn.Module]) -> frozenset[str]:
+    """The names of all methods of a class: one of them on an instance is a method that somebody has replaced."""
+    return frozenset(name for name in dir(kind) if inspect.isroutine(inspect.getattr_static(kind, name)))
 
 
 def is_plain_table(module: Any) -> bool:
@@ -128,6 +139,24 @@ def is_plain_table(module: Any) -> bool:
     special = (module.padding_idx, module.max_norm) if type(module) is nn.Embedding else (0,)
     rare = type(module) is not nn.Embedding or module.scale_grad_by_freq or module.sparse
     return is_plain(module, nn.Embedding) and special == (None, None) and not rare
+
+
+def never_compiled(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """For a forward pass that `torch.compile` calls as it is: its operators are compiled already."""
+    # Versions of torch before 2.7 know no reason.
+    known = "reason" in inspect.signature(torch.compiler.disable).parameters
+    why = {"reason": "esan's operators are compiled already, so that its networks run as they are"} if known else {}
+    return torch.compiler.disable(forward, **why)
+
+
+def refuse_export() -> None:
+    """Refuse to be recorded by `torch.export`: what would be recorded is one bag's indices, not a network."""
+    # Versions of torch before 2.7 do not say.
+    if getattr(torch.compiler, "is_exporting", bool)():
+        raise RuntimeError(
+            "Expected a network that is run by esan (got torch.export, whose graphs hold no bags). Save "
+            "model.state_dict() instead."
+        )
 
 
 def autocasts(x: Tensor) -> bool:

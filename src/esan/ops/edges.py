@@ -1,12 +1,12 @@
 """Edges between rows, and the sums of messages along them that all base encoders are made of."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from esan.ops.caching import cached
 from esan.ops.dispatch import implementation
 from esan.ops.features import lookup
 from esan.ops.real import Real
@@ -60,13 +60,13 @@ class Arcs:
         """The row that each comes from, `[B]`."""
         return self.edge_index[0]
 
-    @cached_property
+    @cached
     def ends(self) -> tuple[Tensor, Tensor]:
         """The row that each comes from, and the row that it ends at, each contiguous."""
         source, target = self.edge_index
         return source.contiguous(), target.contiguous()
 
-    @cached_property
+    @cached
     def degree(self) -> Tensor:
         """How many edges end at each row, `[num_rows]`."""
         return torch.bincount(self.edge_index[1], minlength=self.num_rows)
@@ -87,27 +87,27 @@ class Arcs:
         weight = self.weight if weight is None else weight
         return None if weight is None else weight.detach().to(x.dtype)
 
-    @cached_property
+    @cached
     def into(self) -> Grouping:
         """The edges by the row that they end at."""
         return Grouping(self.edge_index[1], self.num_rows, ordered=True)
 
-    @cached_property
+    @cached
     def out_of(self) -> Grouping:
         """The edges by the row that they come from."""
         return Grouping(self.edge_index[0], self.num_rows)
 
-    @cached_property
+    @cached
     def out_target(self) -> Tensor:
         """The row that each edge of `out_of.order` ends at."""
         return self.edge_index[1].index_select(0, self.out_of.order)
 
-    @cached_property
+    @cached
     def out_arc(self) -> Tensor:
         """The edge of the graph that each edge of `out_of.order` is a copy of."""
         return self.arc.index_select(0, self.out_of.order)
 
-    @cached_property
+    @cached
     def copy_ends(self) -> tuple[Tensor, Tensor]:
         """The rows that each edge of `copies.order` comes from and ends at."""
         source, target = self.edge_index

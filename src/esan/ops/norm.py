@@ -53,6 +53,12 @@ class NormState:
         """Count a batch; the part that it has in the running statistics, None where there are none to follow it."""
         if not self.training or self.running_mean is None or self.num_batches is None:
             return None
+        if _captured(self.num_batches):
+            raise RuntimeError(
+                "Expected running statistics that a transform of torch.func may write to (got buffers that its "
+                "function captures). Hand buffers to the function as arguments, call "
+                "torch.func.replace_all_batch_norm_modules_(model), or call model.eval()."
+            )
         self.num_batches.add_(1)
         return self.momentum if self.momentum is not None else 1.0 / float(self.num_batches)
 
@@ -62,9 +68,16 @@ class NormState:
         if share is None or self.running_mean is None or self.running_var is None:
             return
         with torch.no_grad():
-            self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+            # Not by `lerp_`, for which torch.func.vmap has no rule.
+            self.running_mean.add_(mean.to(self.running_mean.dtype) - self.running_mean, alpha=share)
             var = var * (total / (total - 1)) if self.unbiased else var
-            self.running_var.lerp_(var.to(self.running_var.dtype), share)
+            self.running_var.add_(var.to(self.running_var.dtype) - self.running_var, alpha=share)
+
+
+def _captured(buffer: Tensor) -> bool:
+    """Whether a transform of `torch.func` is under way that this buffer is no argument of."""
+    followed = torch._C._functorch.peek_interpreter_stack() is not None
+    return followed and not torch._C._functorch.is_functorch_wrapped_tensor(buffer)
 
 
 def single_pair() -> ValueError:

@@ -1,12 +1,12 @@
 """Sums over groups of rows and their expansion: what message passing and pooling are made of."""
 
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from esan.ops import ragged
+from esan.ops.caching import cached
 from esan.ops.dispatch import first_order, implementation
 from esan.ops.real import Real
 
@@ -42,19 +42,19 @@ class Grouping:
         # Not kept where it is the grouping itself: that would live until the collector comes.
         return self if self._whole is None else self._whole
 
-    @cached_property
+    @cached
     def order(self) -> Tensor:
         """The rows group by group."""
         if self._ordered:
             return torch.arange(self.owner.numel(), device=self.owner.device)
         return self._sorted[0]
 
-    @cached_property
+    @cached
     def first(self) -> Tensor:
         """Where each group begins in `order`."""
         return ragged.starts(ragged.counted(self.owner, self.size)) if self._ordered else self._sorted[1]
 
-    @cached_property
+    @cached
     def _sorted(self) -> tuple[Tensor, Tensor]:
         return sort(self.owner, self.size)
 

@@ -32,3 +32,4 @@ from esan.train.records import load_records as load_records
 from esan.train.selection import Spread as Spread
 from esan.train.selection import Summary as Summary
 from esan.train.selection import summary as summary
+from esan.train.synced_norm import synced as synced

@@ -1,0 +1,33 @@
+"""Interpreted: what users put on or into modules is called, where the layers are Triton's kernels."""
+
+import pytest
+import torch
+from interpreting import ONLY_INTERPRETED
+
+import esan
+import strategies
+from esan.testing import assert_obeyed
+
+pytestmark = ONLY_INTERPRETED
+POLICY = esan.NodeMarking()
+LAYER = "encoder.layers.0"
+
+
+@pytest.mark.parametrize(
+    ("change", "module"),
+    [
+        ("forward hook", LAYER),
+        ("forward hook", f"{LAYER}.shared.edges.lines.tables.0"),
+        ("full backward hook", f"{LAYER}.inside.mlp.first"),
+        ("subclass", f"{LAYER}.inside"),
+        ("replacement that scales", f"{LAYER}.norm"),
+        ("forward of its own", "features"),
+    ],
+)
+def test_changes(change: str, module: str) -> None:
+    model = strategies.model("dss", "gine", POLICY, width=4, num_layers=1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.rand_like(parameter))
+    graphs = strategies.odd_graphs()[4:5]
+    assert_obeyed(model.float(), graphs, POLICY, modules=[module], changes=[change], training=[True])
