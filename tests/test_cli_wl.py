@@ -83,10 +83,10 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     file = tmp_path / "secret.g6"
     file.write_text(to_graph6(cycle(6)))
 
-    def refuse(*_: object, **__: object) -> str:
+    def refuse(*_: object, **__: object) -> bytes:
         raise PermissionError(errno.EACCES, "Permission denied", str(file))
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
     given = RUNNER.invoke(app, ["advise", str(file)])
     assert given.exit_code == 2
     assert given.stderr.startswith("Expected a path that can be read or written (got Permission denied: ")

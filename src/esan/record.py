@@ -46,8 +46,9 @@ def _parts(value: Any) -> Iterator[bytes]:
     """The bytes of a field: of a tensor its numbers, of a mapping or list those of its entries."""
     if isinstance(value, Tensor):
         yield f"{value.dtype}{tuple(value.shape)}".encode()
-        # As bytes: numpy does not have all types of numbers.
-        yield value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        # As bytes: numpy does not have all types of numbers. In new memory, whose numbers lie one behind another.
+        flat = value.detach().cpu().reshape(-1)
+        yield torch.empty(flat.shape, dtype=flat.dtype).copy_(flat).view(torch.uint8).numpy().tobytes()
     elif isinstance(value, Mapping):
         for name in sorted(value):
             yield name.encode()

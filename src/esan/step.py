@@ -18,6 +18,7 @@ from esan.bags.loader import Loader
 from esan.bags.padded import PaddedBag
 from esan.nn.replay import Static
 from esan.ops.device import captured, graph_pool, is_gpu, new_graph, on_capture_stream
+from esan.ops.dispatch import is_plain
 from esan.watching import networks_called
 
 T = TypeVar("T")
@@ -116,7 +117,7 @@ class Step:
         if hooked is not None:
             self._why_eager = hooked
             warnings.warn(
-                f"The step is not captured as a CUDA graph: {hooked} has hooks, which are Python code.",
+                f"The step is not captured as a CUDA graph: {hooked} has hooks or a forward of its own, in Python.",
                 stacklevel=3,
             )
         return found
@@ -183,10 +184,7 @@ class _Known:
 
     def hooked(self) -> str | None:
         """The class of a module with hooks; None if there is none."""
-        for module in self.modules.values():
-            if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
-                return type(module).__name__
-        return None
+        return next((type(m).__name__ for m in self.modules.values() if not is_plain(m, type(m))), None)
 
     def state(self) -> tuple[Any, ...]:
         """What a captured step has fixed: modes, which parameters are trained and where they lie, hyper-parameters."""

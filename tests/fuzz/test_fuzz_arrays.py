@@ -1,6 +1,7 @@
 """Arrays drawn by hypothesis: read as they say, or refused; and indices of bags, in range or refused."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -98,8 +99,7 @@ def test_an_index_outside_its_range_is_found(bags: dict[str, esan.Bag], data: st
 
 
 def vars_of(record: Any) -> dict[str, Any]:
-    """The fields of a record, without what it has cached."""
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 def test_whole_bags_pass(bags: dict[str, esan.Bag]) -> None:

@@ -205,3 +205,22 @@ def test_a_convolution_of_another_width() -> None:
     network = esan.ds_gnn(None, 4, 2, 1, conv=lambda i, o: pyg.GATv2Conv(i, o, heads=3))
     with pytest.raises(ValueError, match=r"Expected GATv2Conv to give 4 numbers a row \(got shape .*concat=False"):
         network(esan.Bag.of(esan.graphs.cycle(5), ND, 2))
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"hidden_channels": 10**11}, "Expected hidden_channels of at most 65,536"),
+        ({"num_layers": 10**9}, "Expected num_layers of at most 10,000"),
+        ({"out_channels": 10**20}, "Expected out_channels of at most 10,000,000"),
+        (
+            {"in_channels": 10**13},
+            r"a network of 2 layers of width 4 to fit into memory \(got 145.5 TiB needed",
+        ),
+        ({"in_channels": esan.Categories(10**13)}, "to fit into memory"),
+    ],
+)
+def test_sizes_that_cannot_be(choices: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"in_channels": None, "hidden_channels": 4, "num_layers": 2, "out_channels": 1}
+    with pytest.raises(ValueError, match=message):
+        esan.ds_gnn(**given | choices)

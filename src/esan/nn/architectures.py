@@ -9,7 +9,9 @@ from torch_geometric.nn.resolver import activation_resolver
 
 from esan.bags.shared import ADJACENCIES
 from esan.checks import check_known, real_number, truth_value, whole_number
-from esan.graphs.channels import Channels, check_channels
+from esan.counted import counted
+from esan.graphs.channels import Categories, Channels, OneHot, check_channels
+from esan.limits import refuse_beyond_memory
 from esan.nn.convs import ConvChoice, make_conv
 from esan.nn.dropout import DROPOUTS_ON
 from esan.nn.encoder import Encoder
@@ -142,19 +144,23 @@ def _build(
     adjacency: str = "max",
 ) -> SubgraphGNN:
     set_channels = hidden_channels if set_channels is None else set_channels
-    for name, number, remedy in (
-        ("hidden_channels", hidden_channels, "Pass e.g. 64."),
-        ("num_layers", num_layers, "Pass e.g. 4."),
-        ("out_channels", out_channels, "Pass 1 for one target, or the number of classes."),
-        ("set_channels", set_channels, "Leave it out for hidden_channels."),
-        ("set_layers", set_layers, "Leave it out for 2, or use set_encoder='mean', which has none."),
+    for name, number, remedy, most in (
+        ("hidden_channels", hidden_channels, "Pass e.g. 64.", _WIDEST),
+        ("num_layers", num_layers, "Pass e.g. 4.", _DEEPEST),
+        ("out_channels", out_channels, "Pass 1 for one target, or the number of classes.", _MOST_OUTPUTS),
+        ("set_channels", set_channels, "Leave it out for hidden_channels.", _WIDEST),
+        ("set_layers", set_layers, "Leave it out for 2, or use set_encoder='mean', which has none.", _DEEPEST),
     ):
-        whole_number(name, number, 1, remedy)
+        whole_number(name, number, 1, remedy, most)
     if not 0 <= real_number("dropout", dropout, "Pass 0.0 for none.") < 1:
         raise ValueError(f"Expected a dropout in [0, 1) (got {dropout}). Pass 0.0 for none.")
     truth_value("marked", marked, "Pass policy.marked, or bag.marked.")
     check_channels("in_channels", in_channels)
     check_channels("edge_channels", edge_channels)
+    # Each layer maps its width to itself at least once; input features come in the width of tables.
+    weights = num_layers * hidden_channels**2 + sum(_entries(c) * hidden_channels for c in (in_channels, edge_channels))
+    what = f"a network of {counted(num_layers, 'layer')} of width {hidden_channels:,}"
+    refuse_beyond_memory(4 * weights, what, "Pass smaller hidden_channels, num_layers or numbers of categories.")
     jk = jk or "last"
     # No numbers an edge and no edge features are the same thing; from here on it is None.
     edge_channels = None if edge_channels == 0 else edge_channels
@@ -202,6 +208,17 @@ def _build(
     width = sets.out_channels if sets is not None else read * (2 if output == "edge" else 1)
     head = nn.Sequential(Linear(width, 2 * width), nn.ReLU(), Linear(2 * width, out_channels))
     return SubgraphGNN(features, encoder, readout, sets, head, jk, output)
+
+
+#: A layer of this width has 2^32 weights; deeper networks, and more outputs, than these are slips of the pen.
+_WIDEST, _DEEPEST, _MOST_OUTPUTS = 65_536, 10_000, 10_000_000
+
+
+def _entries(channels: Channels) -> int:
+    """Rows of the matrix or tables that features of that kind are multiplied by."""
+    if isinstance(channels, Categories):
+        return sum(channels.sizes)
+    return channels.size if isinstance(channels, OneHot) else channels or 0
 
 
 def _activation(act: Any) -> Callable[[Tensor], Tensor]:

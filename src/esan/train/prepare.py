@@ -118,7 +118,7 @@ def find_data(name: str, root: str | Path | None = None, cache: str | Path | Non
         there = False
     if not there:
         raise ValueError(
-            f"Expected the name of a set, or a file or folder of graphs (got {shown(name)}, which is neither). "
+            f"Expected the name of a set, or a file or folder of graphs (got {shown(name, 300)}, which is neither). "
             f"Paths are looked up in {Path.cwd()} and, of a recipe, beside its file. "
             f"Known sets: {', '.join(data.names())}."
         )
