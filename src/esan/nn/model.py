@@ -201,7 +201,7 @@ class SubgraphGNN(nn.Module):
     def _say(self, message: str) -> None:
         if message not in self._said:
             self._said.add(message)
-            warnings.warn(message, stacklevel=6)  # past this method, forward and torch, to who called the model
+            warnings.warn(message, stacklevel=7)  # past this method, forward and torch, to who called the model
 
 
 def _refuse_edge_weight(encoder: Encoder | PPGNEncoder) -> None:

@@ -64,7 +64,7 @@ def say_if_missing() -> None:
     if find_spec("numba") is None and os.environ.get("TRITON_INTERPRET") != "1":
         warnings.warn(
             "esan runs without numba, and networks on a CPU are slower: install it with pip install 'esan[fast]'.",
-            stacklevel=6,  # past this function, `say_if_slow`, the model and torch, to who called the model
+            stacklevel=7,  # past this function, `say_if_slow`, the model and torch, to who called the model
         )
 
 
