@@ -54,6 +54,8 @@ def _numbers(path: Path) -> np.ndarray:
             raise FileNotFoundError(
                 f"Expected a file of labels (got {str(path)!r}, which is not there). Check the path."
             )
+        if not path.read_bytes().strip():
+            raise ValueError("an empty file")
         return np.loadtxt(path, ndmin=1, encoding="utf-8")
     except ValueError as error:
         got = " ".join(str(error).split())[:120]
