@@ -161,6 +161,16 @@ def test_a_hidden_import_would_be_seen() -> None:
     assert list(_inside(ast.parse("def f():\n    from esan.nn import GIN\n    import json"))) == ["esan.nn", "json"]
 
 
+def _texts(node: ast.Compare) -> set[object]:
+    """The strings that a comparison is with."""
+    return {part.value for part in node.comparators if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+
+
+def test_a_comparison_with_a_device_would_be_seen() -> None:
+    (node,) = (n for n in ast.walk(ast.parse('x.device.type == "cuda"')) if isinstance(n, ast.Compare))
+    assert _texts(node) == {"cuda"}
+
+
 #: Words that name a device or a kernel's language.
 MACHINE = re.compile(r"\b(is_cuda|cuda|numba|triton)\b")
 
@@ -172,6 +182,8 @@ def test_mathematics_names_no_machine(part: str) -> None:
         tree = ast.parse(path.read_text())
         named = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.ImportFrom)]
         odd = [text for text in named if MACHINE.search(text)]
+        compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+        odd += [ast.unparse(node) for node in compared if {"cpu", "cuda"} & _texts(node)]
         assert not odd, f"{path.relative_to(ROOT)} names {odd}"
 
 

@@ -12,7 +12,7 @@ from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels
 from esan.ops.caching import kept_tensors
-from esan.ops.device import is_capturing
+from esan.ops.device import is_capturing, is_gpu
 from esan.ops.dispatch import is_plain, is_plain_table
 from esan.ops.edges import Coded
 from esan.ops.features import input_rows, lookup
@@ -172,7 +172,7 @@ def _columns(value: Tensor, sizes: tuple[int, ...], name: str) -> Tensor:
         raise ValueError(f"Expected {name} to hold category numbers (got fractions). Use a plain number of channels.")
     columns = columns.long()
     # On a GPU this look would stop the stream in every step; there the embedding itself checks.
-    if columns.numel() and columns.device.type == "cpu":
+    if columns.numel() and not is_gpu(columns.device):
         low, high = columns.amin(0), columns.amax(0)
         if bool((low < 0).any()) or bool((high >= torch.tensor(sizes)).any()):
             raise ValueError(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from esan.bags import Bag
 from esan.bags.literal import literal_bytes, literal_edges
 from esan.limits import SMALL, available_memory, in_words, refuse_beyond_memory
+from esan.ops.device import is_gpu
 
 #: Bytes of the indices that a step makes for itself, per edge and row that a layer works on.
 _PER_EDGE, _PER_ROW = 32, 24
@@ -212,7 +213,7 @@ def _kept_bytes(bag: Bag, model: Any) -> int:
             kept[storage.data_ptr()] = storage.nbytes()
         return tensor.detach()  # itself, it would hold itself where it is what the operation gave
 
-    devices = [bag.device] if bag.device.type == "cuda" else []
+    devices = [bag.device] if is_gpu(bag.device) else []
     hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
     with torch.random.fork_rng(devices), torch.enable_grad(), catch_warnings(), hooks:
         simplefilter("ignore")  # that the literal bag is used is what is asked

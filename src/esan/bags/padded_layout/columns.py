@@ -10,6 +10,7 @@ from esan.bags.bag import Bag
 from esan.bags.chunks import chunks
 from esan.bags.padded_layout.axes import AnyAxis, Axis
 from esan.bags.padded_layout.source import Column, Source
+from esan.ops.device import is_gpu
 
 #: Most rows, edges between them and edges of the graphs that columns are made for at a time.
 _CHUNK = 2**18
@@ -74,7 +75,7 @@ class Columns:
         """The values where kernels read them; who gives their address to a kernel holds them until that has read."""
         if isinstance(column.along, Axis) and column.along.absent:
             values = torch.cat([values, values.new_full((column.along.absent, *values.shape[1:]), column.absent)])
-        if self._at_once or self.device.type != "cuda":
+        if self._at_once or not is_gpu(self.device):
             return values.to(self.device)
         if values.nbytes > _SMALL:
             if values.nbytes > self._room:
