@@ -71,9 +71,9 @@ def colours(bag: esan.Bag, shares: bool) -> tuple[list[int], list[int]]:
     stage, graphs = bag.stage(1), bag.graphs
     assert graphs.x is not None
     assert graphs.edge_attr is not None
-    node, (source, target) = stage.node.numpy(), stage.arcs.edge_index.numpy()
+    node, (source, target) = stage.node.numpy(), stage.edges.edge_index.numpy()
     bond, atom = graphs.edge_attr.reshape(-1).numpy(), graphs.x.reshape(-1).numpy()
-    of_arc, graph = bond[stage.arcs.copies.owner.numpy()], graphs.node_graph.numpy()[node]
+    of_arc, graph = bond[stage.edges.by_edge_id.index.numpy()], graphs.node_graph.numpy()[node]
     marked = stage.marked.numpy() if bag.marked else np.zeros(len(node), bool)
     colour = _numbered(atom[node], marked)
     within, across = [], []

@@ -33,7 +33,7 @@ NOTE = (
 
 PARTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "as it is": nullcontext,
-    "filler is worked on too": lambda: patch.object(PaddedStage, "real", None),
+    "filler is worked on too": lambda: patch.object(PaddedStage, "row_ranges", None),
     "products: a program a tile": lambda: patch.object(gpu_linear, "_KEPT", 0),
     "products: two programs a processor": lambda: patch.object(gpu_linear, "_RUNNING", 264),
     "products: one tile in flight": lambda: patch.object(gpu_linear, "_STAGES", 1),

@@ -74,7 +74,7 @@ def _of_pairs(bag: esan.Bag, stage: DedupStage) -> dict[Pair, int]:
     subgraphs: dict[int, list[int]] = defaultdict(list)
     for s, g in enumerate(bag.selection.subgraph_graph.tolist()):
         subgraphs[g].append(s)
-    colour, rows = stage.rows.owner.tolist(), bag.rows
+    colour, rows = stage.rows.index.tolist(), bag.rows
     found = {(v, s): colour[v] for v in range(nodes) for s in subgraphs[graph[v]]}
     stored = zip(rows.node.tolist(), rows.subgraph.tolist(), strict=True)
     return found | dict(zip(stored, colour[nodes:], strict=False))
@@ -86,12 +86,12 @@ def check(bag: esan.Bag, reference: Reference, stages: Sequence[DedupStage], ali
     of_pairs = [_of_pairs(bag, stage) for stage in stages]
     for stage, mine, expected in zip(stages, of_pairs, reference.rounds, strict=True):
         assert numbers(mine) == expected
-        held, owner = Counter(mine.values()), stage.rows.owner.tolist()
+        held, owner = Counter(mine.values()), stage.rows.index.tolist()
         # Of rows from the last to the first, the first is what stays.
         first = {colour: row for row, colour in reversed(list(enumerate(owner)))}
         assert stage.first.tolist() == [first[colour] for colour in range(stage.num_rows)]
         assert stage.multiplicity.tolist() == [held[colour] for colour in range(stage.num_rows)]
-    assert stages[0].arcs is None
+    assert stages[0].edges is None
     assert stages[0].goes_on is None
     for stage, mine, before in zip(stages[1:], of_pairs[1:], of_pairs, strict=False):
         _check_read(bag, reference, stage, mine, before, alike.edges.tolist())
@@ -111,23 +111,23 @@ def _check_read(
     kinds: list[int],
 ) -> None:
     """A representative goes on from and reads what each of its pairs does, along edges that lie in order."""
-    assert stage.arcs is not None
+    assert stage.edges is not None
     assert stage.goes_on is not None
-    arcs, goes_on = stage.arcs, stage.goes_on.owner.tolist()
-    source, target, arc = *(end.tolist() for end in arcs.edge_index), arcs.arc.tolist()
+    edges, goes_on = stage.edges, stage.goes_on.index.tolist()
+    source, target, edge_id = *(end.tolist() for end in edges.edge_index), edges.edge_id.tolist()
     reads: list[list[tuple[int, int]]] = [[] for _ in goes_on]
-    for u, v, a in zip(source, target, arc, strict=True):
+    for u, v, a in zip(source, target, edge_id, strict=True):
         reads[v].append((u, kinds[a]))
     for pair, colour in mine.items():
         assert goes_on[colour] == before[pair]
         assert tuple(sorted(reads[colour])) == reference.reads(pair, before)
     node = stage.stage.node[stage.first]
-    assert torch.equal(node[arcs.edge_index[1]], bag.graphs.edge_index[1, arcs.arc])
-    assert arcs.num_rows == stage.num_rows == len(goes_on)
-    assert _owners(arcs.into.first, arcs.arc) == target
-    order = arcs.out_of.order.tolist()
+    assert torch.equal(node[edges.edge_index[1]], bag.graphs.edge_index[1, edges.edge_id])
+    assert edges.num_rows == stage.num_rows == len(goes_on)
+    assert _owners(edges.by_target.ptr, edges.edge_id) == target
+    order = edges.by_source.perm.tolist()
     assert sorted(order) == list(range(len(order)))
-    assert _owners(arcs.out_of.first, arcs.arc) == [source[k] for k in order]
+    assert _owners(edges.by_source.ptr, edges.edge_id) == [source[k] for k in order]
 
 
 def _checked(bag: esan.Bag, alike: Alike) -> list[DedupStage]:

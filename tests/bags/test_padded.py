@@ -234,14 +234,14 @@ def test_where_real_rows_lie(literal: bool | None, policy: esan.Policy) -> None:
     for padded, plain in batches:
         for t in range(1, 4):
             stage, rows = replace(padded, real_only=True).stage(t), torch.zeros(padded.stage(t).num_rows)
-            assert stage.real is not None
-            assert sum(stage.real.room) == stage.num_rows
-            for begin, end in stage.real.ranges.view(-1, 2).tolist():
+            assert stage.row_ranges is not None
+            assert sum(stage.row_ranges.capacity) == stage.num_rows
+            for begin, end in stage.row_ranges.ranges.view(-1, 2).tolist():
                 rows[begin:end] += 1
             assert padded.node_weight is not None
             assert rows.equal(padded.node_weight[stage.node].float())
             assert int(rows.sum()) == plain.stage(t).num_rows
-        assert padded.stage(1).real is None, "unless padding is left out, all rows are worked on"
+        assert padded.stage(1).row_ranges is None, "unless padding is left out, all rows are worked on"
 
 
 def test_a_sample_without_the_last_rows_fits_the_shape_of_another() -> None:

@@ -55,12 +55,12 @@ def test_rows_of_a_literal_bag_are_its_subgraphs(policy: esan.Policy, graphs: li
         rows = range(first, first + subgraph.num_nodes)
         assert node[first : first + subgraph.num_nodes].tolist() == list(range(subgraph.num_nodes))
         assert bag.graphs.node_graph[stage.node[first]] == subgraph.graph
-        target = stage.arcs.edge_index[1]
+        target = stage.edges.edge_index[1]
         mine = (target >= rows.start) & (target < rows.stop)
-        arcs = (stage.arcs.edge_index[:, mine] - first).t().tolist()
+        arcs = (stage.edges.edge_index[:, mine] - first).t().tolist()
         assert arcs == subgraph.edge_index.t().tolist()
         assert bag.graphs.edge_attr is not None
-        assert bag.graphs.edge_attr[stage.arcs.arc[mine]].tolist() == subgraph.edge_attr.tolist()
+        assert bag.graphs.edge_attr[stage.edges.edge_id[mine]].tolist() == subgraph.edge_attr.tolist()
         if bag.marked:
             assert stage.marked[first : first + subgraph.num_nodes].tolist() == subgraph.mark.tolist()
         first += subgraph.num_nodes

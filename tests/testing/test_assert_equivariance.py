@@ -15,7 +15,7 @@ GRAPHS = strategies.odd_graphs()
 
 class ReadsNodes(nn.Module):
     def forward(self, h: Tensor, bag: esan.Bag, stage: Stage) -> Tensor:
-        h = stage.lift(h)
+        h = stage.expand(h)
         return h + stage.node[:, None]
 
 
@@ -59,7 +59,7 @@ def test_rejects_layers_that_read_numbers(layer: nn.Module) -> None:
 
 def test_rejects_a_layer_that_does_not_lift() -> None:
     bag = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
-    with pytest.raises(AssertionError, match=r"Expected ReadsOrder to give a line for each of .* h = stage\.lift\(h\)"):
+    with pytest.raises(AssertionError, match=r"Expected ReadsOrder to give a line for each of .* h = stage\.expand\(h\)"):
         assert_equivariant(ReadsOrder(), bag, 3)
 
 

@@ -24,7 +24,7 @@ from esan.counted import counted
 from esan.graphs import Graphs, Source, read
 from esan.graphs.ids import Ids, graph_ids
 from esan.ops.caching import cached
-from esan.ops.segments import Grouping
+from esan.ops.segments import CSR
 from esan.policies import Policy, Sampled, Selection, as_policy, checked_source, policy_called, read_carried
 
 if TYPE_CHECKING:
@@ -342,9 +342,9 @@ class Bag:
         return next((stage for stage in map(self.stage, layers) if stage.num_rows == rows), otherwise)
 
     @cached
-    def by_graph(self) -> Grouping:
+    def by_graph(self) -> CSR:
         """The subgraphs by their graph."""
-        return Grouping(self.selection.subgraph_graph, len(self), ordered=True)
+        return CSR(self.selection.subgraph_graph, len(self), is_sorted=True)
 
     @cached
     def shared(self) -> SharedArcs:

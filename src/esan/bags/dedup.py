@@ -9,8 +9,8 @@ from torch import Tensor
 from esan.bags.bag import Bag
 from esan.bags.layer_view import Stage
 from esan.ops.caching import cached
-from esan.ops.edges import Arcs
-from esan.ops.segments import Grouping
+from esan.ops.edges import Edges
+from esan.ops.segments import CSR
 
 #: Representatives are worth their while if no larger part of the rows is left: of the first layer, and of all so far.
 _FIRST, _WORTH = 0.5, 0.85
@@ -28,17 +28,17 @@ class DedupStage:
         rows: its rows by their representative.
         first: the first row of each.
         multiplicity: how many pairs each stands for, in double precision.
-        arcs: the edges into each, from the representatives before; None for the input.
+        edges: the edges into each, from the representatives before; None for the input.
         goes_on: the representatives by the one before that they go on from; None for the input.
         fast: who computes on them.
     """
 
     stage: Stage
-    rows: Grouping
+    rows: CSR
     first: Tensor
     multiplicity: Tensor
-    arcs: Arcs | None
-    goes_on: Grouping | None
+    edges: Edges | None
+    goes_on: CSR | None
     fast: Any
 
     @property
@@ -51,9 +51,9 @@ class DedupStage:
         return self.stage.marked.index_select(0, self.first)
 
     @cached
-    def by_node(self) -> Grouping:
+    def by_node(self) -> CSR:
         """The representatives by the node of their first row."""
-        return Grouping(self.stage.node.index_select(0, self.first), self.stage.by_node.size)
+        return CSR(self.stage.node.index_select(0, self.first), self.stage.by_node.size)
 
     def zero_empty_rows(self, h: Tensor) -> Tensor:
         return h.index_fill(0, self._empty, 0.0) if self._empty.numel() else h
@@ -63,13 +63,13 @@ class DedupStage:
         return (self.multiplicity == 0).nonzero().squeeze(1)
 
     def pool_bag(self, h: Tensor, reduce: str) -> Tensor:
-        return self.stage.pool_bag(self.rows.spread(h), reduce)
+        return self.stage.pool_bag(self.rows.broadcast(h), reduce)
 
     def pool_nodes(self, h: Tensor, reduce: str) -> Tensor:
         return self.fast.pool_nodes(h, self.stage, self.rows, reduce)
 
     def pool_edges(self, h: Tensor) -> Tensor:
-        return self.stage.pool_edges(self.rows.spread(h))
+        return self.stage.pool_edges(self.rows.broadcast(h))
 
 
 def dedup_stages(fast: Any, bag: Bag, num_layers: int, nodes: Tensor, edges: Tensor) -> list[DedupStage] | None:
@@ -87,19 +87,19 @@ def dedup_stages(fast: Any, bag: Bag, num_layers: int, nodes: Tensor, edges: Ten
         return None
     refinement = fast.Refinement(bag.rows, edges)
     stage = bag.stage(0)
-    colour, first = fast.numbered(torch.stack([nodes[stage.node], stage.marked.long()], 1))
+    colour, first = fast.distinct_ids(torch.stack([nodes[stage.node], stage.marked.long()], 1))
     assert stage.multiplicity is not None
     weight = torch.zeros(first.numel(), dtype=torch.double).index_add_(0, colour, stage.multiplicity.double())
-    found = [DedupStage(stage, Grouping(colour, first.numel()), first, weight, None, None, fast)]
+    found = [DedupStage(stage, CSR(colour, first.numel()), first, weight, None, None, fast)]
     differing, rows = 0, 0
     for t in range(1, num_layers + 1):
         stage = bag.stage(t)
         assert stage.multiplicity is not None
-        colour, first, weight, arcs, goes_on = refinement.refined(
+        colour, first, weight, edges_into, goes_on = refinement.refine(
             colour, first.numel(), stage.num_rows, stage.num_arcs, stage.multiplicity
         )
         differing, rows = differing + first.numel(), rows + stage.num_rows
         if differing > (_FIRST if t == 1 else _WORTH) * rows:
             return None
-        found.append(DedupStage(stage, Grouping(colour, first.numel()), first, weight, arcs, goes_on, fast))
+        found.append(DedupStage(stage, CSR(colour, first.numel()), first, weight, edges_into, goes_on, fast))
     return found

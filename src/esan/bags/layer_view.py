@@ -11,11 +11,10 @@ from esan.bags.rows import Rows
 from esan.bags.shares import Shares
 from esan.graphs import Graphs
 from esan.ops import rows as ops
-from esan.ops.caching import cached, kept_tensors
+from esan.ops.caching import cached, plain_tensors
 from esan.ops.dispatch import implementation
-from esan.ops.edges import Arcs
-from esan.ops.real import Real
-from esan.ops.segments import Grouping
+from esan.ops.edges import Edges
+from esan.ops.segments import CSR, RowRanges
 from esan.policies import Selection
 
 
@@ -25,12 +24,12 @@ class Differences:
     Attributes:
         rows: row, background row, row, background row, …
         sign: 1, −1, 1, −1, …
-        first: where those of each subgraph begin.
+        ptr: where those of each subgraph begin.
         count: how many they are; None for all up to the next subgraph.
     """
 
-    def __init__(self, rows: Tensor, sign: Tensor, first: Tensor, count: Tensor | None) -> None:
-        self.rows, self.sign, self.first, self.count = rows, sign, first, count
+    def __init__(self, rows: Tensor, sign: Tensor, ptr: Tensor, count: Tensor | None) -> None:
+        self.rows, self.sign, self.ptr, self.count = rows, sign, ptr, count
 
 
 class Stage:
@@ -52,7 +51,7 @@ class Stage:
     #: How many networks the rows are of, one after another, each with as many.
     networks = 1
     #: Which rows are not padding; None if all are, or padding is read too.
-    real: Real | None = None
+    row_ranges: RowRanges | None = None
     #: A second stream that layers may do independent work on; None for none.
     side: object = None
 
@@ -61,26 +60,26 @@ class Stage:
         self.num_rows, self.num_arcs = rows.row_ends[slot], rows.arc_ends[slot]
         self.background = rows.background
         self._stored = self.num_rows - self.background
-        self._arcs: dict[int, Arcs] = {}
+        self._arcs: dict[int, Edges] = {}
         self._weights: dict[tuple[str, torch.dtype], Tensor] = {}
 
     # -- what layers do with the rows ----------------------------------------------------------------------------
 
-    def lift(self, h: Tensor) -> Tensor:
+    def expand(self, h: Tensor) -> Tensor:
         """Rows of an earlier stage → rows of this one: a pair that was not stored takes its background's value."""
-        return h if h.size(0) == self.num_rows else ops.lift(h, self)
+        return h if h.size(0) == self.num_rows else ops.expand(h, self)
 
     def zero_empty_rows(self, h: Tensor) -> Tensor:
         """The rows, with 0 in those of multiplicity 0."""
         return ops.zero_empty_rows(h, self)
 
-    def spread(self, x: Tensor) -> Tensor:
+    def broadcast(self, x: Tensor) -> Tensor:
         """One row per node → each of its rows."""
-        return self.by_node.spread(x)
+        return self.by_node.broadcast(x)
 
-    def lift_and_pool(self, h: Tensor, reduce: str) -> tuple[Tensor, Tensor]:
+    def expand_and_pool(self, h: Tensor, reduce: str) -> tuple[Tensor, Tensor]:
         """`lift`, and `pool_bag` of what it gives, by sum or mean."""
-        return ops.lift_and_pool(h, self, reduce)
+        return ops.expand_and_pool(h, self, reduce)
 
     def pool_bag(self, h: Tensor, reduce: str) -> Tensor:
         r"""Rows → one per node: :math:`\sum_s h_{v,s}`, its mean over the bag, or the maximum (literal bags)."""
@@ -154,7 +153,7 @@ class Stage:
 
     def _kept(self, name: str, kind: torch.dtype, make: Callable[[], Tensor]) -> Tensor:
         if (name, kind) not in self._weights:
-            with kept_tensors():
+            with plain_tensors():
                 self._weights[name, kind] = make().to(kind)
         return self._weights[name, kind]
 
@@ -179,7 +178,7 @@ class Stage:
         """How many nodes each subgraph has."""
         return self._graphs.num_nodes[self.subgraph_graph]
 
-    def lift_index(self, rows: int) -> Tensor:
+    def expand_index(self, rows: int) -> Tensor:
         """Where `lift` reads each row among the first `rows` rows."""
         return torch.cat([torch.arange(rows, device=self.node.device), self.node[rows:]])
 
@@ -190,31 +189,31 @@ class Stage:
     # -- edges ---------------------------------------------------------------------------------------------------
 
     @property
-    def arcs(self) -> Arcs:
-        return self.arcs_from(self.num_rows)
+    def edges(self) -> Edges:
+        return self.edges_from(self.num_rows)
 
-    def arcs_from(self, known: int) -> Arcs:
+    def edges_from(self, known: int) -> Edges:
         """The edges into the rows, from the first `known` rows; a source behind them is its node's background row."""
         if known not in self._arcs:
-            with kept_tensors():
-                self._arcs[known] = self._arcs_from(known)
+            with plain_tensors():
+                self._arcs[known] = self._edges_from(known)
         return self._arcs[known]
 
-    def _arcs_from(self, known: int) -> Arcs:
+    def _edges_from(self, known: int) -> Edges:
         rows = self._rows
         source, target, arc = (x[: self.num_arcs] for x in (rows.source, rows.target, rows.arc))
         fast = implementation("indices", source)
         if fast is not None:
-            found = fast.routes(source, target, rows.node, rows.background, known, self.num_rows)
-            arcs = Arcs(found.ends, self._copies, self.num_rows, self._edge_weight(arc))
-            arcs.__dict__["out_of"] = Grouping.known(found.ends[0], known, found.order, found.first)
-            arcs.into.__dict__["first"] = found.into
-            return arcs
+            found = fast.sort_edges(source, target, rows.node, rows.background, known, self.num_rows)
+            edges = Edges(found.ends, self._copies, self.num_rows, self._edge_weight(arc))
+            edges.__dict__["by_source"] = CSR.from_sorted(found.ends[0], known, found.source_perm, found.source_ptr)
+            edges.by_target.__dict__["ptr"] = found.target_ptr
+            return edges
         if self.background and known < rows.row_ends[-1]:
             source = torch.where(source < known, source, self._graphs.edge_index[0, arc])
-        arcs = Arcs(torch.stack([source, target]), self._copies, self.num_rows, self._edge_weight(arc))
-        arcs.__dict__["out_of"] = Grouping(arcs.edge_index[0], known)
-        return arcs
+        edges = Edges(torch.stack([source, target]), self._copies, self.num_rows, self._edge_weight(arc))
+        edges.__dict__["by_source"] = CSR(edges.edge_index[0], known)
+        return edges
 
     def _edge_weight(self, arc: Tensor) -> Tensor | None:
         """The user's `edge_weight` of each of these edges of the graph; None if there is none."""
@@ -222,45 +221,45 @@ class Stage:
         return None if weight is None else weight.index_select(0, arc)
 
     @cached
-    def _copies(self) -> Grouping:
+    def _copies(self) -> CSR:
         """The edges by the edge of the graph that they are copies of."""
         arc, whole = self._rows.arc[: self.num_arcs], self._whole
-        return whole._copies.prefix(self.num_arcs) if whole else Grouping(arc, self._graphs.edge_index.size(1))
+        return whole._copies.prefix(self.num_arcs) if whole else CSR(arc, self._graphs.edge_index.size(1))
 
     # -- rows, nodes and subgraphs by what they belong to --------------------------------------------------------
 
     @cached
-    def by_node(self) -> Grouping:
+    def by_node(self) -> CSR:
         """All rows by their node."""
         whole = self._whole
-        return whole.by_node.prefix(self.num_rows) if whole else Grouping(self.node, self._graphs.node_graph.numel())
+        return whole.by_node.prefix(self.num_rows) if whole else CSR(self.node, self._graphs.node_graph.numel())
 
     @cached
-    def stored_by_node(self) -> Grouping:
+    def stored_by_node(self) -> CSR:
         """The stored pairs by their node, which is their background row."""
         node, whole = self._rows.node[: self._stored], self._whole
-        return whole.stored_by_node.prefix(self._stored) if whole else Grouping(node, self.background)
+        return whole.stored_by_node.prefix(self._stored) if whole else CSR(node, self.background)
 
     @cached
-    def by_subgraph(self) -> Grouping:
+    def by_subgraph(self) -> CSR:
         """The stored pairs by their subgraph."""
         if self._whole is not None:
             return self._whole.by_subgraph.prefix(self._stored)
-        return Grouping(self.subgraph, self._selection.total, ordered=not self.background)
+        return CSR(self.subgraph, self._selection.total, is_sorted=not self.background)
 
     @cached
-    def by_graph(self) -> Grouping:
+    def by_graph(self) -> CSR:
         """The nodes by their graph."""
         if self._whole is not None:
             return self._whole.by_graph
-        return Grouping(self._graphs.node_graph, len(self._graphs), ordered=True)
+        return CSR(self._graphs.node_graph, len(self._graphs), is_sorted=True)
 
     @cached
-    def subgraphs_by_graph(self) -> Grouping:
+    def subgraphs_by_graph(self) -> CSR:
         """The subgraphs by their graph."""
         if self._whole is not None:
             return self._whole.subgraphs_by_graph
-        return Grouping(self.subgraph_graph, len(self._graphs), ordered=True)
+        return CSR(self.subgraph_graph, len(self._graphs), is_sorted=True)
 
     # -- the same in the order that a GPU sums in ----------------------------------------------------------------
 
@@ -268,21 +267,21 @@ class Stage:
     def differences(self) -> Differences:
         """The stored rows of each subgraph and their background rows."""
         by_subgraph = self.by_subgraph
-        row = by_subgraph.order + self.background
+        row = by_subgraph.perm + self.background
         rows = torch.stack([row, self.node.index_select(0, row)], 1).reshape(-1)
         sign = torch.ones(rows.numel(), device=rows.device)
         sign[1::2] = -1
-        return Differences(rows, sign, 2 * by_subgraph.first, None)
+        return Differences(rows, sign, 2 * by_subgraph.ptr, None)
 
     @property
-    def background_by_graph(self) -> Grouping:
+    def background_by_graph(self) -> CSR:
         """The background rows by their graph."""
         return self.by_graph
 
     @cached
     def subgraph_of_stored(self) -> Tensor:
         """The subgraphs of the stored pairs, node by node."""
-        return self.subgraph.index_select(0, self.stored_by_node.order)
+        return self.subgraph.index_select(0, self.stored_by_node.perm)
 
     @cached
     def pooled_into(self) -> Tensor:

@@ -21,7 +21,7 @@ class Rows(TensorRecord):
     Rows come in *slots*: slot 0 holds the background rows, one a node (row v is node v) or none at all; slot
     :math:`\ell + 1` holds the pairs of level :math:`\ell`, those which first differ from the background at layer
     :math:`\ell`. Within a slot rows go graph by graph, so layer t works on the rows of the slots 0 to t + 1: a
-    prefix. Arcs are sorted by the row they end at, so theirs is a prefix too.
+    prefix. Edges are sorted by the row they end at, so theirs is a prefix too.
 
     Attributes:
         num_rows: rows of each slot and graph, `[slots, G]`.
@@ -87,16 +87,16 @@ class Rows(TensorRecord):
         pairs = ragged.Segments((old_start[1:] - self.background).reshape(-1), num_rows[1:].reshape(-1))
         arcs = ragged.Segments(self._arc_start[:, ids].reshape(-1), num_arcs.reshape(-1))
         fast = implementation("indices", self.source)
-        picked = (_pick_arcs if fast is None else fast.pick_arcs)(self, arcs, by_row, by_arc)
+        picked = (_pick_edges if fast is None else fast.pick_edges)(self, arcs, by_row, by_arc)
         return Rows(
             num_rows=num_rows,
             num_arcs=num_arcs,
             node=pairs.pick(self.node, by_node.repeat(slots - 1)),
             subgraph=pairs.pick(self.subgraph, by_subgraph.repeat(slots - 1)),
-            marked=pairs.pick_lines(self.marked),
+            marked=pairs.pick_rows(self.marked),
             source=picked.source,
             target=picked.target,
-            arc=picked.arc,
+            arc=picked.edge_id,
         )
 
     def only(self, kept: Tensor, graphs: Graphs) -> "Rows":
@@ -108,7 +108,7 @@ class Rows(TensorRecord):
         # A stored source is a pair of the same subgraph as its target, so it stays whenever the target does.
         arc = row[self.target]
         slots, total = self.num_rows.shape
-        slot = ragged.owner(self.num_rows.sum(1))
+        slot = ragged.segment_index(self.num_rows.sum(1))
         graph = graphs.node_graph[torch.cat([torch.arange(self.background, device=kept.device), self.node])]
         segment = slot * total + graph
         return Rows(
@@ -123,14 +123,14 @@ class Rows(TensorRecord):
         )
 
 
-def _pick_arcs(rows: Rows, segments: ragged.Segments, by_row: Tensor, by_arc: Tensor) -> PickedEdges:
+def _pick_edges(rows: Rows, segments: ragged.Segments, by_row: Tensor, by_arc: Tensor) -> PickedEdges:
     """The arcs of these segments, one a slot and graph, moved as their rows and arcs are."""
     slots, graphs = by_row.shape
     flat = by_row.reshape(-1)
-    source = rows.source.index_select(0, segments.places)
+    source = rows.source.index_select(0, segments.positions)
     ends = torch.tensor(rows.row_ends, device=source.device)
     # A source is of the same graph as its target, in a slot of its own.
-    of_source = torch.bucketize(source, ends, right=True).mul_(graphs).add_(segments.owner % graphs)
+    of_source = torch.bucketize(source, ends, right=True).mul_(graphs).add_(segments.index % graphs)
     source += flat.index_select(0, of_source)
     return PickedEdges(source, segments.pick(rows.target, flat), segments.pick(rows.arc, by_arc.repeat(slots)))
 

@@ -94,12 +94,12 @@ class Graphs(TensorRecord):
     @cached_property
     def node_graph(self) -> Tensor:
         """The graph of each node, `[N]` (PyG's `batch`)."""
-        return ragged.owner(self.num_nodes)
+        return ragged.segment_index(self.num_nodes)
 
     @cached_property
     def edge_graph(self) -> Tensor:
         """The graph of each edge, `[E]`."""
-        return ragged.owner(self.num_edges)
+        return ragged.segment_index(self.num_edges)
 
     @cached_property
     def degree(self) -> Tensor:
@@ -128,7 +128,7 @@ class Graphs(TensorRecord):
     def columns(self) -> Tensor:
         """The user's columns graph after graph, each graph's in the order they were given in, `[A]`."""
         of_column = torch.empty_like(self.column)
-        of_column[self.column] = ragged.owner(self.num_arcs)
+        of_column[self.column] = ragged.segment_index(self.num_arcs)
         return torch.argsort(of_column, stable=True)
 
     @cached_property
@@ -158,11 +158,11 @@ class Graphs(TensorRecord):
             edge_index=of_arcs.pick(self.edge_index, by_node),
             arc_edge=of_arcs.pick(self.arc_edge, by_edge),
             column=of_arcs.pick(self.column_place, by_arc),
-            x=None if self.x is None else of_nodes.pick_lines(self.x),
-            edge_attr=None if self.edge_attr is None else of_arcs.pick_lines(self.edge_attr),
+            x=None if self.x is None else of_nodes.pick_rows(self.x),
+            edge_attr=None if self.edge_attr is None else of_arcs.pick_rows(self.edge_attr),
             y=y,
             y_level=self.y_level,
-            edge_weight=None if self.edge_weight is None else of_arcs.pick_lines(self.edge_weight),
+            edge_weight=None if self.edge_weight is None else of_arcs.pick_rows(self.edge_weight),
             extra=self.extra.take(ids),
         )
 

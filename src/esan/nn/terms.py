@@ -1,4 +1,4 @@
-"""Terms: the summands of an equivariant layer, each a convolution with a norm behind it."""
+"""Terms: the summands of an equivariant layer, each a convolution followed by a norm."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,13 +16,13 @@ class Term:
 
     Attributes:
         conv: its convolution.
-        norm: over what the convolution gives.
+        norm: over the rows of its result.
     """
 
     conv: Conv
     norm: Any
 
-    #: Whether it gives one row per row of the bag; else one per node, which all rows of the node get.
+    #: Whether it has one row per row of the bag; else one per node, which is broadcast to all rows of the node.
     per_row: ClassVar[bool] = True
 
     @property
@@ -31,11 +31,11 @@ class Term:
         return why_every_pair_in(self.conv) or why_every_pair(self.norm)
 
     def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-        """What the convolution gives for the rows h of a stage."""
+        """The result of the convolution for the rows h of a stage."""
         raise NotImplementedError
 
     def multiplicity(self, bag: Bag, stage: Stage) -> Tensor | None:  # noqa: ARG002
-        """How often each row that it gives counts in the norm; None for once."""
+        """How often each row of its result counts in the norm; None for once."""
         return stage.multiplicity
 
 
@@ -43,7 +43,7 @@ class Inside(Term):
     r"""Message passing inside each subgraph: :math:`L(A_i, h_i)`."""
 
     def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-        return self.conv(h, stage.arcs, bag.graphs.edge_attr, stage.multiplicity)
+        return self.conv(h, stage.edges, bag.graphs.edge_attr, stage.multiplicity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class Shared(Term):
 
 @dataclass(frozen=True, eq=False)
 class SharedByOthers(Term):
-    r"""What the other subgraphs know, inside each: :math:`L(\operatorname{agg}_j A_j, \sum_{j \ne i} h_j)`."""
+    r"""The sum over the other subgraphs, inside each: :math:`L(\operatorname{agg}_j A_j, \sum_{j \ne i} h_j)`."""
 
     adjacency: str
 
@@ -82,5 +82,5 @@ class SharedByOthers(Term):
         return "bag_pool='others' needs every pair"
 
     def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-        others = stage.spread(stage.pool_bag(h, "sum")) - h
+        others = stage.broadcast(stage.pool_bag(h, "sum")) - h
         return self.conv(others, bag.shared.between_rows(self.adjacency), bag.graphs.edge_attr, stage.multiplicity)

@@ -97,7 +97,7 @@ class Sampled(Policy):
 
     def kept_by(self, numbers: Tensor, num_subgraphs: Tensor) -> Tensor:
         """The sample that these numbers, one a subgraph, decide on: those of the smallest in each graph."""
-        graph = ragged.owner(num_subgraphs)
+        graph = ragged.segment_index(num_subgraphs)
         # Graph by graph, and in each by its numbers: what is kept of one graph does not depend on the others.
         order = numbers.to(graph.device).argsort(stable=True)
         order = order[graph[order].argsort(stable=True)]

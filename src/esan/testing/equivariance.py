@@ -139,7 +139,7 @@ def _called(network: nn.Module, h: Tensor, bag: Bag) -> list[Encoded]:
     if lines.size(0) != stage.num_rows:
         raise AssertionError(
             f"Expected {type(network).__name__} to give a line for each of the {stage.num_rows} rows of its stage (got "
-            f"{lines.size(0)}). Begin it with h = stage.lift(h)."
+            f"{lines.size(0)}). Begin it with h = stage.expand(h)."
         )
     return [Encoded(lines, stage)]
 

@@ -85,14 +85,14 @@ def _by_loops(found: Any, graphs: Graphs, selection: Selection) -> Rows:
     """The same rows from the stored pairs and their edges, as compiled loops find them subgraph by subgraph."""
     marked = torch.zeros_like(found.node, dtype=torch.bool)
     marked[: selection.mark_node.numel()] = True
-    of_nodes, source, target, arc = torch.zeros_like(graphs.num_arcs), found.source, found.target, found.arc
+    of_nodes, source, target, arc = torch.zeros_like(graphs.num_arcs), found.source, found.target, found.edge_id
     if selection.keeps_edges:
         of_nodes = graphs.num_arcs
         source = torch.cat([graphs.edge_index[0], source])
         target = torch.cat([graphs.edge_index[1], target])
         arc = torch.cat([torch.arange(graphs.edge_index.size(1)), arc])
     num_rows = torch.cat([graphs.num_nodes[None], found.num_rows])
-    num_arcs = torch.cat([of_nodes[None], found.num_arcs])
+    num_arcs = torch.cat([of_nodes[None], found.num_edges])
     return Rows(num_rows, num_arcs, found.node, found.subgraph, marked, source, target, arc)
 
 
@@ -170,7 +170,7 @@ def _arcs(
         return row, arc[order]
     degree = graphs.degree[node]
     arc = ragged.ranges(graphs.first_arc[node], degree)
-    row = ragged.owner(degree)
+    row = ragged.segment_index(degree)
     near = int(degree[:changed].sum())
     listed = entry_keys(graphs, selection.entry_subgraph, selection.entry_edge)
     deleted, _ = ragged.member(entry_keys(graphs, subgraph[row[:near]], graphs.arc_edge[arc[:near]]), listed)

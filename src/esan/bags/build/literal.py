@@ -7,8 +7,8 @@ from esan.bags.rows import Rows
 from esan.graphs import Graphs
 from esan.limits import refuse_beyond_memory
 from esan.ops import ragged
-from esan.ops.edges import Arcs
-from esan.ops.segments import Grouping
+from esan.ops.edges import Edges
+from esan.ops.segments import CSR
 from esan.policies import Selection
 
 #: Bytes of a row (node, subgraph, mark) and of an edge (source, target, edge of the graph) as they are stored.
@@ -24,7 +24,7 @@ def literal_rows(graphs: Graphs, selection: Selection) -> Rows:
         graphs.device,
     )
     nodes_of = graphs.num_nodes[selection.subgraph_graph]
-    subgraph = ragged.owner(nodes_of)
+    subgraph = ragged.segment_index(nodes_of)
     node = ragged.ranges(graphs.node_start[selection.subgraph_graph], nodes_of)
     first_row = ragged.starts(nodes_of) - graphs.node_start[selection.subgraph_graph]
 
@@ -64,9 +64,9 @@ def literal_bytes(graphs: Graphs, selection: Selection) -> int:
 
 
 def _arcs(graphs: Graphs, selection: Selection) -> tuple[Tensor, Tensor]:
-    """Every (subgraph, arc in it), by subgraph and then as the graph's arcs are: by target."""
+    """Every (subgraph, arc in it), by subgraph and then as the graph's edges are: by target."""
     arcs_of = graphs.num_arcs[selection.subgraph_graph]
-    subgraph = ragged.owner(arcs_of)
+    subgraph = ragged.segment_index(arcs_of)
     arc = ragged.ranges(graphs.arc_start[selection.subgraph_graph], arcs_of)
     first = ragged.starts(arcs_of) - graphs.arc_start[selection.subgraph_graph]
     listed = torch.zeros_like(arc, dtype=torch.bool)
@@ -76,14 +76,14 @@ def _arcs(graphs: Graphs, selection: Selection) -> tuple[Tensor, Tensor]:
     return subgraph[there], arc[there]
 
 
-def literal_copies(graphs: Graphs, selection: Selection, arcs: Arcs) -> Arcs:
-    """Arcs between nodes, once more in every subgraph: arcs between the rows of a literal bag."""
-    graph = graphs.node_graph[arcs.edge_index[1]]
+def literal_copies(graphs: Graphs, selection: Selection, edges: Edges) -> Edges:
+    """Edges between nodes, once more in every subgraph: edges between the rows of a literal bag."""
+    graph = graphs.node_graph[edges.edge_index[1]]
     arcs_of = torch.bincount(graph, minlength=len(graphs))[selection.subgraph_graph]
     first = ragged.starts(torch.bincount(graph, minlength=len(graphs)))
     copy = ragged.ranges(first[selection.subgraph_graph], arcs_of)
     nodes_of = graphs.num_nodes[selection.subgraph_graph]
     first_row = ragged.starts(nodes_of) - graphs.node_start[selection.subgraph_graph]
-    edge_index = arcs.edge_index[:, copy] + torch.repeat_interleave(first_row, arcs_of)
-    weight = None if arcs.weight is None else arcs.weight[copy]
-    return Arcs(edge_index, Grouping(arcs.arc[copy], arcs.copies.size), int(nodes_of.sum()), weight)
+    edge_index = edges.edge_index[:, copy] + torch.repeat_interleave(first_row, arcs_of)
+    weight = None if edges.weight is None else edges.weight[copy]
+    return Edges(edge_index, CSR(edges.edge_id[copy], edges.by_edge_id.size), int(nodes_of.sum()), weight)

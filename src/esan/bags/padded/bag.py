@@ -18,9 +18,8 @@ from esan.bags.shared import ADJACENCIES, SharedArcs
 from esan.checks import device_here
 from esan.counted import counted
 from esan.graphs import Graphs
-from esan.ops.edges import Arcs
-from esan.ops.real import Real
-from esan.ops.segments import Grouping
+from esan.ops.edges import Edges
+from esan.ops.segments import CSR, RowRanges
 from esan.policies import Selection
 
 
@@ -132,8 +131,8 @@ class PaddedBag(Bag):
         return cast(Fields, self.fields)["node_weight"]
 
     @cached_property
-    def by_graph(self) -> Grouping:
-        return LaidGrouping(cast(Fields, self.fields), "subgraphs", "subgraph_graph", ordered=True)
+    def by_graph(self) -> CSR:
+        return LaidGrouping(cast(Fields, self.fields), "subgraphs", "subgraph_graph", is_sorted=True)
 
     @property
     def plain(self) -> bool:
@@ -232,12 +231,12 @@ class PaddedStage(Stage):
     def _field(self, name: str) -> Tensor:
         return self._fields[f"{self._name}.{name}"]
 
-    def _laid(self, name: str, owner: str, real: Real | None = None) -> Grouping:
-        return LaidGrouping(self._fields, f"{self._name}.{name}", f"{self._name}.{owner}", real=real)
+    def _laid(self, name: str, owner: str, row_ranges: RowRanges | None = None) -> CSR:
+        return LaidGrouping(self._fields, f"{self._name}.{name}", f"{self._name}.{owner}", row_ranges=row_ranges)
 
     @cached_property
-    def real(self) -> Real | None:  # type: ignore[override]
-        return Real(self._field("real"), self._room) if self._real_only else None
+    def row_ranges(self) -> RowRanges | None:  # type: ignore[override]
+        return RowRanges(self._field("real"), self._room) if self._real_only else None
 
     @cached_property
     def node(self) -> Tensor:
@@ -264,34 +263,34 @@ class PaddedStage(Stage):
         return self._field("stored_subgraph")
 
     @cached_property
-    def by_node(self) -> Grouping:
-        return self._laid("by_node", "node", self.real)
+    def by_node(self) -> CSR:
+        return self._laid("by_node", "node", self.row_ranges)
 
     @cached_property
-    def by_subgraph(self) -> Grouping:
+    def by_subgraph(self) -> CSR:
         # Where there is no background, the stored pairs are the rows.
-        return self._laid("by_subgraph", "stored_subgraph", None if self.background else self.real)
+        return self._laid("by_subgraph", "stored_subgraph", None if self.background else self.row_ranges)
 
     @cached_property
-    def by_graph(self) -> Grouping:
-        return LaidGrouping(self._fields, "nodes", "node_graph", ordered=True)
+    def by_graph(self) -> CSR:
+        return LaidGrouping(self._fields, "nodes", "node_graph", is_sorted=True)
 
     @cached_property
-    def subgraphs_by_graph(self) -> Grouping:
-        return LaidGrouping(self._fields, "subgraphs", "subgraph_graph", ordered=True)
+    def subgraphs_by_graph(self) -> CSR:
+        return LaidGrouping(self._fields, "subgraphs", "subgraph_graph", is_sorted=True)
 
     @cached_property
-    def stored_by_node(self) -> Grouping:
+    def stored_by_node(self) -> CSR:
         grouping = self._laid("stored_by_node", "node")
         # The nodes of the stored pairs are behind those of the background, network by network.
         node = self.node.view(self.networks, -1)[:, self.background :].reshape(-1)
-        grouping.__dict__["owner"] = node
+        grouping.__dict__["index"] = node
         return grouping
 
     @cached_property
-    def background_by_graph(self) -> Grouping:
-        by_graph = LaidGrouping(self._fields, "nodes", "node_graph", ordered=True)
-        by_graph.__dict__["order"] = self._field("background")
+    def background_by_graph(self) -> CSR:
+        by_graph = LaidGrouping(self._fields, "nodes", "node_graph", is_sorted=True)
+        by_graph.__dict__["perm"] = self._field("background")
         return by_graph
 
     @cached_property
@@ -307,10 +306,10 @@ class PaddedStage(Stage):
     def pooled_into(self) -> Tensor:
         return self._field("pooled_into")
 
-    def _arcs_from(self, known: int) -> Arcs:  # noqa: ARG002
-        return LaidArcs(self._fields, self._name, self.num_rows, real=self.real)
+    def _edges_from(self, known: int) -> Edges:  # noqa: ARG002
+        return LaidArcs(self._fields, self._name, self.num_rows, row_ranges=self.row_ranges)
 
-    def lift_index(self, rows: int) -> Tensor:
+    def expand_index(self, rows: int) -> Tensor:
         earlier, of_node = rows // self.networks, self.node.view(self.networks, -1)
         network = torch.arange(self.networks, device=of_node.device)[:, None]
         own = torch.arange(earlier, device=of_node.device) + network * earlier
@@ -331,7 +330,7 @@ class PaddedShared(SharedArcs):
         super().__init__(bag.graphs, bag.selection, bag.literal)
         self._fields, self._covered = cast(Fields, bag.fields), bag.covered
 
-    def between_nodes(self, adjacency: str) -> Arcs:
+    def between_nodes(self, adjacency: str) -> Edges:
         if adjacency not in ADJACENCIES:
             return super().between_nodes(adjacency)
         if adjacency not in self._nodes:
@@ -341,5 +340,5 @@ class PaddedShared(SharedArcs):
             self._nodes[adjacency] = LaidArcs(self._fields, "graph", self._graphs.node_graph.numel(), held)
         return self._nodes[adjacency]
 
-    def between_rows(self, adjacency: str) -> Arcs:  # noqa: ARG002
+    def between_rows(self, adjacency: str) -> Edges:  # noqa: ARG002
         raise _unpadded("bag_pool='others'")

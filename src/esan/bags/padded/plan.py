@@ -17,7 +17,7 @@ from esan.bags.padded.source import index_bits
 from esan.ops import ragged
 from esan.ops.device import event
 from esan.ops.dispatch import implementation
-from esan.ops.layout import Fill, Gather, Segments, lay_out_reference
+from esan.ops.layout import BatchSegments, FieldGather, Fill, lay_out_reference
 
 
 class Plan:
@@ -51,7 +51,7 @@ class Plan:
         ints = ids.new_empty(len(ids), self._places.ends[torch.int64], dtype=kind)
         floats = ids.new_empty(len(ids), self._places.ends[torch.float32], dtype=torch.float32)
         if fast is not None:
-            self._tables = self._tables or fast.Tables.of(self._gathers, self._segments)
+            self._tables = self._tables or fast.LayoutTables.of(self._gathers, self._segments)
             fast.lay_out(self._tables, ids, ints, floats, self._networks)
             self._read = event(ids.device)
         else:
@@ -93,7 +93,7 @@ class _Compiler:
             segment, block = segment + self._length[axis], block + len(self._padding[axis])
         self._blocks = block
 
-    def segments(self) -> Segments:
+    def segments(self) -> BatchSegments:
         graphs, capacity = self._shape.graphs, [0] * self._blocks
         size: list[int] = []
         before: list[int] = []
@@ -123,7 +123,7 @@ class _Compiler:
         def sent(numbers: list[int], kind: torch.dtype = torch.int32) -> Tensor:
             return torch.tensor(numbers, dtype=kind).to(self._columns.device)
 
-        return Segments(
+        return BatchSegments(
             counts=torch.cat(counts).int().t().contiguous(),
             start=torch.cat(start),
             capacity=sent(capacity),
@@ -133,7 +133,7 @@ class _Compiler:
             place=sent(place),
         )
 
-    def gathers(self, field: Field, places: Places, networks: int) -> list[Gather]:
+    def gathers(self, field: Field, places: Places, networks: int) -> list[FieldGather]:
         shape, slot = self._shape, field.slot
         counts = [part.column.axis.size(shape, slot) for part in field.parts]
         kind = torch.float32 if field.is_float else torch.int64
@@ -141,7 +141,7 @@ class _Compiler:
         step, found, before = field.times * sum(axis.size(shape, slot) for axis in field.indexed), [], 0
         for number, (part, count) in enumerate(zip(field.parts, counts, strict=True)):
             axis, to = part.column.axis, part.to
-            gather = Gather(
+            gather = FieldGather(
                 values=self._columns[part.column],
                 column=self._first[axis],
                 columns=self._length[axis],

@@ -178,7 +178,7 @@ def _assemble(parts: _Parts) -> Graphs:
             f"Expected graphs with at least one node (got none in graph {int((num_nodes == 0).nonzero()[0])}). "
             "Leave it out."
         )
-    of_arc = ragged.owner(num_arcs) if parts.of_arc is None else parts.of_arc
+    of_arc = ragged.segment_index(num_arcs) if parts.of_arc is None else parts.of_arc
     _check_range(local, num_nodes, of_arc)
     edge_index = local + ragged.starts(num_nodes)[of_arc]
     arcs = _arrange(edge_index, num_nodes)
@@ -187,7 +187,7 @@ def _assemble(parts: _Parts) -> Graphs:
     edge_weight = given.joined(parts.edge_weight, "edge_weight")
     extra.check_pair_range(parts.extra, num_nodes)
     y, level = given.targets(parts.y, num_nodes, num_arcs)
-    edge_graph = ragged.owner(num_nodes)[arcs.edges[0]]
+    edge_graph = ragged.segment_index(num_nodes)[arcs.edges[0]]
     return Graphs(
         num_nodes=num_nodes,
         num_edges=torch.bincount(edge_graph, minlength=num_nodes.numel()),

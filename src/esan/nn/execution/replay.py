@@ -9,7 +9,7 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import LaidFields, MissingFieldError
-from esan.nn.execution.supported import all_known
+from esan.nn.execution.supported import all_supported
 from esan.ops.device import captured, graph_pool, is_capturing, is_gpu, new_graph, on_capture_stream
 from esan.ops.dispatch import autocasts, first_order, is_plain
 from esan.watching import is_watched
@@ -85,7 +85,7 @@ class Replays:
 
 def _usual(network: nn.Module) -> bool:
     """Whether a network consists of modules that are known to work in a CUDA graph, and nobody has changed them."""
-    if _has_any_global_hook() or autocasts(next(network.parameters())) or not all_known(network):
+    if _has_any_global_hook() or autocasts(next(network.parameters())) or not all_supported(network):
         return False
     return all(is_plain(module, type(module)) for module in network.modules())
 
