@@ -88,7 +88,7 @@ class Norm:
 
 def test_norms() -> None:
     norm, grad, shared = Norm(), lines(), torch.randn(4, WIDTH)
-    for part in ("mean", "inverse", "scale", "shift", "share"):
+    for part in ("mean", "inverse", "scale", "shift", "inverse_count"):
         got = getattr(norm.moments, part)
         assert bool(got.isfinite().all())
         for network in range(NETWORKS - 1):
