@@ -108,7 +108,7 @@ from esan.ops.numba.loops import norm as norm_loops
 norm_loops._merge_double.address
 import numpy as np
 first = NUMBA._spent
-indices_loops.sort_some(np.arange(9)[::-1].copy(), 0, 9)
+indices_loops.sort_range(np.arange(9)[::-1].copy(), 0, 9)
 print(first > 0, NUMBA._spent > first)
 """
     # A busy machine may take its time to read what was kept.

@@ -59,7 +59,9 @@ def test_rejects_layers_that_read_numbers(layer: nn.Module) -> None:
 
 def test_rejects_a_layer_that_does_not_lift() -> None:
     bag = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
-    with pytest.raises(AssertionError, match=r"Expected ReadsOrder to give a line for each of .* h = stage\.expand\(h\)"):
+    with pytest.raises(
+        AssertionError, match=r"Expected ReadsOrder to give a line for each of .* h = stage\.expand\(h\)"
+    ):
         assert_equivariant(ReadsOrder(), bag, 3)
 
 

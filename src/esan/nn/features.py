@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels
+from esan.nn.execution.supported import stackable
 from esan.ops.caching import plain_tensors
 from esan.ops.device import is_capturing, is_gpu
 from esan.ops.dispatch import is_plain, is_plain_table
@@ -73,6 +74,7 @@ class FeatureEncoder(nn.Module):
         return None
 
 
+@stackable
 class Constant(FeatureEncoder):
     """No features: every row is the number 1."""
 
@@ -82,6 +84,7 @@ class Constant(FeatureEncoder):
         return like.new_ones(rows, 1)
 
 
+@stackable
 class Numbers(FeatureEncoder):
     """Numbers as they are."""
 
@@ -103,6 +106,7 @@ class Numbers(FeatureEncoder):
         return f"{self.out_channels}"
 
 
+@stackable
 class OneHotEncoder(FeatureEncoder):
     """A category number → a 0/1 vector."""
 
@@ -123,6 +127,7 @@ class OneHotEncoder(FeatureEncoder):
         return EdgeTypeFeatures(torch.eye(self.out_channels, dtype=like.dtype, device=like.device), edge_type)
 
 
+@stackable
 class Embeddings(FeatureEncoder):
     """Category numbers → the sum of the embeddings of all columns."""
 
@@ -207,6 +212,7 @@ def _edge_types(value: Tensor, sizes: tuple[int, ...], name: str, type_cache: di
 _AT_ONCE = 2**14
 
 
+@stackable
 class NodeFeatures(nn.Module):
     """The input of a network: encoded node features, one row per row of the bag, after two marks if marked.
 

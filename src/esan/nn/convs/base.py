@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from esan.bags import Edges
 from esan.graphs.channels import Channels
+from esan.nn.execution.replay import conv_part
+from esan.nn.execution.supported import capturable, stackable
 from esan.nn.features import FeatureEncoder, encoder, rename_key
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, on_rows, why_every_pair
@@ -44,9 +46,14 @@ class Conv(nn.Module):
             edge_attr: features of the edges of the graph; edge k between rows has row `edges.edge_id[k]` of it.
             weight: the multiplicity of each row, for norms inside the layer; None for 1.
         """
+        return conv_part(self, x, edges, edge_attr, weight)
+
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+        """The result of `forward` for the same arguments; a subclass defines it."""
         raise NotImplementedError
 
 
+@stackable
 class WeightedMLP(nn.Module):
     """Linear, norm, ReLU, Linear: the MLP of GIN; its norm is weighted by the multiplicities of rows."""
 
@@ -85,6 +92,7 @@ def _epsilon(conv: Conv, trained: bool) -> Tensor:
     return conv.eps  # type: ignore[return-value]
 
 
+@stackable
 class GINConv(Conv):
     r""":math:`h'_v = \mathrm{MLP}\big((1 + \epsilon)\, h_v + \sum_{u \sim v} h_u\big)`.
 
@@ -103,10 +111,11 @@ class GINConv(Conv):
         """The input of the MLP."""
         return message_sum(x, edges, own=1 + self.eps)
 
-    def forward(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         return on_rows(self.mlp, self.aggregate(x, edges, edge_attr), weight)
 
 
+@stackable
 class GINEConv(Conv):
     r""":math:`h'_v = \mathrm{MLP}\big((1 + \epsilon)\, h_v + \sum_{u \sim v} \mathrm{ReLU}(h_u + e_{uv})\big)`.
 
@@ -135,10 +144,11 @@ class GINEConv(Conv):
         """The input of the MLP."""
         return message_sum(x, edges, EdgeFeatures.for_messages(self.edge_encoder, edge_attr, x), 1 + self.eps)
 
-    def forward(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         return on_rows(self.mlp, self.aggregate(x, edges, edge_attr), weight)
 
 
+@stackable
 class GraphConv(Conv):
     r""":math:`h'_v = W_1 h_v + W_2 \sum_{u \sim v} w_{uv} h_u + b`, with w the `edge_weight`, 1 if there is none."""
 
@@ -149,10 +159,11 @@ class GraphConv(Conv):
         self.lin_rel = Linear(in_channels, out_channels)
         self.lin_root = Linear(in_channels, out_channels, bias=False)
 
-    def forward(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         return self.lin_rel(message_sum(x, edges)) + self.lin_root(x)
 
 
+@capturable
 class GCNConv(Conv):
     r""":math:`h'_v = \sum_{u \in N(v) \cup \{v\}} \frac{w_{uv} W h_u}{\sqrt{\hat d_u \hat d_v}} + b`, with
     :math:`\hat d_v = \sum_u w_{uv}` in the graph with a self-loop at every node, and w the `edge_weight`, 1 if there is
@@ -167,19 +178,21 @@ class GCNConv(Conv):
         self.lin = Linear(in_channels, out_channels, bias=False)
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
-    def forward(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         x = self.lin(x)
         source, target = edges.edge_index
         strength = torch.ones_like(source) if edges.weight is None else edges.weight
-        missing = torch.ones(edges.num_rows, dtype=x.dtype, device=x.device)
         # An existing self-loop is not added again; one of weight 0 does not count.
-        missing[target[(source == target) & (strength != 0)]] = 0
+        loops = ((source == target) & (strength != 0)).to(x.dtype)
+        none = torch.zeros(edges.num_rows, dtype=x.dtype, device=x.device)
+        missing = (none.index_add(0, target, loops) == 0).to(x.dtype)
         degree = missing.index_add(0, target, strength.to(x.dtype))
         root = degree.rsqrt().masked_fill(degree == 0, 0)
         around = message_sum(x, edges, weight=root[source] * strength * root[target])
         return around + (missing * root * root)[:, None] * x + self.bias
 
 
+@capturable
 class OGBGCNConv(Conv):
     r"""The GCN convolution of OGB, with edge features:
 
@@ -197,7 +210,7 @@ class OGBGCNConv(Conv):
         self.edge_encoder = EdgeFeatures(edge_channels, out_channels)
         self.root = nn.Parameter(torch.randn(1, out_channels))
 
-    def forward(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         x = self.lin(x)
         source, target = edges.edge_index
         strength = torch.ones_like(source) if edges.weight is None else edges.weight
@@ -207,6 +220,7 @@ class OGBGCNConv(Conv):
         return message_sum(x, edges, EdgeFeatures.for_messages(self.edge_encoder, edge_attr, x), weight=scale) + own
 
 
+@stackable
 class EdgeFeatures(nn.Module):
     """`edge_attr` → one vector per edge, of the width of the messages."""
 
