@@ -23,7 +23,7 @@ from esan.graphs import Graphs, csl, read
 
 
 def _same(one: Graphs, other: Graphs, but: tuple[str, ...] = ()) -> None:
-    for name in {"num_nodes", "num_arcs", "edge_index", "edge_attr", "x", "y"} - set(but):
+    for name in {"num_nodes", "num_directed_edges", "edge_index", "edge_attr", "x", "y"} - set(but):
         a, b = getattr(one, name), getattr(other, name)
         assert (a is None) == (b is None), name
         assert a is None or torch.equal(a.reshape(len(a), -1), b.reshape(len(b), -1)), name

@@ -35,7 +35,7 @@ def _read(folder: Path) -> Laid:
 def test_the_files_mean_graphs_with_labels(folder: Path) -> None:
     laid = _read(folder)
     assert laid.num_nodes.tolist() == [3, 2]
-    assert laid.num_arcs.tolist() == [6, 2]
+    assert laid.num_directed_edges.tolist() == [6, 2]
     assert laid.x is not None
     assert laid.edge_attr is not None
     assert laid.y is not None
@@ -132,7 +132,7 @@ def test_gin_text_names_the_line_that_is_wrong(tmp_path: Path) -> None:
     path.write_text("2\n3 1\n4 1 1\n9 2 0 2\n4 1 1\n1 0\n7 0\n")
     laid = read_gin(path)
     assert laid.num_nodes.tolist() == [3, 1]
-    assert laid.num_arcs.tolist() == [4, 0]
+    assert laid.num_directed_edges.tolist() == [4, 0]
     assert laid.x is not None
     assert laid.x[:, 0].tolist() == [0, 2, 0, 1]
     assert laid.y is not None

@@ -49,18 +49,18 @@ def test_subgraphs_keep_nodes_features_and_both_directions(policy: esan.Policy, 
 def test_rows_of_a_literal_bag_are_its_subgraphs(policy: esan.Policy, graphs: list[Data]) -> None:
     """The rows and arcs that layers work on, against `subgraph(i)`."""
     bag = esan.Bag.of(graphs, policy, literal=True)
-    stage, first = bag.stage(1), 0
+    stage, first = bag.layer_view(1), 0
     node = stage.node - bag.graphs.node_start[bag.graphs.node_graph[stage.node]]
     for subgraph in bag.subgraphs():
         rows = range(first, first + subgraph.num_nodes)
         assert node[first : first + subgraph.num_nodes].tolist() == list(range(subgraph.num_nodes))
         assert bag.graphs.node_graph[stage.node[first]] == subgraph.graph
-        target = stage.arcs.edge_index[1]
+        target = stage.edges.edge_index[1]
         mine = (target >= rows.start) & (target < rows.stop)
-        arcs = (stage.arcs.edge_index[:, mine] - first).t().tolist()
+        arcs = (stage.edges.edge_index[:, mine] - first).t().tolist()
         assert arcs == subgraph.edge_index.t().tolist()
         assert bag.graphs.edge_attr is not None
-        assert bag.graphs.edge_attr[stage.arcs.arc[mine]].tolist() == subgraph.edge_attr.tolist()
+        assert bag.graphs.edge_attr[stage.edges.arc[mine]].tolist() == subgraph.edge_attr.tolist()
         if bag.marked:
             assert stage.marked[first : first + subgraph.num_nodes].tolist() == subgraph.mark.tolist()
         first += subgraph.num_nodes

@@ -39,7 +39,7 @@ def laid_molecules(found: Sequence[Any]) -> Laid:
     edges = np.array(ends, dtype=np.int64).reshape(-1, 2)
     return Laid(
         num_nodes=np.array([len(one) for one in atoms]),
-        num_arcs=np.array([2 * len(one) for one in bonds]),
+        num_directed_edges=np.array([2 * len(one) for one in bonds]),
         edge_index=np.stack([edges, edges[:, ::-1]], 1).reshape(-1, 2).T,
         x=np.array([line for one in atoms for line in one], dtype=np.int64),
         edge_attr=np.repeat(np.array(lines, dtype=np.int64).reshape(-1, 3), 2, axis=0),

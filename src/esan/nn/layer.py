@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
-from esan.bags.dedup import DedupStage
+from esan.bags import Bag, LayerView
+from esan.bags.dedup import DedupLayerView
 from esan.nn.convs.base import GIN, GINE, Conv, EdgeFeatures, WeightedMLP
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, is_relu, on_rows
@@ -39,12 +39,12 @@ class Layer(nn.Module):
         return next((why for term in self.terms if (why := term.why_literal)), None)
 
     @never_compiled
-    def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+    def forward(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor:
         """Rows → rows of a stage; h has the rows of this stage, or of an earlier one."""
         fused = self._fused(h, bag, stage)
         if fused is not None:
             return fused
-        h = stage.lift(h)
+        h = stage.expand(h)
         terms = self.terms
         values = [(term, term(h, bag, stage), term.multiplicity(bag, stage)) for term in terms]
         others = terms[1:]
@@ -55,14 +55,14 @@ class Layer(nn.Module):
         total = None
         for term, value, often in values:
             normed = on_rows(term.norm, value, often)
-            normed = normed if term.per_row else stage.spread(normed)
+            normed = normed if term.per_row else stage.broadcast(normed)
             total = normed if total is None else total + normed
         assert total is not None
         return stage.zero_empty_rows(self.act(total))
 
     # -- as one fused operator -----------------------------------------------------------------------------------
 
-    def fused_by(self, like: Tensor, bag: Bag, stage: Stage) -> Any:
+    def fused_by(self, like: Tensor, bag: Bag, stage: LayerView) -> Any:
         """Who computes the layer as one operator on rows like these; None where modules are called."""
         return None if (branches := self._branches(bag)) is None else implementation_for(like, branches, stage)
 
@@ -78,7 +78,7 @@ class Layer(nn.Module):
             return None
         return branches
 
-    def _fused(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor | None:
+    def _fused(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor | None:
         branches = self._branches(bag)
         fast = None if branches is None else implementation_for(h, branches, stage)
         if branches is None or fast is None:
@@ -88,10 +88,10 @@ class Layer(nn.Module):
         if others:
             term = self.terms[1]
             assert isinstance(term, Shared)
-            shared = SharedBranch(others[0], bag.shared.between_nodes(term.adjacency), bag.node_weight, term.pool)
+            shared = SharedBranch(others[0], bag.shared.between_nodes(term.adjacency), bag.node_multiplicity, term.pool)
         # Hooks on the layer may read its result, and the gradient of it.
         chained = not stage.plain and (is_plain(self, DSLayer) or is_plain(self, DSSLayer))
-        return gin_layer(fast, h, inside, shared, stage, bag.stage_with(h.size(0), stage), chained)
+        return gin_layer(fast, h, inside, shared, stage, bag.layer_view_with_rows(h.size(0), stage), chained)
 
 
 def _distinct(things: Iterable[Any]) -> bool:
@@ -114,7 +114,7 @@ def _branch(conv: Any, norm: Any, bag: Bag) -> GINBranch | None:
     if isinstance(conv, GINE):
 
         def features(h: Tensor) -> Any:
-            return EdgeFeatures.for_messages(conv.edges, bag.graphs.edge_attr, h, bag.found)
+            return EdgeFeatures.for_messages(conv.edges, bag.graphs.edge_attr, h, bag.cache)
 
     return GINBranch(
         features=features,
@@ -145,7 +145,7 @@ class DSLayer(Layer):
     def terms(self) -> tuple[Term, ...]:
         return (Inside(self.inside, self.norm),)
 
-    def on_representatives(self, h: Tensor, bag: Bag, stage: DedupStage) -> Tensor:
+    def on_representatives(self, h: Tensor, bag: Bag, stage: DedupLayerView) -> Tensor:
         """`forward` where rows that are alike are computed once, with one row per representative."""
         branches = self._branches(bag)
         assert branches is not None

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from esan.bags import Bag, Stage
+from esan.bags import Bag, LayerView
 from esan.nn.convs.base import Conv, why_every_pair_in
 from esan.nn.norm import why_every_pair
 
@@ -30,11 +30,11 @@ class Term:
         """Why the term is not exact on a compact bag; None if it is."""
         return why_every_pair_in(self.conv) or why_every_pair(self.norm)
 
-    def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+    def __call__(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor:
         """What the convolution gives for the rows h of a stage."""
         raise NotImplementedError
 
-    def multiplicity(self, bag: Bag, stage: Stage) -> Tensor | None:  # noqa: ARG002
+    def multiplicity(self, bag: Bag, stage: LayerView) -> Tensor | None:  # noqa: ARG002
         """How often each row that it gives counts in the norm; None for once."""
         return stage.multiplicity
 
@@ -42,8 +42,8 @@ class Term:
 class Inside(Term):
     r"""Message passing inside each subgraph: :math:`L(A_i, h_i)`."""
 
-    def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-        return self.conv(h, stage.arcs, bag.graphs.edge_attr, stage.multiplicity)
+    def __call__(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor:
+        return self.conv(h, stage.edges, bag.graphs.edge_attr, stage.multiplicity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +63,12 @@ class Shared(Term):
     def why_literal(self) -> str | None:
         return "bag_pool='max' needs every pair" if self.pool == "max" else super().why_literal
 
-    def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+    def __call__(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor:
         pooled = stage.pool_bag(h, self.pool)
-        return self.conv(pooled, bag.shared.between_nodes(self.adjacency), bag.graphs.edge_attr, bag.node_weight)
+        return self.conv(pooled, bag.shared.between_nodes(self.adjacency), bag.graphs.edge_attr, bag.node_multiplicity)
 
-    def multiplicity(self, bag: Bag, stage: Stage) -> Tensor | None:  # noqa: ARG002
-        return bag.node_weight
+    def multiplicity(self, bag: Bag, stage: LayerView) -> Tensor | None:  # noqa: ARG002
+        return bag.node_multiplicity
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +81,6 @@ class SharedByOthers(Term):
     def why_literal(self) -> str | None:
         return "bag_pool='others' needs every pair"
 
-    def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-        others = stage.spread(stage.pool_bag(h, "sum")) - h
+    def __call__(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor:
+        others = stage.broadcast(stage.pool_bag(h, "sum")) - h
         return self.conv(others, bag.shared.between_rows(self.adjacency), bag.graphs.edge_attr, stage.multiplicity)

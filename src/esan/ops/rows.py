@@ -13,7 +13,7 @@ REDUCTIONS = ("sum", "mean", "max")
 
 
 class RowView(Protocol):
-    """The rows that a layer works on, as index tensors; `esan.bags.Stage` is one.
+    """The rows that a layer works on, as index tensors; `esan.bags.LayerView` is one.
 
     Attributes:
         plain: whether the rows are those of one network, without padding.
@@ -44,9 +44,9 @@ class RowView(Protocol):
     def subgraph_graph(self) -> Tensor: ...
     @property
     def nodes_of_subgraph(self) -> Tensor: ...
-    def lift_index(self, rows: int) -> Tensor: ...
+    def expand_index(self, rows: int) -> Tensor: ...
     def multiplicity_in(self, kind: torch.dtype) -> Tensor | None: ...
-    def bag_weight(self, reduce: str, kind: torch.dtype) -> Tensor | None: ...
+    def pool_factor(self, reduce: str, kind: torch.dtype) -> Tensor | None: ...
     def background_first(self, h: Tensor) -> Tensor: ...
 
 
@@ -55,7 +55,7 @@ def lift(h: Tensor, view: RowView) -> Tensor:
     fast = implementation("rows", h)
     if fast is not None and hasattr(fast, "lift"):
         return fast.lift(h, view)
-    return h.index_select(0, view.lift_index(h.size(0)))
+    return h.index_select(0, view.expand_index(h.size(0)))
 
 
 def zero_empty_rows(h: Tensor, view: RowView) -> Tensor:
@@ -80,14 +80,14 @@ def pool_bag(h: Tensor, view: RowView, reduce: str) -> Tensor:
     _check(reduce, view, "the maximum over the bag")
     if reduce == "max":
         return view.by_node.max(h)
-    return segment_sum(h, view.by_node, view.bag_weight(reduce, h.dtype))
+    return segment_sum(h, view.by_node, view.pool_factor(reduce, h.dtype))
 
 
-def lift_and_pool(h: Tensor, view: RowView, reduce: str) -> tuple[Tensor, Tensor]:
+def expand_and_pool(h: Tensor, view: RowView, reduce: str) -> tuple[Tensor, Tensor]:
     """`lift`, and `pool_bag` of what it gives, by sum or mean."""
     fast = implementation("rows", h) if view.plain and reduce in ("sum", "mean") else None
-    if fast is not None and hasattr(fast, "lift_and_pool"):
-        return fast.lift_and_pool(h, view, reduce)
+    if fast is not None and hasattr(fast, "expand_and_pool"):
+        return fast.expand_and_pool(h, view, reduce)
     h = lift(h, view)
     return h, pool_bag(h, view, reduce)
 

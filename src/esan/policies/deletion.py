@@ -51,13 +51,13 @@ class NodeDeletion(Policy):
         node = (subsets[which] + graphs.node_start[graph, None]).reshape(-1)
         subgraph = subgraph.repeat_interleave(self.k)
         degree = graphs.degree[node]
-        arc = ragged.ranges(graphs.first_arc[node], degree)
-        return Selection.deleting(graphs, subgraphs, subgraph.repeat_interleave(degree), graphs.arc_edge[arc])
+        arc = ragged.ranges(graphs.first_in_edge[node], degree)
+        return Selection.deleting(graphs, subgraphs, subgraph.repeat_interleave(degree), graphs.undirected_edge[arc])
 
     def _refuse_too_many(self, graphs: Graphs) -> None:
         """Each k-subset is listed with its nodes, and each arc of a graph with the subsets that hold its target."""
         sizes, which = graphs.num_nodes.unique(return_inverse=True)
-        arcs = torch.zeros_like(sizes).index_add_(0, which, graphs.num_arcs).tolist()
+        arcs = torch.zeros_like(sizes).index_add_(0, which, graphs.num_directed_edges).tolist()
         count = torch.bincount(which).tolist()
         listed = subsets = 0
         for n, graphs_of_size, arcs_of_size in zip(sizes.tolist(), count, arcs, strict=True):

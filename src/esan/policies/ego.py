@@ -76,13 +76,13 @@ class EgoNets(Policy):
         n = graphs.node_graph.numel()
         ball, node = reached // max(n, 1), reached % max(n, 1)
         degree = graphs.degree[node]
-        arc = ragged.ranges(graphs.first_arc[node], degree)
+        arc = ragged.ranges(graphs.first_in_edge[node], degree)
         source, ball = graphs.edge_index[0, arc], ball.repeat_interleave(degree)
         # Each edge is met from both of its ends; the arc towards the smaller one stands for it.
         once = source >= graphs.edge_index[1, arc]
         arc, source, ball = arc[once], source[once], ball[once]
         inside, _ = ragged.member(ball * n + source, reached)
-        return ball[inside], graphs.arc_edge[arc[inside]]
+        return ball[inside], graphs.undirected_edge[arc[inside]]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _balls(graphs: Graphs, roots: Tensor, hops: int) -> Tensor:
     for _ in range(hops):
         ball, node = frontier // n, frontier % n
         degree = graphs.degree[node]
-        arc = ragged.ranges(graphs.first_arc[node], degree)
+        arc = ragged.ranges(graphs.first_in_edge[node], degree)
         candidates = torch.unique(ball.repeat_interleave(degree) * n + graphs.edge_index[0, arc])
         known, _ = ragged.member(candidates, reached)
         frontier = candidates[~known]

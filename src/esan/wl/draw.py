@@ -172,8 +172,8 @@ class _Picture:
         start = int(self._graphs.node_start[panel.graph])
         number = int(self._selection.subgraph_start[panel.graph]) + panel.subgraph
         here = self._rows.subgraph[self._rows.target] == number
-        arcs = self._rows.arc[here]
-        there = torch.unique(self._graphs.arc_edge[arcs])
+        arcs = self._rows.graph_edge[here]
+        there = torch.unique(self._graphs.undirected_edge[arcs])
         mine = (self._graphs.edge_graph == panel.graph).nonzero().reshape(-1)
         gone = mine[~torch.isin(mine, there)]
         marked = self._rows.node[self._rows.marked & (self._rows.subgraph == number)] - start

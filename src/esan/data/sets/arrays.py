@@ -23,7 +23,7 @@ def write_arrays(path: Path, parts: dict[str, Laid]) -> None:
         held = {
             "edge_index": laid.edge_index,
             "node_ptr": np.append(0, np.cumsum(laid.num_nodes)),
-            "edge_ptr": np.append(0, np.cumsum(laid.num_arcs)),
+            "edge_ptr": np.append(0, np.cumsum(laid.num_directed_edges)),
             "x": laid.x,
             "edge_attr": laid.edge_attr,
             "y": laid.y,
@@ -41,7 +41,7 @@ def joined(parts: list[Laid]) -> Laid:
 
     return Laid(
         num_nodes=np.concatenate([part.num_nodes for part in parts]),
-        num_arcs=np.concatenate([part.num_arcs for part in parts]),
+        num_directed_edges=np.concatenate([part.num_directed_edges for part in parts]),
         edge_index=np.concatenate([part.edge_index for part in parts], 1),
         x=all_of("x"),
         edge_attr=all_of("edge_attr"),

@@ -59,7 +59,7 @@ def _from_list(path: Path) -> Laid:
         x, edges, y = zip(*parts, strict=True)
         return Laid(
             num_nodes=np.array([len(lines) for lines in x]),
-            num_arcs=np.array([ends.shape[1] for ends in edges]),
+            num_directed_edges=np.array([ends.shape[1] for ends in edges]),
             edge_index=np.concatenate(edges, 1),
             x=np.concatenate(x),
             y=np.concatenate(y),
@@ -79,7 +79,7 @@ def _from_collated(path: Path) -> Laid:
         fields = vars(held)
         return Laid(
             num_nodes=counts_between(slices["x"].numpy(), "slices of x", str(path)),
-            num_arcs=counts_between(slices["edge_index"].numpy(), "slices of edge_index", str(path)),
+            num_directed_edges=counts_between(slices["edge_index"].numpy(), "slices of edge_index", str(path)),
             edge_index=fields["edge_index"].numpy(),
             x=fields["x"].numpy(),
             y=fields["y"].numpy(),
@@ -110,7 +110,7 @@ def _made() -> Laid:
         edges += [generator.permutation(_NODES)[ends] for _ in range(_COPIES)]
     return Laid(
         num_nodes=np.full(len(edges), _NODES),
-        num_arcs=np.array([ends.shape[1] for ends in edges]),
+        num_directed_edges=np.array([ends.shape[1] for ends in edges]),
         edge_index=np.concatenate(edges, 1),
         y=np.repeat(np.arange(len(SKIPS)), _COPIES),
     )

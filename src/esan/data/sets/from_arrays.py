@@ -17,13 +17,15 @@ class Laid(GraphArrays):
     def degree(self) -> np.ndarray:
         """How many columns leave each node, `[N]`."""
         start = np.cumsum(self.num_nodes) - self.num_nodes
-        return np.bincount(self.edge_index[0] + np.repeat(start, self.num_arcs), minlength=int(self.num_nodes.sum()))
+        return np.bincount(
+            self.edge_index[0] + np.repeat(start, self.num_directed_edges), minlength=int(self.num_nodes.sum())
+        )
 
     def graphs(self, where: str) -> Graphs:
         """The collection; `where` names the source in errors."""
         self.check(where)
         nodes, edge_index = self.num_nodes, self.edge_index
-        of_arc = np.repeat(np.arange(nodes.size), self.num_arcs)
+        of_arc = np.repeat(np.arange(nodes.size), self.num_directed_edges)
         ptr = np.append(0, np.cumsum(nodes))
         batch = Batch(edge_index=torch.from_numpy(edge_index + ptr[of_arc]), ptr=torch.from_numpy(ptr))
         batch.num_nodes = int(nodes.sum())

@@ -49,7 +49,7 @@ def read_gin(path: Path) -> Laid:
         )
     return Laid(
         num_nodes=np.array(sizes),
-        num_arcs=np.array(arcs),
+        num_directed_edges=np.array(arcs),
         edge_index=np.array([sources, targets], dtype=np.int64),
         x=column(np.unique(tags, return_inverse=True)[1]),
         y=np.array(classes),

@@ -44,7 +44,7 @@ def _read(raw: Path) -> Laid:
     # Each bond is listed once; like OGB, its two directions follow one another.
     return Laid(
         num_nodes=_column(raw / "num-node-list.csv.gz"),
-        num_arcs=2 * counts(_column(raw / "num-edge-list.csv.gz"), "num-edge-list", str(raw)),
+        num_directed_edges=2 * counts(_column(raw / "num-edge-list.csv.gz"), "num-edge-list", str(raw)),
         edge_index=np.stack([edges, edges[:, ::-1]], 1).reshape(-1, 2).T,
         x=_table(raw / "node-feat.csv.gz", np.int64),
         edge_attr=np.repeat(bonds, 2, axis=0),

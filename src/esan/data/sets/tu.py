@@ -27,7 +27,7 @@ def read_tu(files: TUFiles, *, attributes: bool, edge_labels: bool, numbers: int
     label = _labels(files, "edge_labels", found.lines) if edge_labels else None
     return Laid(
         num_nodes=arrays.num_nodes,
-        num_arcs=arrays.num_arcs,
+        num_directed_edges=arrays.num_directed_edges,
         edge_index=arrays.edge_index,
         x=_node_features(files, n) if attributes else _labels(files, "node_labels", n),
         edge_attr=None if label is None else label[found.kept],

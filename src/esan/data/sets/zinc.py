@@ -57,7 +57,7 @@ def read_zinc_part(raw: Path, part: str) -> Laid:
         y.append(target)
     return Laid(
         num_nodes=np.array([len(atoms) for atoms in x]),
-        num_arcs=np.array([at.shape[1] for at in edges]),
+        num_directed_edges=np.array([at.shape[1] for at in edges]),
         edge_index=np.concatenate(edges, 1),
         x=np.concatenate(x),
         edge_attr=np.concatenate(bonds),

@@ -120,7 +120,7 @@ class GraphArrays:
 
     Attributes:
         num_nodes: nodes of each graph, `[G]`.
-        num_arcs: columns of `edge_index` of each graph, `[G]`.
+        num_directed_edges: columns of `edge_index` of each graph, `[G]`.
         edge_index: sources and targets, `[2, A]`.
         x: node features, `[N, ...]`.
         edge_attr: features of the columns, `[A, ...]`.
@@ -128,7 +128,7 @@ class GraphArrays:
     """
 
     num_nodes: np.ndarray
-    num_arcs: np.ndarray
+    num_directed_edges: np.ndarray
     edge_index: np.ndarray
     x: np.ndarray | None = None
     edge_attr: np.ndarray | None = None
@@ -140,16 +140,19 @@ class GraphArrays:
         Args:
             where: names the source in errors.
         """
-        nodes, arcs = counts(self.num_nodes, "num_nodes", where), counts(self.num_arcs, "num_arcs", where)
+        nodes, arcs = (
+            counts(self.num_nodes, "num_nodes", where),
+            counts(self.num_directed_edges, "num_directed_edges", where),
+        )
         if nodes.size == 0 or int(nodes.min()) < 1:
             raise ValueError(f"Expected graphs with at least one node (got none in {where}). Leave such graphs out.")
-        n, a, g = total(nodes, "num_nodes", where), total(arcs, "num_arcs", where), nodes.size
+        n, a, g = total(nodes, "num_nodes", where), total(arcs, "num_directed_edges", where), nodes.size
         edge_index = whole(self.edge_index, "edge_index", where)
         if edge_index.ndim != 2 or edge_index.shape[0] != 2:
             raise ValueError(
                 f"Expected edge_index of shape [2, edges] (got {list(edge_index.shape)} in {where}). Transpose it."
             )
-        for name, rows, expected in (("num_arcs", arcs.size, g), ("edge_index", edge_index.shape[1], a)):
+        for name, rows, expected in (("num_directed_edges", arcs.size, g), ("edge_index", edge_index.shape[1], a)):
             if rows != expected:
                 raise ValueError(f"Expected {expected} lines of {name} (got {rows} in {where}). {_AGAIN}")
         for name, expected in (("x", n), ("edge_attr", a), ("y", g)):
@@ -169,7 +172,7 @@ class GraphArrays:
                 f"Expected node numbers from 0 to {nodes[of_arc[bad]] - 1} in graph {of_arc[bad]} "
                 f"(got the edge {tuple(edge_index[:, bad].tolist())} in {where}). The file is damaged; fetch it again."
             )
-        self.num_nodes, self.num_arcs, self.edge_index = nodes, arcs, edge_index
+        self.num_nodes, self.num_directed_edges, self.edge_index = nodes, arcs, edge_index
 
 
 def graph_arrays(arrays: dict[str, np.ndarray], where: str, prefix: str = "", needs: Sequence[str] = ()) -> GraphArrays:
@@ -189,24 +192,26 @@ def graph_arrays(arrays: dict[str, np.ndarray], where: str, prefix: str = "", ne
                 f"Expected the arrays {wanted} and node_ptr or num_nodes (got no {prefix}{name} in {where}, but "
                 f"{', '.join(sorted(arrays))[:200]}). Save graphs end to end, with where each begins."
             )
-    num_arcs = counts_between(there["edge_ptr"], f"{prefix}edge_ptr", where)
+    num_directed_edges = counts_between(there["edge_ptr"], f"{prefix}edge_ptr", where)
     num_nodes = None
     if "num_nodes" in there:
         given = there["num_nodes"]
-        num_nodes = counts(np.full(num_arcs.size, given[()]) if given.ndim == 0 else given, "num_nodes", where)
+        num_nodes = counts(
+            np.full(num_directed_edges.size, given[()]) if given.ndim == 0 else given, "num_nodes", where
+        )
     if "node_ptr" in there:
         between = counts_between(there["node_ptr"], f"{prefix}node_ptr", where)
         if num_nodes is not None and not np.array_equal(num_nodes, between):
             raise ValueError(f"Expected num_nodes and node_ptr that agree (got others in {where}). Leave one out.")
         num_nodes = between
     assert num_nodes is not None  # one of the two is there
-    if num_nodes.size != num_arcs.size:
+    if num_nodes.size != num_directed_edges.size:
         raise ValueError(
-            f"Expected as many graphs in edge_ptr as in node_ptr or num_nodes (got {num_arcs.size} and "
+            f"Expected as many graphs in edge_ptr as in node_ptr or num_nodes (got {num_directed_edges.size} and "
             f"{num_nodes.size} in {where}). {_AGAIN}"
         )
     more = {name: there.get(name) for name in ("x", "edge_attr", "y")}
-    return GraphArrays(num_nodes, num_arcs, there["edge_index"], **more)
+    return GraphArrays(num_nodes, num_directed_edges, there["edge_index"], **more)
 
 
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, texts: Sequence[str]) -> np.ndarray:

@@ -184,7 +184,7 @@ def _check_finite(value: Tensor, name: str) -> None:
         )
 
 
-def targets(values: list[Tensor | None], num_nodes: Tensor, num_arcs: Tensor) -> tuple[Tensor | None, Level]:
+def targets(values: list[Tensor | None], num_nodes: Tensor, num_directed_edges: Tensor) -> tuple[Tensor | None, Level]:
     given = [value.reshape(1) if value.dim() == 0 else value for value in values if value is not None]
     if not given:
         return None, "graph"
@@ -196,12 +196,12 @@ def targets(values: list[Tensor | None], num_nodes: Tensor, num_arcs: Tensor) ->
         candidates: list[tuple[Level, Tensor]] = [
             ("graph", torch.ones_like(num_nodes)),
             ("node", num_nodes),
-            ("edge", num_arcs),
+            ("edge", num_directed_edges),
         ]
     else:
         lengths = torch.tensor([given[0].size(0)], device=num_nodes.device)
         graphs = torch.tensor([num_nodes.numel()], device=num_nodes.device)
-        candidates = [("graph", graphs), ("node", num_nodes.sum(0, True)), ("edge", num_arcs.sum(0, True))]
+        candidates = [("graph", graphs), ("node", num_nodes.sum(0, True)), ("edge", num_directed_edges.sum(0, True))]
     odd = next((place for place, value in enumerate(given) if value.shape[1:] != given[0].shape[1:]), None)
     if odd is not None:
         shape, first = list(given[odd].shape), list(given[0].shape)

@@ -90,7 +90,7 @@ def _split(arrays: GraphArrays, where: str) -> list[Data]:
         for name in ("edge_index", "x", "edge_attr", "y")
         if (value := getattr(arrays, name)) is not None
     }
-    node, arc = (np.append(0, np.cumsum(counts)).tolist() for counts in (arrays.num_nodes, arrays.num_arcs))
+    node, arc = (np.append(0, np.cumsum(counts)).tolist() for counts in (arrays.num_nodes, arrays.num_directed_edges))
     graphs = []
     for i in range(len(arc) - 1):
         columns, nodes = slice(arc[i], arc[i + 1]), slice(node[i], node[i + 1])

@@ -90,7 +90,7 @@ class _Parts:
     """The pieces of each graph before they are laid end to end."""
 
     num_nodes: list[int] = field(default_factory=list)
-    num_arcs: list[int] = field(default_factory=list)
+    num_directed_edges: list[int] = field(default_factory=list)
     edge_index: list[Tensor] = field(default_factory=list)
     x: list[Tensor | None] = field(default_factory=list)
     edge_attr: list[Tensor | None] = field(default_factory=list)
@@ -105,7 +105,7 @@ class _Parts:
         edge_index = given.edge_index(data, where)
         n = given.count_nodes(data, edge_index, where)
         self.num_nodes.append(n)
-        self.num_arcs.append(edge_index.size(1))
+        self.num_directed_edges.append(edge_index.size(1))
         self.edge_index.append(edge_index)
         self.x.append(given.node_lines(data, n, where))
         self.edge_attr.append(given.arc_lines(data, edge_index.size(1), where))
@@ -172,13 +172,13 @@ def _assemble(parts: _Parts) -> Graphs:
     local = torch.cat(parts.edge_index, 1)
     device = local.device
     num_nodes = torch.tensor(parts.num_nodes, device=device)
-    num_arcs = torch.tensor(parts.num_arcs, device=device)
+    num_directed_edges = torch.tensor(parts.num_directed_edges, device=device)
     if bool((num_nodes == 0).any()):
         raise ValueError(
             f"Expected graphs with at least one node (got none in graph {int((num_nodes == 0).nonzero()[0])}). "
             "Leave it out."
         )
-    of_arc = ragged.owner(num_arcs) if parts.of_arc is None else parts.of_arc
+    of_arc = ragged.owner(num_directed_edges) if parts.of_arc is None else parts.of_arc
     _check_range(local, num_nodes, of_arc)
     edge_index = local + ragged.starts(num_nodes)[of_arc]
     arcs = _arrange(edge_index, num_nodes)
@@ -186,15 +186,15 @@ def _assemble(parts: _Parts) -> Graphs:
     edge_attr = given.joined(parts.edge_attr, "edge_attr")
     edge_weight = given.joined(parts.edge_weight, "edge_weight")
     extra.check_pair_range(parts.extra, num_nodes)
-    y, level = given.targets(parts.y, num_nodes, num_arcs)
+    y, level = given.targets(parts.y, num_nodes, num_directed_edges)
     edge_graph = ragged.owner(num_nodes)[arcs.edges[0]]
     return Graphs(
         num_nodes=num_nodes,
         num_edges=torch.bincount(edge_graph, minlength=num_nodes.numel()),
-        num_arcs=num_arcs,
+        num_directed_edges=num_directed_edges,
         edges=arcs.edges,
         edge_index=edge_index[:, arcs.column],
-        arc_edge=arcs.arc_edge,
+        undirected_edge=arcs.undirected_edge,
         column=arcs.column,
         x=x,
         edge_attr=None if edge_attr is None else edge_attr[arcs.column],
@@ -219,7 +219,7 @@ def _check_range(local: Tensor, num_nodes: Tensor, of_arc: Tensor) -> None:
 @dataclass
 class _Arranged:
     edges: Tensor
-    arc_edge: Tensor
+    undirected_edge: Tensor
     column: Tensor
 
 
@@ -243,8 +243,8 @@ def _arrange(edge_index: Tensor, num_nodes: Tensor) -> _Arranged:
             "in one direction only). Make the graph undirected with torch_geometric.utils.to_undirected."
         )
     small, large = torch.minimum(source, target), torch.maximum(source, target)
-    edge_key, arc_edge = torch.unique(small * n + large, return_inverse=True)
-    return _Arranged(torch.stack([edge_key // n, edge_key % n]), arc_edge, column)
+    edge_key, undirected_edge = torch.unique(small * n + large, return_inverse=True)
+    return _Arranged(torch.stack([edge_key // n, edge_key % n]), undirected_edge, column)
 
 
 def _named(source: int, target: int, num_nodes: Tensor) -> str:

@@ -144,7 +144,7 @@ class TUGraphs:
         of_arc = graph[source[kept]] - 1
         arrays = GraphArrays(
             num_nodes=nodes,
-            num_arcs=np.bincount(of_arc, minlength=nodes.size),
+            num_directed_edges=np.bincount(of_arc, minlength=nodes.size),
             edge_index=np.stack([source[kept], target[kept]]) - (np.cumsum(nodes) - nodes)[of_arc],
         )
         return TUGraphs(arrays, kept, len(arcs))

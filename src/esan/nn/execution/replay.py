@@ -8,7 +8,7 @@ from torch.func import functional_call
 from torch.nn.modules.module import _has_any_global_hook
 
 from esan.bags.padded.bag import PaddedBag
-from esan.bags.padded.batches import LaidFields, MissingFieldError
+from esan.bags.padded.batches import BatchFields, MissingFieldError
 from esan.nn.execution.supported import all_known
 from esan.ops.device import captured, graph_pool, is_capturing, is_gpu, new_graph, on_capture_stream
 from esan.ops.dispatch import autocasts, first_order, is_plain
@@ -42,13 +42,13 @@ class Replays:
 
     def __call__(self, network: nn.Module, bag: Any) -> Tensor | None:
         """What the network gives for a batch, by a replay; None where it should run as it is."""
-        if not isinstance(bag, PaddedBag) or not is_gpu(bag.device) or not isinstance(bag.fields, LaidFields):
+        if not isinstance(bag, PaddedBag) or not is_gpu(bag.device) or not isinstance(bag.fields, BatchFields):
             return None
         if (
             self._busy
             or is_capturing()
             or is_watched()
-            or bag.whole_output
+            or bag.keeps_padding
             or bag.seeds is not None
             or not _usual(network)
         ):
@@ -63,9 +63,9 @@ class Replays:
 
     def _new(self, key: Any, bag: PaddedBag, network: nn.Module) -> "list[_Pass] | None":
         fields = bag.fields
-        assert isinstance(fields, LaidFields)
+        assert isinstance(fields, BatchFields)
         self._seen[key] = self._seen.get(key, 0) + 1
-        whole = fields.laid is not None and fields.batches.read <= fields.laid.fields.keys()
+        whole = fields.chunk is not None and fields.batches.fields_read <= fields.chunk.fields.keys()
         if self._seen[key] <= _BEFORE or not whole or self._count >= _MOST:
             if len(self._seen) > 256:  # parameters that move all the time
                 self._seen.clear()
@@ -94,8 +94,16 @@ def _key(network: nn.Module, bag: PaddedBag) -> Any:
     parameters = tuple((p.data_ptr(), p.requires_grad) for p in network.parameters())
     modes = tuple(module.training for module in network.modules())
     fields = bag.fields
-    assert isinstance(fields, LaidFields)
-    return bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), modes, parameters, id(fields.batches.read)
+    assert isinstance(fields, BatchFields)
+    return (
+        bag.shape,
+        bag.networks,
+        bag.literal,
+        torch.is_grad_enabled(),
+        modes,
+        parameters,
+        id(fields.batches.fields_read),
+    )
 
 
 class _Pass:
@@ -103,19 +111,19 @@ class _Pass:
 
     def __init__(self, bag: PaddedBag, network: nn.Module) -> None:
         fields = bag.fields
-        assert isinstance(fields, LaidFields)
-        assert fields.laid is not None
+        assert isinstance(fields, BatchFields)
+        assert fields.chunk is not None
         ints, floats = fields.buffers
         self._ints, self._floats = ints.long(), floats.clone()
-        self._fields = fields.laid.fields
-        views = Static(fields.laid.views(self._ints, self._floats))
+        self._fields = fields.chunk.fields
+        views = Static(fields.chunk.views(self._ints, self._floats))
         self._parameters = [p for p in network.parameters() if p.requires_grad]
         # Other names for the parameters: what autograd keeps of them belongs to the stream of captures.
         names = {name: p.detach().requires_grad_(p.requires_grad) for name, p in network.named_parameters()}
         leaves = [alias for alias in names.values() if alias.requires_grad]
 
         def run() -> Tensor:
-            return functional_call(network, names, (fields.batches.over(views, fields.shape),))
+            return functional_call(network, names, (fields.batches.of_fields(views, fields.shape),))
 
         before = [buffer.clone() for buffer in network.buffers()]
         with on_capture_stream(bag.device):
@@ -138,9 +146,9 @@ class _Pass:
                 self._flat = torch.cat([g.reshape(-1) for g in grads if g is not None])
 
     def call(self, bag: PaddedBag, free: "list[_Pass]") -> Tensor | None:
-        assert isinstance(bag.fields, LaidFields)
-        assert bag.fields.laid is not None
-        if bag.fields.laid.fields.keys() != self._fields.keys():
+        assert isinstance(bag.fields, BatchFields)
+        assert bag.fields.chunk is not None
+        if bag.fields.chunk.fields.keys() != self._fields.keys():
             free.append(self)
             return None
         ints, floats = bag.fields.buffers

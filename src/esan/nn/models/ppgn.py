@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
+from esan.bags import Bag, LayerView
 from esan.graphs.channels import Channels
 from esan.nn.dropout import drop
 from esan.nn.encoder import Encoded
@@ -122,12 +122,12 @@ class PPGNEncoder(nn.Module):
         edges = 0 if edge_channels is None else encoded_width(edge_channels, hidden_channels)
         return in_channels + 1 + edges
 
-    def input(self, bag: Bag, like: Tensor, width: int) -> tuple[Stage, int]:  # noqa: ARG002
+    def input(self, bag: Bag, like: Tensor, width: int) -> tuple[LayerView, int]:  # noqa: ARG002
         """The stage whose rows are taken, and their width."""
-        return bag.stage(0), width
+        return bag.layer_view(0), width
 
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
-        stage = bag.stage(0)
+        stage = bag.layer_view(0)
         dense = _dense(bag)
         real = dense.real[..., None].to(h.dtype)
         T = self._input(h, bag, stage, dense)
@@ -142,11 +142,11 @@ class PPGNEncoder(nn.Module):
             given.append(Encoded(out, stage))
         return given
 
-    def _input(self, h: Tensor, bag: Bag, stage: Stage, dense: _Dense) -> Tensor:
-        source, target = stage.arcs.edge_index
+    def _input(self, h: Tensor, bag: Bag, stage: LayerView, dense: _Dense) -> Tensor:
+        source, target = stage.edges.edge_index
         parts = [h.new_ones(source.numel(), 1)]
         if self.edges is not None:
-            parts.append(self.edges(bag.graphs.edge_attr, 0, h.detach()).index_select(0, stage.arcs.arc))
+            parts.append(self.edges(bag.graphs.edge_attr, 0, h.detach()).index_select(0, stage.edges.arc))
         arcs = torch.cat(parts, 1)
         subgraph = dense.row_subgraph
         diagonal = h.new_zeros(*dense.real.shape, h.size(1))

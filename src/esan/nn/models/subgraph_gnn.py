@@ -94,7 +94,7 @@ class SubgraphGNN(nn.Module):
         # Detached: a backward hook waits for the gradients of all inputs that ask for one.
         like = next(self.parameters()).detach()
         given = self._encoded(self._without_padding(bag, like), like)
-        return bag.without_padding_graph(self._predict(given if self.jk == "cat" else given[-1:], bag))
+        return bag.drop_padding(self._predict(given if self.jk == "cat" else given[-1:], bag))
 
     def _without_padding(self, bag: Bag, like: Tensor) -> Bag:
         """The bag whose padding rows are neither written nor read, where operators do all that is done with rows."""
@@ -103,7 +103,7 @@ class SubgraphGNN(nn.Module):
             return bag
         if not is_plain(encoder, Encoder) or not is_plain(self.features, NodeFeatures):  # somebody may look at rows
             return bag
-        return bag.without_filler() if None not in encoder.fused_by(like, bag) else bag
+        return bag.skipping_padding() if None not in encoder.fused_by(like, bag) else bag
 
     def _encoded(self, bag: Bag, like: Tensor) -> Sequence[Encoded]:
         """What each layer gave; rows that it cannot tell apart are computed once, where that is less work."""
@@ -127,7 +127,7 @@ class SubgraphGNN(nn.Module):
             edges = self.head(torch.cat([g.stage.pool_edges(g.h) for g in given], 1))
             if "edge_label_index" in bag.graphs.extra:
                 return edges
-            columns = edges.index_select(0, bag.graphs.arc_edge)
+            columns = edges.index_select(0, bag.graphs.undirected_edge)
             return torch.empty_like(columns).index_copy(0, bag.graphs.column, columns)
         assert self.set_encoder is not None
         subgraphs = torch.cat([g.stage.pool_nodes(g.h, self.readout) for g in given], 1)
@@ -150,16 +150,16 @@ class SubgraphGNN(nn.Module):
                     f"Expected a network that is exact on a compact bag (got one that is not: {self.why_literal}). "
                     "Build the bag with literal=True, or leave literal out and let the network choose."
                 )
-            refuse_literal(replace(bag, whole=None), self)
+            refuse_literal(replace(bag, sampled_from=None), self)
             self._say(f"The literal bag is used in place of the compact one: {self.why_literal}.")
-            return replace(bag, whole=None).to_literal()
+            return replace(bag, sampled_from=None).to_literal()
         if bag.num_layers < self.num_layers + self.encoder.lookahead:
             needed = self.num_layers + self.encoder.lookahead
             self._say(
                 f"The bag is extended to {needed} layers in each call, since the convolution reads the degrees of "
                 f"neighbours. Build it with num_layers={needed} to save that."
             )
-            return replace(bag, whole=None).to_compact(needed)
+            return replace(bag, sampled_from=None).to_compact(needed)
         return bag
 
     def _check(self, bag: Bag) -> None:

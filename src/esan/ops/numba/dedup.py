@@ -56,7 +56,7 @@ class Refinement:
         by_source = empty_numbers(colours)
         # How many go on from each colour, a hash table of lists of keys, and these: one per edge, and four per row.
         scratch = empty_numbers(colours + dedup_loops.room(num_rows) + num_arcs + 4 * num_rows)
-        arrays = (rows.source, rows.arc)
+        arrays = (rows.source, rows.graph_edge)
         count, total, weight = dedup_loops.refined(
             colour.numpy(), rows.node.numpy(), rows.background, *(x.numpy() for x in arrays), self._begin,
             self._kinds.numpy(), multiplicity.numpy(), *(x.numpy() for x in (of_rows, of_arcs, by_source, scratch)),
@@ -71,7 +71,7 @@ class Refinement:
 
 def layer(h: Tensor, of: GINBranch, stage: Any) -> Tensor:
     """A layer without shared terms, one row per representative, from those of the layer before."""
-    rows = RowsRead(stage.arcs, stage.multiplicity, Onward(0, stage.goes_on))
+    rows = RowsRead(stage.edges, stage.multiplicity, Onward(0, stage.previous))
     return branch(of, h, rows, relu=True)
 
 

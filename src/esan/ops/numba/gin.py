@@ -80,7 +80,7 @@ def layer(
     added = None
     if shared is not None:
         # What is pooled over the bag is the same before rows are lifted, when they are fewer.
-        h, pooled = given.lift_and_pool(h, shared.pool)
+        h, pooled = given.expand_and_pool(h, shared.pool)
         added = branch(shared.branch, pooled, RowsRead(shared.edges, shared.multiplicity))
     return view.zero_empty_rows(branch(inside, h, RowsRead.of(view, h), relu=True, added=added))
 
@@ -106,7 +106,7 @@ class RowsRead:
         """The rows of a view, which h has all of, or the first."""
         known = h.size(0)
         onward = None if known == view.num_rows else Onward(known, view.by_node)
-        return RowsRead(view.arcs_from(known), view.multiplicity_in(h.dtype), onward, view.by_node)
+        return RowsRead(view.edges_from(known), view.multiplicity_in(h.dtype), onward, view.by_node)
 
 
 def branch(of: GINBranch, h: Tensor, rows: RowsRead, relu: bool = False, added: Tensor | None = None) -> Tensor:

@@ -17,7 +17,7 @@ from esan.ops.numba.workspace import empty_numbers
 def ego_edges(graphs: Any, roots: Tensor, hops: int) -> tuple[Tensor, Tensor]:
     """Every (number of a root, edge with both ends within `hops` of it), sorted."""
     most = int(graphs.num_nodes.max())
-    tables = (graphs.first_arc, graphs.degree, graphs.edge_index[0].contiguous(), graphs.arc_edge)
+    tables = (graphs.first_in_edge, graphs.degree, graphs.edge_index[0].contiguous(), graphs.undirected_edge)
     owners, edges = indices_loops.ego_edges(roots.numpy(), hops, most, *(t.numpy() for t in tables))
     return torch.from_numpy(owners), torch.from_numpy(edges)
 
@@ -47,8 +47,8 @@ def stored_pairs(graphs: Any, selection: Any, num_layers: int) -> StoredPairs:
     found = indices_loops.compact(
         num_layers, selection.keeps_edges, selection.subgraph_graph.numpy(), len(graphs), int(graphs.num_nodes.max()),
         marks.numpy(), selection.mark_node.numpy(), entries.numpy(), selection.entry_edge.numpy(),
-        graphs.edges.contiguous().numpy(), graphs.first_arc.numpy(), graphs.degree.numpy(),
-        graphs.edge_index[0].contiguous().numpy(), graphs.arc_edge.numpy(),
+        graphs.edges.contiguous().numpy(), graphs.first_in_edge.numpy(), graphs.degree.numpy(),
+        graphs.edge_index[0].contiguous().numpy(), graphs.undirected_edge.numpy(),
     )  # fmt: skip
     return StoredPairs(*map(torch.from_numpy, found))
 
@@ -86,7 +86,7 @@ def pick_arcs(rows: Any, segments: Any, by_row: Tensor, by_arc: Tensor) -> Picke
     ends = np.array(rows.row_ends)
     indices_loops.pick_sources(_array(rows.source), *segments.arrays, ends, _array(by_row), picked.source.numpy())
     _pick(rows.target, segments, by_row.reshape(-1), picked.target)
-    _pick(rows.arc, segments, by_arc.repeat(by_row.size(0)), picked.arc)
+    _pick(rows.graph_edge, segments, by_arc.repeat(by_row.size(0)), picked.arc)
     return picked
 
 

@@ -21,9 +21,9 @@ def zero_empty_rows(h: Tensor, view: Any) -> Tensor:
     return h.index_fill(0, view.empty_rows, 0.0) if view.empty_rows.numel() else h
 
 
-def lift_and_pool(h: Tensor, view: Any, reduce: str) -> tuple[Tensor, Tensor]:
-    """`esan.ops.rows.lift_and_pool`."""
-    share = view.shares.of_subgraph.to(h.dtype) if reduce == "mean" else None
+def expand_and_pool(h: Tensor, view: Any, reduce: str) -> tuple[Tensor, Tensor]:
+    """`esan.ops.rows.expand_and_pool`."""
+    share = view.pool_counts.inverse_subgraphs.to(h.dtype) if reduce == "mean" else None
     return Lift.apply(h, Rise(view.by_node, view.multiplicity_in(h.dtype), share))
 
 
@@ -98,7 +98,7 @@ class Subgraphs:
     @staticmethod
     def of(view: Any, reduce: str, kind: torch.dtype) -> "Subgraphs":
         """The rows of each subgraph, for a sum or mean."""
-        share = None if reduce == "sum" else view.shares.of_node.to(kind)
+        share = None if reduce == "sum" else view.pool_counts.inverse_nodes.to(kind)
         return Subgraphs(view.by_subgraph, view.by_node, view.by_graph, view.subgraphs_by_graph, share)
 
     def totals(self, h: Tensor, alike: Tensor, colour: Tensor | None) -> Tensor:

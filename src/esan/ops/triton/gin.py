@@ -39,19 +39,19 @@ def layer(
     chained: bool,
 ) -> Tensor:
     """`esan.ops.gin.gin_layer`."""
-    h = _aligned(view.lift(h))
+    h = _aligned(view.expand(h))
     multiplicity = view.multiplicity_in(torch.float32)
     inside.outer.refuse_single(h, multiplicity)
     # Without gradients, it would only keep alive what the norm was given.
     ahead = Ahead() if chained and torch.is_grad_enabled() else None
     if shared is None:
-        c, rows = _mlp(inside, _messages(inside, h, view.arcs), multiplicity, view.real)
+        c, rows = _mlp(inside, _messages(inside, h, view.edges), multiplicity, view.real)
         outer = inside.outer
         y = blocks.Normalise.apply(c, outer.gamma, outer.beta, norms.norm_of(outer), rows, True, ahead)
         return y if ahead is None else ahead.attach(y)
     side = view.side
-    pool = PoolBeside(view.by_node, view.bag_weight(shared.pool, torch.float32))
-    u = _messages(inside, h, view.arcs, pool)
+    pool = PoolBeside(view.by_node, view.pool_factor(shared.pool, torch.float32))
+    u = _messages(inside, h, view.edges, pool)
     # The shared branch is small and does not need the other: on a second stream it takes no time.
     pooled = pool.lines
     assert pooled is not None

@@ -142,7 +142,7 @@ class PoolNodes(torch.autograd.Function):
         # A stored row has its subgraph's gradient; a background row its graph's, less what its stored pairs took over.
         networks = stage.networks
         both = torch.cat([_slabs(grad.contiguous(), networks), _slabs(of_graph, networks)], 1)
-        back = expand(both.reshape(-1, grad.size(1)), stage.pooled_into, None, stage.real)
+        back = expand(both.reshape(-1, grad.size(1)), stage.pool_target, None, stage.real)
         taken = sum_lines(grad, stage.subgraph_of_stored, stored.first, stored.count)
         _slabs(back, networks)[:, : taken.size(0) // networks] -= _slabs(taken, networks)
         return back, None
