@@ -81,11 +81,11 @@ def edges(path: str) -> str:
 
 
 def gin(path: str) -> str:
-    return _digest(_plain(read_gin(Path(path)).graphs(path)))
+    return _digest(_plain(read_gin(Path(path)).to_graphs(path)))
 
 
 def ogb(folder: str) -> str:
-    return _digest(_plain(read_ogb(Path(folder)).graphs(folder)))
+    return _digest(_plain(read_ogb(Path(folder)).to_graphs(folder)))
 
 
 def labels(path: str) -> list[list[float]]:
@@ -93,11 +93,11 @@ def labels(path: str) -> list[list[float]]:
 
 
 def zinc_pickle(folder: str) -> str:
-    return _digest(_plain(read_zinc_part(Path(folder), "train").graphs(folder)))
+    return _digest(_plain(read_zinc_part(Path(folder), "train").to_graphs(folder)))
 
 
 def exp_pickle(path: str) -> str:
-    return _digest(_plain(_from_list(Path(path)).graphs(path)))
+    return _digest(_plain(_from_list(Path(path)).to_graphs(path)))
 
 
 def recipe(path: str) -> dict[str, Any]:
@@ -161,4 +161,4 @@ def table(path: str) -> list[Any]:
 
 
 def tu(folder: str) -> str:
-    return _digest(_plain(read_tu(TUFiles.of(Path(folder)), attributes=True, edge_labels=True).graphs(folder)))
+    return _digest(_plain(read_tu(TUFiles.of(Path(folder)), attributes=True, edge_labels=True).to_graphs(folder)))

@@ -11,7 +11,7 @@ from torch import Tensor
 from esan.bags.build.literal import literal_rows
 from esan.checks import whole_number
 from esan.graphs import Graphs
-from esan.graphs.readers.anything import Thing
+from esan.graphs.readers.anything import GraphLike
 from esan.policies import Policy
 from esan.wl.colouring import Colouring, colourings
 from esan.wl.inputs import collection
@@ -41,8 +41,8 @@ class _Panel:
 
 
 def draw_refinement(
-    first: Thing,
-    second: Thing,
+    first: GraphLike,
+    second: GraphLike,
     test: str = "dss",
     policy: Policy | str | None = None,
     *,
