@@ -113,8 +113,8 @@ def _from_repr(text: str) -> Policy | None:
     if name not in _CLASSES:
         return None
     values: dict[str, Any] = {}
-    for text_of in arguments.split(", ") if arguments else []:
-        argument = _ARGUMENT.fullmatch(text_of)
+    for assignment in arguments.split(", ") if arguments else []:
+        argument = _ARGUMENT.fullmatch(assignment)
         if argument is None:
             return None
         text = argument["value"]
