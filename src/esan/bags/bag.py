@@ -332,12 +332,13 @@ class Bag:
                 f"Expected a layer up to {self.num_layers}, which the bag is exact for (got {shown(t)}). Build it with "
                 f"num_layers={shown(t)}, or with literal=True."
             )
-        return self._view_of_block(self.rows.block_of_layer(t))
+        return self.layer_view_of_block(self.rows.block_of_layer(t))
 
-    def _view_of_block(self, block: int) -> LayerView:
+    def layer_view_of_block(self, block: int) -> LayerView:
+        """The layer view whose last block of rows is `block`."""
         if block not in self._layer_views:
             last = self.rows.last_block
-            full = self._view_of_block(last) if block < last else None
+            full = self.layer_view_of_block(last) if block < last else None
             self._layer_views[block] = LayerView(self.graphs, self.selection, self.rows, block, full)
         return self._layer_views[block]
 

@@ -78,7 +78,7 @@ class LayerView:
     side: object = None
 
     def __init__(self, graphs: Graphs, selection: Selection, rows: Rows, block: int, full: Self | None = None) -> None:
-        self._graphs, self._selection, self._rows, self._block, self._full = graphs, selection, rows, block, full
+        self._graphs, self._selection, self._rows, self.block, self._full = graphs, selection, rows, block, full
         self.num_rows, self.num_edges = rows.row_ends[block], rows.edge_ends[block]
         self.background = rows.background
         self._num_pairs = self.num_rows - self.background
@@ -149,7 +149,7 @@ class LayerView:
     @cached
     def multiplicity(self) -> Tensor | None:
         """How many pairs each row stands for, in single precision; None if every row stands for one."""
-        return self._rows.multiplicity(self._block, self.pool_counts.subgraphs_of_node) if self.background else None
+        return self._rows.multiplicity(self.block, self.pool_counts.subgraphs_of_node) if self.background else None
 
     def multiplicity_in(self, kind: torch.dtype) -> Tensor | None:
         """The multiplicities in some precision."""

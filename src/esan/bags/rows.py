@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from esan.graphs import Graphs
 from esan.ops import ragged
+from esan.ops.caching import cached
 from esan.ops.dispatch import implementation
 from esan.ops.edges import PickedEdges
 from esan.policies import Selection
@@ -48,21 +48,21 @@ class Rows(TensorRecord):
     target: Tensor
     graph_edge: Tensor
 
-    @cached_property
+    @cached
     def row_ends(self) -> list[int]:
         """The number of rows up to the end of each block."""
         return self.num_rows.sum(1).cumsum(0).tolist()
 
-    @cached_property
+    @cached
     def edge_ends(self) -> list[int]:
         """The number of edges that end in the rows up to the end of each block."""
         return self.num_edges.sum(1).cumsum(0).tolist()
 
-    @cached_property
+    @cached
     def _row_start(self) -> Tensor:
         return ragged.starts(self.num_rows)
 
-    @cached_property
+    @cached
     def _edge_start(self) -> Tensor:
         return ragged.starts(self.num_edges)
 

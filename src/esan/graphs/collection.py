@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import torch
@@ -12,6 +11,7 @@ from esan.counted import counted
 from esan.graphs.extra import Extra
 from esan.graphs.ids import Ids, graph_ids
 from esan.ops import ragged
+from esan.ops.caching import cached
 from esan.record import TensorRecord
 
 Level = Literal["graph", "node", "edge"]
@@ -83,44 +83,44 @@ class Graphs(TensorRecord):
     def device(self) -> torch.device:
         return self.num_nodes.device
 
-    @cached_property
+    @cached
     def node_start(self) -> Tensor:
         return ragged.starts(self.num_nodes)
 
-    @cached_property
+    @cached
     def edge_start(self) -> Tensor:
         return ragged.starts(self.num_edges)
 
-    @cached_property
+    @cached
     def directed_edge_start(self) -> Tensor:
         return ragged.starts(self.num_directed_edges)
 
-    @cached_property
+    @cached
     def node_graph(self) -> Tensor:
         """The graph of each node, `[N]` (PyG's `batch`)."""
         return ragged.owner(self.num_nodes)
 
-    @cached_property
+    @cached
     def edge_graph(self) -> Tensor:
         """The graph of each undirected edge, `[E]`."""
         return ragged.owner(self.num_edges)
 
-    @cached_property
+    @cached
     def degree(self) -> Tensor:
         """The in-degree of each node, `[N]`."""
         return torch.bincount(self.edge_index[1], minlength=self.node_graph.numel())
 
-    @cached_property
+    @cached
     def first_in_edge(self) -> Tensor:
         """The first column of `edge_index` that ends at each node, `[N]`; its `degree` columns are consecutive."""
         return ragged.starts(self.degree)
 
-    @cached_property
+    @cached
     def incidence(self) -> tuple[Tensor, Tensor]:
         """Every (node, edge at that node), sorted by node; a self-loop is at its node once."""
         return self.edge_index[1], self.undirected_edge
 
-    @cached_property
+    @cached
     def directed_edges(self) -> Tensor:
         """The two directed edges of each undirected edge, `[2, E]`; both are the same for a self-loop."""
         by_edge = torch.argsort(self.undirected_edge, stable=True)
@@ -128,14 +128,14 @@ class Graphs(TensorRecord):
         first = torch.cat([last.new_zeros(1), last[:-1] + 1]) if last.numel() else last
         return torch.stack([by_edge[first], by_edge[last]])
 
-    @cached_property
+    @cached
     def columns(self) -> Tensor:
         """The user's columns sorted by graph; within a graph they keep the user's order, `[A]`."""
         of_column = torch.empty_like(self.column)
         of_column[self.column] = ragged.owner(self.num_directed_edges)
         return torch.argsort(of_column, stable=True)
 
-    @cached_property
+    @cached
     def column_position(self) -> Tensor:
         """The position of each directed edge among `columns`; equals `column` unless a batch mixed edges of graphs."""
         position = torch.empty_like(self.column)

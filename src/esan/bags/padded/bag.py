@@ -38,6 +38,7 @@ class PaddedBag(Bag):
         skips_padding: whether padding rows are neither read nor written; all operators used must support it.
         origin: where the batch comes from; None for one that was made by hand.
         covered: whether every edge of every graph is in some subgraph of it.
+        loopless: whether no graph has a self-loop.
         keeps_padding: whether predictions include those for padding graphs.
     """
 
@@ -49,6 +50,7 @@ class PaddedBag(Bag):
     skips_padding: bool = False
     origin: "Origin | None" = None
     covered: bool = False
+    loopless: bool = False
     keeps_padding: bool = False
 
     @staticmethod
@@ -185,8 +187,7 @@ class PaddedBag(Bag):
     def save(self, path: str | Path) -> None:  # noqa: ARG002
         raise needs_unpadded("writing a batch to a file")
 
-    def layer_view(self, t: int) -> LayerView:
-        block = self.rows.block_of_layer(t)
+    def layer_view_of_block(self, block: int) -> LayerView:
         if block not in self._layer_views:
             self._layer_views[block] = PaddedLayerView(
                 self.graphs,
