@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def measure(name: str, bags: list[esan.Bag]) -> list[dict[str, Any]]:
-    compact = mean(sum(bag.stage(t).num_rows for t in range(1, LAYERS + 1)) for bag in bags) / 1000
+    compact = mean(sum(bag.layer_view(t).num_rows for t in range(1, LAYERS + 1)) for bag in bags) / 1000
     pairs = mean(LAYERS * bag.num_pairs for bag in bags) / 1000
     lines = []
     for shares in (False, True):
@@ -68,12 +68,12 @@ def measure(name: str, bags: list[esan.Bag]) -> list[dict[str, Any]]:
 
 def colours(bag: esan.Bag, shares: bool) -> tuple[list[int], list[int]]:
     """How many colours the pairs of a literal bag have after each layer: of each graph, added up, and of the batch."""
-    stage, graphs = bag.stage(1), bag.graphs
+    stage, graphs = bag.layer_view(1), bag.graphs
     assert graphs.x is not None
     assert graphs.edge_attr is not None
     node, (source, target) = stage.node.numpy(), stage.edges.edge_index.numpy()
     bond, atom = graphs.edge_attr.reshape(-1).numpy(), graphs.x.reshape(-1).numpy()
-    of_arc, graph = bond[stage.edges.by_edge_id.index.numpy()], graphs.node_graph.numpy()[node]
+    of_arc, graph = bond[stage.edges.edge_id.numpy()], graphs.node_graph.numpy()[node]
     marked = stage.marked.numpy() if bag.marked else np.zeros(len(node), bool)
     colour = _numbered(atom[node], marked)
     within, across = [], []

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from esan.bags.bag import Bag
 from esan.bags.loader import Loader
 from esan.bags.padded.bag import PaddedBag
-from esan.bags.padded.batches import LaidFields, MissingFieldError
+from esan.bags.padded.batches import BatchFields, MissingFieldError
 from esan.nn.execution.replay import Static
 from esan.ops.device import captured, graph_pool, is_gpu, new_graph, on_capture_stream
 from esan.ops.dispatch import is_plain
@@ -90,7 +90,7 @@ class Step:
         return len(self._graphs)
 
     def __call__(self, bag: Bag) -> Any:
-        if not isinstance(bag, PaddedBag) or not isinstance(bag.fields, LaidFields) or self._why_eager:
+        if not isinstance(bag, PaddedBag) or not isinstance(bag.fields, BatchFields) or self._why_eager:
             return self._work(bag)
         if not is_gpu(bag.device):
             return self._work(bag)
@@ -99,8 +99,8 @@ class Step:
         if graph is not None and graph.fits(bag):
             return graph.replay(bag)
         self._seen[key] = self._seen.get(key, 0) + 1
-        laid = bag.fields.laid
-        if self._seen[key] == 1 or laid is None or not bag.fields.batches.read <= laid.fields.keys():
+        laid = bag.fields.chunk
+        if self._seen[key] == 1 or laid is None or not bag.fields.batches.fields_read <= laid.fields.keys():
             return self._eagerly(bag)
         return self._captured(bag, key)
 
@@ -223,13 +223,13 @@ class _Graph:
 
     def __init__(self, work: Work, bag: PaddedBag, known: _Known, pool: Any) -> None:
         fields = bag.fields
-        assert isinstance(fields, LaidFields)
-        assert fields.laid is not None
+        assert isinstance(fields, BatchFields)
+        assert fields.chunk is not None
         self._known, self._batches = known, fields.batches
         ints, floats = fields.buffers
         self._ints, self._floats = ints.long(), floats.clone()
-        self._fields = fields.laid.fields
-        views = Static(fields.laid.views(self._ints, self._floats))
+        self._fields = fields.chunk.fields
+        views = Static(fields.chunk.views(self._ints, self._floats))
         device = bag.device
         self._rates = [(group, torch.tensor(float(group["lr"]), device=device)) for group in known.rates]
         self._last = [float(group["lr"]) for group, _ in self._rates]
@@ -240,7 +240,7 @@ class _Graph:
             try:
                 with captured(self._graph, pool, device):
                     # A new bag: what it has found out already would not be computed again.
-                    self._out = work(fields.batches.over(views, fields.shape))
+                    self._out = work(fields.batches.of_fields(views, fields.shape))
             except MissingFieldError:
                 raise
             except RuntimeError as error:
@@ -271,14 +271,18 @@ class _Graph:
     def fits(self, bag: PaddedBag) -> bool:
         """Whether a batch has the fields that were captured, in the same places."""
         fields = bag.fields
-        assert isinstance(fields, LaidFields)
-        return fields.batches.read is self._batches.read and fields.laid is not None and self._alike(fields.laid.fields)
+        assert isinstance(fields, BatchFields)
+        return (
+            fields.batches.fields_read is self._batches.fields_read
+            and fields.chunk is not None
+            and self._alike(fields.chunk.fields)
+        )
 
     def _alike(self, fields: Any) -> bool:
         return fields is self._fields or fields == self._fields
 
     def replay(self, bag: PaddedBag) -> Any:
-        assert isinstance(bag.fields, LaidFields)
+        assert isinstance(bag.fields, BatchFields)
         parameters = self._known.parameters
         for parameter, before, after in zip(parameters, self._before, self._grads, strict=True):
             if before is not None and before is after and parameter.grad is not before:

@@ -16,7 +16,7 @@ import esan
 import strategies
 from deduplicating import ND, check_deduplicated, check_same, found, graphs_like, network_of
 from esan.bags import dedup
-from esan.bags.dedup import DedupStage
+from esan.bags.dedup import DedupLayerView
 from esan.data.sets.expressive import SKIPS
 from esan.ops.dispatch import implementation
 from esan.ops.numba import runtime as cpu
@@ -52,8 +52,10 @@ class Alike:
     def reference(self, bag: esan.Bag) -> Reference:
         return Reference(bag, self.num_layers, self.nodes, self.edges)
 
-    def stages(self, bag: esan.Bag) -> list[DedupStage] | None:
-        return dedup.dedup_stages(implementation("dedup", self.nodes), bag, self.num_layers, self.nodes, self.edges)
+    def stages(self, bag: esan.Bag) -> list[DedupLayerView] | None:
+        return dedup.dedup_layer_views(
+            implementation("dedup", self.nodes), bag, self.num_layers, self.nodes, self.edges
+        )
 
 
 def _numbered(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -68,7 +70,7 @@ def _alike(bag: esan.Bag, kinds: int, num_layers: int) -> Alike:
     return Alike(num_layers, _numbered(graphs.x % kinds)[0], _numbered(graphs.edge_attr % kinds)[0])
 
 
-def _of_pairs(bag: esan.Bag, stage: DedupStage) -> dict[Pair, int]:
+def _of_pairs(bag: esan.Bag, stage: DedupLayerView) -> dict[Pair, int]:
     """The representative of each pair: that of its row where it is stored, else that of its node's."""
     nodes, graph = bag.num_nodes, bag.graphs.node_graph.tolist()
     subgraphs: dict[int, list[int]] = defaultdict(list)
@@ -80,7 +82,7 @@ def _of_pairs(bag: esan.Bag, stage: DedupStage) -> dict[Pair, int]:
     return found | dict(zip(stored, colour[nodes:], strict=False))
 
 
-def check(bag: esan.Bag, reference: Reference, stages: Sequence[DedupStage], alike: Alike) -> None:
+def check(bag: esan.Bag, reference: Reference, stages: Sequence[DedupLayerView], alike: Alike) -> None:
     """Raise an `AssertionError` unless the representatives of stages are the colours of the reference."""
     assert len(stages) == len(reference.rounds)
     of_pairs = [_of_pairs(bag, stage) for stage in stages]
@@ -92,7 +94,7 @@ def check(bag: esan.Bag, reference: Reference, stages: Sequence[DedupStage], ali
         assert stage.first.tolist() == [first[colour] for colour in range(stage.num_rows)]
         assert stage.multiplicity.tolist() == [held[colour] for colour in range(stage.num_rows)]
     assert stages[0].edges is None
-    assert stages[0].goes_on is None
+    assert stages[0].previous is None
     for stage, mine, before in zip(stages[1:], of_pairs[1:], of_pairs, strict=False):
         _check_read(bag, reference, stage, mine, before, alike.edges.tolist())
 
@@ -105,32 +107,32 @@ def _owners(first: Tensor, rows: Tensor) -> list[int]:
 def _check_read(
     bag: esan.Bag,
     reference: Reference,
-    stage: DedupStage,
+    stage: DedupLayerView,
     mine: Mapping[Pair, int],
     before: Mapping[Pair, int],
     kinds: list[int],
 ) -> None:
     """A representative goes on from and reads what each of its pairs does, along edges that lie in order."""
     assert stage.edges is not None
-    assert stage.goes_on is not None
-    edges, goes_on = stage.edges, stage.goes_on.index.tolist()
+    assert stage.previous is not None
+    edges, previous = stage.edges, stage.previous.index.tolist()
     source, target, edge_id = *(end.tolist() for end in edges.edge_index), edges.edge_id.tolist()
-    reads: list[list[tuple[int, int]]] = [[] for _ in goes_on]
+    reads: list[list[tuple[int, int]]] = [[] for _ in previous]
     for u, v, a in zip(source, target, edge_id, strict=True):
         reads[v].append((u, kinds[a]))
     for pair, colour in mine.items():
-        assert goes_on[colour] == before[pair]
+        assert previous[colour] == before[pair]
         assert tuple(sorted(reads[colour])) == reference.reads(pair, before)
-    node = stage.stage.node[stage.first]
+    node = stage.view.node[stage.first]
     assert torch.equal(node[edges.edge_index[1]], bag.graphs.edge_index[1, edges.edge_id])
-    assert edges.num_rows == stage.num_rows == len(goes_on)
+    assert edges.num_rows == stage.num_rows == len(previous)
     assert _owners(edges.by_target.ptr, edges.edge_id) == target
     order = edges.by_source.perm.tolist()
     assert sorted(order) == list(range(len(order)))
     assert _owners(edges.by_source.ptr, edges.edge_id) == [source[k] for k in order]
 
 
-def _checked(bag: esan.Bag, alike: Alike) -> list[DedupStage]:
+def _checked(bag: esan.Bag, alike: Alike) -> list[DedupLayerView]:
     stages = alike.stages(bag)
     assert stages is not None
     check(bag, alike.reference(bag), stages, alike)
@@ -149,7 +151,7 @@ def test_representatives_are_the_colours_of_the_literal_bag(kinds: int, num_laye
     for (v, _), colour in _of_pairs(bag, stages[-1]).items():
         of_graphs[int(bag.graphs.node_graph[v])].add(colour)
     assert of_graphs[0] == of_graphs[2] or isinstance(policy, esan.Sampled)
-    assert stages[-1].num_rows < stages[-1].stage.num_rows
+    assert stages[-1].num_rows < stages[-1].view.num_rows
 
 
 @pytest.mark.usefixtures("always_deduplicated")
@@ -186,7 +188,7 @@ def test_nodes_of_high_degree(kinds: int) -> None:
     other = esan.graphs.permuted(star, order=torch.cat([torch.tensor([0]), torch.arange(1, star.num_nodes).flip(0)]))
     bag = esan.Bag.of([star, other], esan.NodeDeletion(), 2)
     assert bag.graphs.x is not None
-    _checked(bag, Alike(2, _numbered(bag.graphs.x)[0], torch.zeros_like(bag.graphs.arc_edge)))
+    _checked(bag, Alike(2, _numbered(bag.graphs.x)[0], torch.zeros_like(bag.graphs.undirected_edge)))
 
 
 @pytest.mark.usefixtures("always_deduplicated")
@@ -196,9 +198,9 @@ def test_representatives_are_given_up_where_too_many_rows_differ(monkeypatch: py
     alike = _alike(bag, 2, 3)
     stages = alike.stages(bag)
     assert stages is not None
-    counts = np.cumsum([(stage.num_rows, stage.stage.num_rows) for stage in stages[1:]], axis=0)
+    counts = np.cumsum([(stage.num_rows, stage.view.num_rows) for stage in stages[1:]], axis=0)
     parts = counts[:, 0] / counts[:, 1]
-    for name, part in (("_FIRST", parts[0]), ("_WORTH", parts[1:].max())):
+    for name, part in (("_FIRST", parts[0]), ("_ALL", parts[1:].max())):
         for limit, given_up in ((part + 1e-6, False), (part - 1e-6, True)):
             with monkeypatch.context() as patch:
                 patch.setattr(dedup, name, limit)
@@ -215,10 +217,10 @@ def test_symmetric_graphs_have_few_representatives(policy: esan.Policy) -> None:
     counts = []
     for graphs in (ones, [*ones, *map(esan.graphs.permuted, ones)]):
         bag = esan.Bag.of(graphs, policy, 4)
-        alike = Alike(4, torch.zeros_like(bag.graphs.node_graph), torch.zeros_like(bag.graphs.arc_edge))
+        alike = Alike(4, torch.zeros_like(bag.graphs.node_graph), torch.zeros_like(bag.graphs.undirected_edge))
         stages = alike.stages(bag)
         assert stages is not None
-        assert 100 * stages[-1].num_rows < stages[-1].stage.num_rows
+        assert 100 * stages[-1].num_rows < stages[-1].view.num_rows
         counts.append([stage.num_rows for stage in stages])
     # The same graphs in another numbering add none.
     assert counts[0] == counts[1]

@@ -36,9 +36,9 @@ def test_round_trip_of_a_sample(tmp_path: Path) -> None:
     bag.save(tmp_path / "bag")
     again = esan.Bag.load(tmp_path / "bag", policy=policy)
     assert _same(bag, again)
-    assert bag.whole is not None
-    assert again.whole is not None
-    assert _same(bag.whole, again.whole)
+    assert bag.sampled_from is not None
+    assert again.sampled_from is not None
+    assert _same(bag.sampled_from, again.sampled_from)
     seeds = [torch.Generator().manual_seed(3) for _ in range(2)]
     assert _same(bag.resample(seeds[0]), again.resample(seeds[1]))
 

@@ -56,7 +56,7 @@ class Padded:
         return {name: value.double() if value.is_floating_point() else value for name, value in views.items()}
 
     def over(self, fields: dict[str, Tensor]) -> PaddedBag:
-        return with_padding(PaddedBag.over(fields, self.shape, self.bag))
+        return with_padding(PaddedBag.of_fields(fields, self.shape, self.bag))
 
     def __iter__(self) -> Iterator[tuple[PaddedBag, esan.Bag]]:
         """Each batch, padded and as it is."""
@@ -66,7 +66,7 @@ class Padded:
 
 def with_padding(padded: PaddedBag) -> PaddedBag:
     """The same batch, with predictions for padding graphs too, which no loss may read."""
-    return replace(padded, whole_output=True)
+    return replace(padded, keeps_padding=True)
 
 
 def compare(network: SubgraphGNN, padded: PaddedBag, twin: SubgraphGNN, plain: esan.Bag, what: str) -> None:
@@ -77,7 +77,7 @@ def compare(network: SubgraphGNN, padded: PaddedBag, twin: SubgraphGNN, plain: e
     network.zero_grad()
     twin.zero_grad()
     # What a loss reads: no prediction for padding, nor for graphs that are not there.
-    there = padded.graph_weight[:, None]
+    there = padded.graph_multiplicity[:, None]
     (got * there * torch.cat([noise, torch.ones_like(got[len(plain) :])])).sum().backward()
     (expected * noise).sum().backward()
     scale = max(1.0, *(float(p.grad.abs().max()) for p in twin.parameters() if p.grad is not None))
@@ -141,20 +141,20 @@ def test_targets_and_features_come_along() -> None:
             (padded.edge_attr, plain.edge_attr, arcs),
             # In single precision, as all that is laid out.
             (padded.y, None if plain.y is None else plain.y.float().double(), len(plain)),
-            (padded.graph_weight, torch.ones(len(plain)).double(), len(plain)),
-            (padded.node_weight, torch.ones(nodes).double(), nodes),
+            (padded.graph_multiplicity, torch.ones(len(plain)).double(), len(plain)),
+            (padded.node_multiplicity, torch.ones(nodes).double(), nodes),
         ):
             assert got is not None
             assert expected is not None
             assert got[:count].equal(expected)
-        assert padded.node_weight is not None
-        assert not padded.node_weight[nodes:].any()
-        assert not padded.graph_weight[len(plain) :].any()
+        assert padded.node_multiplicity is not None
+        assert not padded.node_multiplicity[nodes:].any()
+        assert not padded.graph_multiplicity[len(plain) :].any()
 
 
 @pytest.mark.parametrize(
     ("names", "seen"),
-    [("stage.*weight", "predictions"), ("node_weight", "predictions"), ("graph_weight", "gradient")],
+    [("stage.*weight", "predictions"), ("node_multiplicity", "predictions"), ("graph_multiplicity", "gradient")],
 )
 def test_padding_that_counts_would_be_seen(names: str, seen: str) -> None:
     policy = esan.EdgeDeletion()
@@ -183,7 +183,7 @@ def test_batches_of_several_networks(literal: bool | None, architecture: str, po
     together = {name: value.double() if value.is_floating_point() else value for name, value in views.items()}
     network = strategies.model(architecture, "gine", policy).eval()
     parts = torch.cat([network(padded) for padded, _ in alone])
-    given = PaddedBag.over(together, alone.shape, bag, 3)
+    given = PaddedBag.of_fields(together, alone.shape, bag, 3)
     check_close(network(with_padding(given)), parts, "predictions of three batches in one")
     # Unless they are asked for, there are none for the padding graph of each batch.
     check_close(network(given), parts.view(3, -1, 2)[:, :-1], "predictions without padding")
@@ -205,8 +205,8 @@ def test_fields_that_nobody_reads_are_not_laid_out() -> None:
     bag = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
     padder = Padder(bag, 3)
     shape = padder.counts.shape(BATCHES.numpy())
-    every, some = (padder.lay_out(BATCHES[:, None], shape, only=only) for only in (None, {"x", "graph_weight"}))
-    assert set(some.fields) == {"x", "graph_weight"}
+    every, some = (padder.lay_out(BATCHES[:, None], shape, only=only) for only in (None, {"x", "graph_multiplicity"}))
+    assert set(some.fields) == {"x", "graph_multiplicity"}
     for k in range(len(every)):
         views = every.views(every.ints[k], every.floats[k])
         assert all(torch.equal(v, views[n]) for n, v in some.views(some.ints[k], some.floats[k]).items())
@@ -233,15 +233,15 @@ def test_where_real_rows_lie(literal: bool | None, policy: esan.Policy) -> None:
     batches = Padded(esan.Bag.of(GRAPHS, policy, 3, literal=literal), 3)
     for padded, plain in batches:
         for t in range(1, 4):
-            stage, rows = replace(padded, real_only=True).stage(t), torch.zeros(padded.stage(t).num_rows)
+            stage, rows = replace(padded, skips_padding=True).layer_view(t), torch.zeros(padded.layer_view(t).num_rows)
             assert stage.row_ranges is not None
             assert sum(stage.row_ranges.capacity) == stage.num_rows
             for begin, end in stage.row_ranges.ranges.view(-1, 2).tolist():
                 rows[begin:end] += 1
-            assert padded.node_weight is not None
-            assert rows.equal(padded.node_weight[stage.node].float())
-            assert int(rows.sum()) == plain.stage(t).num_rows
-        assert padded.stage(1).row_ranges is None, "unless padding is left out, all rows are worked on"
+            assert padded.node_multiplicity is not None
+            assert rows.equal(padded.node_multiplicity[stage.node].float())
+            assert int(rows.sum()) == plain.layer_view(t).num_rows
+        assert padded.layer_view(1).row_ranges is None, "unless padding is left out, all rows are worked on"
 
 
 def test_a_sample_without_the_last_rows_fits_the_shape_of_another() -> None:

@@ -219,7 +219,7 @@ def test_output_about_edges_is_in_the_users_order(policy: esan.Policy) -> None:
     graphs = strategies.odd_graphs()
     literal = esan.Bag.of(graphs, policy, literal=True)
     got = network.eval()(literal)
-    given = network.encoder(network.features(literal, literal.stage(0), got), literal)
+    given = network.encoder(network.features(literal, literal.layer_view(0), got), literal)
     h = torch.cat([g.h for g in given], 1)
     union = Union(graphs, policy)
     place = {(int(s), int(v)): row for row, (s, v) in enumerate(zip(union.batch.batch, union.node, strict=True))}

@@ -14,7 +14,7 @@ from esan.bags.padded import columns
 from esan.bags.padded.columns import Columns
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
-from esan.bags.padded.source import Source
+from esan.bags.padded.source import ColumnSource
 from esan.ops.layout import BatchSegments, FieldGather, Fill
 from esan.ops.triton import layout as gpu_layout
 from esan.ops.triton.layout import LayoutTables, lay_out
@@ -65,7 +65,7 @@ def test_every_field(name: str, literal: bool | None) -> None:
 @OTHERS
 def test_some_graphs_at_a_time(monkeypatch: pytest.MonkeyPatch, name: str, literal: bool | None) -> None:
     bag = esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal)
-    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.arc.numel() // 3))
+    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.edge_id.numel() // 3))
     padder = Padder(bag, 3)
     check(padder, IDS, capacity(padder), 2)
 
@@ -115,8 +115,8 @@ def test_features_of_several_numbers() -> None:
 @pytest.mark.parametrize(("method", "seen"), [("_starts", "first"), ("_indices", "edge_source|order|node")])
 def test_a_wrong_index_would_be_seen(monkeypatch: pytest.MonkeyPatch, method: str, seen: str) -> None:
     padder = Padder(esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3), 3)
-    right: Callable[..., Tensor] = getattr(Source, method)
-    monkeypatch.setattr(Source, method, lambda *arguments: right(*arguments) + 1)
+    right: Callable[..., Tensor] = getattr(ColumnSource, method)
+    monkeypatch.setattr(ColumnSource, method, lambda *arguments: right(*arguments) + 1)
     with pytest.raises(AssertionError, match=seen):
         check(padder, IDS[:1], capacity(padder), 2)
 

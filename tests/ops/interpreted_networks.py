@@ -203,10 +203,10 @@ def check_stacked(
     padder = Padder(bag, 2)
     shape = padder.counts.shape(ids[0].numpy()).grown(3.0)
     laid = padder.lay_out(ids, shape, 3)
-    padded = PaddedBag.over(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 3)
+    padded = PaddedBag.of_fields(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 3)
     given = together(padded)
     assert given.shape[:2] == (3, 2)
-    weight = padded.graph_weight.view(3, 3, 1)[:, :-1]
+    weight = padded.graph_multiplicity.view(3, 3, 1)[:, :-1]
     (given.square() * weight).sum().backward()
     for number, single in enumerate(alone):
         chosen, theirs = ids[0, number], single.double()
@@ -240,7 +240,7 @@ def test_room_changes_no_bit(encoder: str, equal: bool) -> None:
         together = stack([model])
         shape = padder.counts.shape(ids[0].numpy()).grown(factor)
         laid = padder.lay_out(ids, shape, 1)
-        padded = PaddedBag.over(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 1)
+        padded = PaddedBag.of_fields(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 1)
         given = together(padded)[:2]
         given.square().sum().backward()
         grads = [p.grad for p in together.parameters() if p.grad is not None]

@@ -7,7 +7,7 @@ from torch import Tensor
 
 import esan
 import strategies
-from esan.bags.layer_view import Stage
+from esan.bags.layer_view import LayerView
 from esan.ops.segments import CSR, segment_sum
 from esan.ops.triton.dropout import DropoutFunction
 from esan.ops.triton.features import InputRowsFunction, LookupFunction
@@ -33,7 +33,7 @@ def test_pools(weighted: bool) -> None:
 def test_rows_of_a_stage(name: str) -> None:
     """The plain code takes double precision, and is the meaning."""
     bag = esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3)
-    early, late = bag.stage(1), bag.stage(3)
+    early, late = bag.layer_view(1), bag.layer_view(3)
     assert early.num_rows < late.num_rows
     expansion = RowExpansion(late.by_node, early.num_rows, late.background)
     agree(lambda h: ExpandFunction.apply(h, expansion), late.expand, torch.randn(early.num_rows, WIDTH))
@@ -46,7 +46,7 @@ def test_rows_of_a_stage(name: str) -> None:
         _same_pools(late, reduce)
 
 
-def _same_pools(stage: Stage, reduce: str) -> None:
+def _same_pools(stage: LayerView, reduce: str) -> None:
     h = torch.randn(stage.num_rows, WIDTH)
     agree(lambda h: stage.pool_bag(h, reduce), lambda h: stage.pool_bag(h, reduce), h)
     agree(lambda h: stage.pool_nodes(h, reduce), lambda h: stage.pool_nodes(h, reduce), h)

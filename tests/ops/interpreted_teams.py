@@ -18,7 +18,7 @@ from esan.bags.padded.columns import Columns
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.plan import Plan
 from esan.bags.padded.shapes import Shape
-from esan.bags.padded.source import Source
+from esan.bags.padded.source import ColumnSource
 from esan.nn import linear
 from esan.ops import linear as products
 from esan.ops.dispatch import MAX_WIDTH
@@ -211,7 +211,7 @@ def test_nothing_of_a_team_stays() -> None:
 
     train()
     gc.collect()
-    assert not alive(Team, Padder, Plan, PaddedBag, Columns, Source)
+    assert not alive(Team, Padder, Plan, PaddedBag, Columns, ColumnSource)
 
 
 def test_the_fields_of_a_plan_wait_for_no_collector() -> None:
@@ -224,6 +224,6 @@ def test_the_fields_of_a_plan_wait_for_no_collector() -> None:
         ids = torch.tensor([[[0, 1]]])
         padder.lay_out(ids, padder.counts.shape(ids[0].numpy()))
         del padder
-        assert not alive(Plan, Columns, Source)
+        assert not alive(Plan, Columns, ColumnSource)
     finally:
         gc.enable()

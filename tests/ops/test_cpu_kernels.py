@@ -128,7 +128,7 @@ def test_the_end_of_a_layer(kind: torch.dtype, literal: bool, shares: bool) -> N
     torch.manual_seed(0)
     graphs = [esan.graphs.complete(5), esan.graphs.csl(11, 2)]
     bag = esan.Bag.of(graphs, esan.EgoNets(1), 2, literal=literal)
-    stage = bag.stage(2)
+    stage = bag.layer_view(2)
     assert literal or (stage.multiplicity is not None and bool((stage.multiplicity == 0).any()))
     x, y = torch.randn(stage.num_rows, 16, dtype=kind), torch.randn(bag.num_nodes, 16, dtype=kind)
     parameters = [torch.randn(16, dtype=kind) for _ in range(4)]
@@ -169,7 +169,7 @@ def test_rows_of_a_stage(kind: torch.dtype, name: str, literal: bool) -> None:
     torch.manual_seed(0)
     bag = esan.Bag.of([esan.graphs.csl(11, 2), esan.graphs.csl(8, 3)], esan.policy_named(name), 3, literal=literal)
     for early, late in ((0, 1), (1, 2), (2, 2)):
-        h, stage = torch.randn(bag.stage(early).num_rows, 6, dtype=kind), bag.stage(late)
+        h, stage = torch.randn(bag.layer_view(early).num_rows, 6, dtype=kind), bag.layer_view(late)
         _agree(lambda h, stage=stage: stage.expand_and_pool(h, "mean"), h)
         _agree(lambda h, stage=stage: stage.expand_and_pool(h, "sum"), h)
         _agree(lambda h, stage=stage: (stage.pool_nodes(stage.expand(h), "mean"),), h)

@@ -49,7 +49,7 @@ def test_subgraphs_keep_nodes_features_and_both_directions(policy: esan.Policy, 
 def test_rows_of_a_literal_bag_are_its_subgraphs(policy: esan.Policy, graphs: list[Data]) -> None:
     """The rows and arcs that layers work on, against `subgraph(i)`."""
     bag = esan.Bag.of(graphs, policy, literal=True)
-    stage, first = bag.stage(1), 0
+    stage, first = bag.layer_view(1), 0
     node = stage.node - bag.graphs.node_start[bag.graphs.node_graph[stage.node]]
     for subgraph in bag.subgraphs():
         rows = range(first, first + subgraph.num_nodes)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 import esan
 import strategies
-from esan.bags import Stage
+from esan.bags import LayerView
 from esan.graphs import Graphs
 from esan.testing import acted, assert_equivariant, assert_invariant, relabelled
 
@@ -14,20 +14,20 @@ GRAPHS = strategies.odd_graphs()
 
 
 class ReadsNodes(nn.Module):
-    def forward(self, h: Tensor, bag: esan.Bag, stage: Stage) -> Tensor:
+    def forward(self, h: Tensor, bag: esan.Bag, stage: LayerView) -> Tensor:
         h = stage.expand(h)
         return h + stage.node[:, None]
 
 
 class ReadsSubgraphs(nn.Module):
-    def forward(self, h: Tensor, bag: esan.Bag, stage: Stage) -> Tensor:
+    def forward(self, h: Tensor, bag: esan.Bag, stage: LayerView) -> Tensor:
         return h + bag.rows.subgraph[:, None]
 
 
 class ReadsOrder(nn.Module):
     """Adds the row before, so that the order of rows matters."""
 
-    def forward(self, h: Tensor, bag: esan.Bag, stage: Stage) -> Tensor:
+    def forward(self, h: Tensor, bag: esan.Bag, stage: LayerView) -> Tensor:
         return h + h.roll(1, 0)
 
 

@@ -56,7 +56,7 @@ class Loader:
             raise TypeError(
                 f"Expected a Bag (got {type(bag).__name__}). Make one with Bag.of(graphs, policy, num_layers)."
             )
-        if bag.whole is not None and isinstance(bag.policy, str):
+        if bag.sampled_from is not None and isinstance(bag.policy, str):
             raise ValueError(
                 f"Expected the policy of a sampled bag (got only its name, {bag.policy}). Read it with "
                 "Bag.load(path, policy=...), so that samples can be drawn."
@@ -133,7 +133,7 @@ class Loader:
         return torch.randperm(len(self.bag), generator=self.generator, device=device).cpu().numpy()
 
     def _padded(self) -> PaddedBatches:
-        policy, whole = self.bag.policy, self.bag.whole
+        policy, whole = self.bag.policy, self.bag.sampled_from
         if isinstance(policy, Sampled) and whole is not None:
             kept = policy.sample(whole.selection.num_subgraphs, self.generator)
             bag = replace(whole.only(kept), policy=policy)
@@ -145,7 +145,7 @@ class Loader:
         return self._batches
 
     def _drawn(self, ids: Tensor) -> Bag:
-        policy, whole = self.bag.policy, self.bag.whole
+        policy, whole = self.bag.policy, self.bag.sampled_from
         if isinstance(policy, Sampled) and whole is not None:
             batch = whole[ids]
             kept = policy.sample(batch.selection.num_subgraphs, self.generator)
@@ -154,7 +154,7 @@ class Loader:
             return self.bag[ids].resample(self.generator)
         if isinstance(policy, Policy) and policy.random:
             graphs, num_layers = self.bag.graphs.take(ids), self.bag.num_layers
-            return Bag.of(graphs, policy, num_layers, literal=self.bag.asked, generator=self.generator)
+            return Bag.of(graphs, policy, num_layers, literal=self.bag.literal_choice, generator=self.generator)
         return self.bag[ids]
 
 
@@ -171,7 +171,7 @@ def _numbers(some: object) -> np.ndarray:
 def _why_not_padded(bag: Bag) -> str | None:
     """Why batches of a bag are not padded; None if they can be."""
     policy = bag.policy
-    if isinstance(policy, Sampled) and bag.whole is None:
+    if isinstance(policy, Sampled) and bag.sampled_from is None:
         return "a bag that is sampled without being built whole"
     if isinstance(policy, Policy) and policy.random and not isinstance(policy, Sampled):
         return f"the random policy {policy!r}, which selects again for every batch"

@@ -15,7 +15,7 @@ from esan.checks import shown, text_value, truth_value, whole_number
 from esan.data.dataset import METRICS, Dataset, Skipped, Split, Task
 from esan.data.features import Asked, as_asked, inferred
 from esan.data.sets.tu import TUFiles, read_tu
-from esan.data.sets.verify import check_lines
+from esan.data.sets.verify import check_features
 from esan.data.splits import check_split
 from esan.data.tables import read_labels, read_molecules
 from esan.data.targets import Cells, Targets, understood
@@ -109,7 +109,7 @@ def own(
     for value, channels, part in ((dataset.graphs.x, x, "x"), (dataset.graphs.edge_attr, edges, "edge_attr")):
         argument = "in_channels" if part == "x" else "edge_channels"
         advice = f"Set {part} on the graphs as {argument} says: for predictions, as the network was trained."
-        check_lines(value, channels, part, where, advice)
+        check_features(value, channels, part, where, advice)
     if given is not None:
         check_split(dataset, given)
     return dataset
@@ -153,14 +153,14 @@ def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Give
         )
     if is_table:
         table = read_molecules(path, **asked)
-        graphs = replace(table.laid.graphs(str(path)), y=table.y)
+        graphs = replace(table.arrays.to_graphs(str(path)), y=table.y)
         return _Given(graphs, ATOMS, BONDS, table.smiles, table.skipped, str(path), table.cells)
     if path.is_dir():
         kind = task.kind if isinstance(task, Task) else task
         width = task.out_channels if isinstance(task, Task) else 0
         numbers = width if kind == "regression" else None
-        laid = read_tu(TUFiles.of(path), attributes=True, edge_labels=True, numbers=numbers)
-        return _Given(laid.graphs(str(path)), source=str(path))
+        arrays = read_tu(TUFiles.of(path), attributes=True, edge_labels=True, numbers=numbers)
+        return _Given(arrays.to_graphs(str(path)), source=str(path))
     return _Given(read(load_graphs(path)), source=str(path))
 
 

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from esan.data.dataset import Skipped
-from esan.data.sets.from_arrays import Laid
-from esan.data.smiles import MOST_CHARACTERS, laid_molecules, molecules
+from esan.data.smiles import MOST_CHARACTERS, molecule_arrays, molecules
 from esan.data.targets import Cells
 from esan.graphs.readers.archives import gunzipped
+from esan.graphs.readers.arrays import GraphArrays
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _MISSING = ("", "nan", "na", "none", "null")
@@ -25,7 +25,7 @@ _MISSING = ("", "nan", "na", "none", "null")
 class MoleculeTable:
     """The molecules of a CSV that were read, their targets, and the rows that were left out."""
 
-    laid: Laid
+    arrays: GraphArrays
     y: Tensor | None
     cells: Cells
     smiles: tuple[str, ...]
@@ -77,7 +77,7 @@ def read_molecules(
     lines_of = [[(row.line, row.cells[place]) for row, _ in kept] for place in places]
     columns = [_numbers(some, header[place], path) for some, place in zip(lines_of, places, strict=True)]
     return MoleculeTable(
-        laid=laid_molecules([molecule for _, molecule in kept]),
+        arrays=molecule_arrays([molecule for _, molecule in kept]),
         y=_joined(columns),
         cells=Cells(path, [row.line for row, _ in kept], [header[p] for p in places], [_whole(c) for c in lines_of]),
         smiles=tuple(row.cells[at].strip() for row, _ in kept),

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from esan.bags import Stage
+from esan.bags import LayerView
 from esan.ops.rows import dropout
 
 #: What dropout is drawn for.
@@ -10,7 +10,7 @@ DROPOUTS_ON = ("pairs", "nodes")
 
 
 def drop(
-    h: Tensor, stage: Stage, p: float, training: bool, on: str, seeds: Tensor | None = None, layer: int = 0
+    h: Tensor, stage: LayerView, p: float, training: bool, on: str, seeds: Tensor | None = None, layer: int = 0
 ) -> Tensor:
     r"""The rows after dropout: :math:`h_{v,s} \odot M_{v,s}` or :math:`h_{v,s} \odot M_v`, with entries of M 0 or
     :math:`1/(1-p)`.

@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
-from esan.bags.dedup import DedupStage
+from esan.bags import Bag, LayerView
+from esan.bags.dedup import DedupLayerView
 from esan.nn.convs.base import unknown_why
 from esan.nn.dropout import drop
 from esan.nn.execution.supported import stackable
@@ -61,28 +61,30 @@ class Encoder(nn.Module):
     def fused_by(self, like: Tensor, bag: Bag) -> list[Any]:
         """The module that computes each layer as one operator on rows like these; None where its modules are called."""
         lookahead = self.lookahead
-        return [_fused_by(layer, like, bag, bag.stage(t + lookahead)) for t, layer in enumerate(self.layers, start=1)]
+        return [
+            _fused_by(layer, like, bag, bag.layer_view(t + lookahead)) for t, layer in enumerate(self.layers, start=1)
+        ]
 
-    def input(self, bag: Bag, like: Tensor, width: int) -> tuple[Stage, int]:
+    def input(self, bag: Bag, like: Tensor, width: int) -> tuple[LayerView, int]:
         """The stage whose rows the first layer takes as input, and their width, padded with zeros."""
-        stage, layer = bag.stage(1 + self.lookahead), self.layers[0]
+        stage, layer = bag.layer_view(1 + self.lookahead), self.layers[0]
         fast = _fused_by(layer, like, bag, stage)
         # The stage of the first layer, so that no row has to be copied; an operator that expands rows itself takes the
         # fewest.
         earlier = getattr(fast, "READS_EARLIER_ROWS", False)
-        return bag.stage(0) if earlier else stage, aligned_width(fast, width)
+        return bag.layer_view(0) if earlier else stage, aligned_width(fast, width)
 
     @never_compiled
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
         """The results of all layers, first to last."""
         results, lookahead = [], self.lookahead
         for t, layer in enumerate(self.layers, start=1):
-            stage = bag.stage(t + lookahead)
+            stage = bag.layer_view(t + lookahead)
             h = drop(layer(h, bag, stage), stage, self.dropout, self.training, self.dropout_on, bag.seeds, t)
             results.append(Encoded(without_fused_gradient(h) if self.reads_all else h, stage))
         return results
 
-    def on_representatives(self, h: Tensor, bag: Bag, stages: list[DedupStage]) -> list[Encoded]:
+    def on_representatives(self, h: Tensor, bag: Bag, stages: list[DedupLayerView]) -> list[Encoded]:
         """`forward` with one row per representative; `stages` are those of the input and of each layer."""
         results = []
         for layer, stage in zip(self.layers, stages[1:], strict=True):
@@ -91,7 +93,7 @@ class Encoder(nn.Module):
         return results
 
 
-def _fused_by(layer: Any, like: Tensor, bag: Bag, stage: Stage) -> Any:
+def _fused_by(layer: Any, like: Tensor, bag: Bag, stage: LayerView) -> Any:
     """The module that computes a layer as one operator; None where its modules are called, or hooks read its rows."""
     plain = is_plain(layer, DSLayer) or is_plain(layer, DSSLayer)
     return layer.fused_by(like, bag, stage) if plain else None

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
-from esan.bags.dedup import DedupStage
+from esan.bags import Bag, LayerView
+from esan.bags.dedup import DedupLayerView
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels
 from esan.nn.execution.supported import stackable
 from esan.ops.caching import plain_tensors
@@ -239,7 +239,7 @@ class NodeFeatures(nn.Module):
         for some in () if x is None else x.split(_AT_ONCE):
             encoder(some.cpu(), some.size(0), torch.empty(0))
 
-    def forward(self, bag: Bag, stage: Stage | DedupStage, like: Tensor, width: int | None = None) -> Tensor:
+    def forward(self, bag: Bag, stage: LayerView | DedupLayerView, like: Tensor, width: int | None = None) -> Tensor:
         """The rows of a stage.
 
         Args:

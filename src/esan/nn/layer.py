@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
-from esan.bags.dedup import DedupStage
+from esan.bags import Bag, LayerView
+from esan.bags.dedup import DedupLayerView
 from esan.nn.convs.base import Conv, EdgeFeatures, GINConv, GINEConv, WeightedMLP
 from esan.nn.execution.replay import in_part, may_replay, replaying
 from esan.nn.execution.supported import stackable, usual_activation
@@ -41,7 +41,7 @@ class Layer(nn.Module):
         return next((why for term in self.terms if (why := term.why_literal)), None)
 
     @never_compiled
-    def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+    def forward(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor:
         """Rows → rows of a stage; h has the rows of this stage, or of an earlier one."""
         if not replaying():
             return self._as_one(bag, stage, h)
@@ -53,19 +53,19 @@ class Layer(nn.Module):
         unchanged = all(is_plain(part, type(part)) for part in parts) and usual_activation(self.act)
         return in_part(self._sum, parts, bag, stage, *values) if unchanged else self._sum(bag, stage, *values)
 
-    def _as_one(self, bag: Bag, stage: Stage, h: Tensor) -> Tensor:
+    def _as_one(self, bag: Bag, stage: LayerView, h: Tensor) -> Tensor:
         fused = self._fused(h, bag, stage)
         if fused is not None:
             return fused
         inputs = self._inputs(bag, stage, h)
         return self._sum(bag, stage, *(term(x, bag, stage) for term, x in zip(self.terms, inputs, strict=True)))
 
-    def _inputs(self, bag: Bag, stage: Stage, h: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
+    def _inputs(self, bag: Bag, stage: LayerView, h: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """The rows that the convolution of each term is applied to."""
         h = stage.expand(h)
         return tuple(term.reads(h, stage) for term in self.terms)
 
-    def _sum(self, bag: Bag, stage: Stage, *values: Tensor) -> Tensor:
+    def _sum(self, bag: Bag, stage: LayerView, *values: Tensor) -> Tensor:
         """From what the convolutions gave to what the layer gives."""
         terms = self.terms
         others = terms[1:]
@@ -86,7 +86,7 @@ class Layer(nn.Module):
 
     # -- as one fused operator -----------------------------------------------------------------------------------
 
-    def fused_by(self, like: Tensor, bag: Bag, stage: Stage) -> Any:
+    def fused_by(self, like: Tensor, bag: Bag, stage: LayerView) -> Any:
         """The module that computes the layer as one operator on rows like these; None where its modules are called."""
         return None if (branches := self._branches(bag)) is None else implementation_for(like, branches, stage)
 
@@ -102,7 +102,7 @@ class Layer(nn.Module):
             return None
         return branches
 
-    def _fused(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor | None:
+    def _fused(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor | None:
         branches = self._branches(bag)
         fast = None if branches is None else implementation_for(h, branches, stage)
         if branches is None or fast is None:
@@ -112,10 +112,10 @@ class Layer(nn.Module):
         if others:
             term = self.terms[1]
             assert isinstance(term, Shared)
-            shared = SharedBranch(others[0], bag.shared.between_nodes(term.adjacency), bag.node_weight, term.pool)
+            shared = SharedBranch(others[0], bag.shared.between_nodes(term.adjacency), bag.node_multiplicity, term.pool)
         # Hooks on the layer may read its result, and the gradient of it.
         chained = not stage.plain and (is_plain(self, DSLayer) or is_plain(self, DSSLayer))
-        return gin_layer(fast, h, inside, shared, stage, bag.stage_with(h.size(0), stage), chained)
+        return gin_layer(fast, h, inside, shared, stage, bag.layer_view_with_rows(h.size(0), stage), chained)
 
 
 def _distinct(things: Iterable[Any]) -> bool:
@@ -138,7 +138,7 @@ def _branch(conv: Any, norm: Any, bag: Bag) -> GINBranch | None:
     if isinstance(conv, GINEConv):
 
         def features(h: Tensor) -> Any:
-            return EdgeFeatures.for_messages(conv.edge_encoder, bag.graphs.edge_attr, h, bag.found)
+            return EdgeFeatures.for_messages(conv.edge_encoder, bag.graphs.edge_attr, h, bag.cache)
 
     return GINBranch(
         features=features,
@@ -170,7 +170,7 @@ class DSLayer(Layer):
     def terms(self) -> tuple[Term, ...]:
         return (Inside(self.inside, self.norm),)
 
-    def on_representatives(self, h: Tensor, bag: Bag, stage: DedupStage) -> Tensor:
+    def on_representatives(self, h: Tensor, bag: Bag, stage: DedupLayerView) -> Tensor:
         """`forward` on one row per representative, which stands for all rows that are equal to it."""
         branches = self._branches(bag)
         assert branches is not None

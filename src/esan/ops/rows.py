@@ -14,7 +14,7 @@ REDUCTIONS = ("sum", "mean", "max")
 
 
 class RowView(Protocol):
-    """The rows that a layer works on, as index tensors; `esan.bags.Stage` is one.
+    """The rows that a layer works on, as index tensors; `esan.bags.LayerView` is one.
 
     Attributes:
         plain: whether the rows are those of one network, without padding.
@@ -47,7 +47,7 @@ class RowView(Protocol):
     def nodes_of_subgraph(self) -> Tensor: ...
     def expand_index(self, rows: int) -> Tensor: ...
     def multiplicity_in(self, kind: torch.dtype) -> Tensor | None: ...
-    def bag_weight(self, reduce: str, kind: torch.dtype) -> Tensor | None: ...
+    def pool_factor(self, reduce: str, kind: torch.dtype) -> Tensor | None: ...
     def background_first(self, h: Tensor) -> Tensor: ...
 
 
@@ -81,7 +81,7 @@ def pool_bag(h: Tensor, view: RowView, reduce: str) -> Tensor:
     _check(reduce, view, "the maximum over the bag")
     if reduce == "max":
         return view.by_node.max(h)
-    return segment_sum(h, view.by_node, view.bag_weight(reduce, h.dtype))
+    return segment_sum(h, view.by_node, view.pool_factor(reduce, h.dtype))
 
 
 def expand_and_pool(h: Tensor, view: RowView, reduce: str) -> tuple[Tensor, Tensor]:

@@ -89,7 +89,7 @@ def rebuilt(bag: Bag, action: Action) -> Bag:
         action.graphs,
         Given(action.on(bag.selection)),
         bag.num_layers,
-        literal=bag.asked,
+        literal=bag.literal_choice,
     )
 
 

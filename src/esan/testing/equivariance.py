@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
+from esan.bags import Bag, LayerView
 from esan.graphs import Source
 from esan.nn import Encoded, SubgraphGNN
 from esan.policies import Policy
@@ -114,11 +114,11 @@ def layers_of(model: nn.Module, num_layers: int | None) -> int:
     return model.num_layers + model.encoder.lookahead
 
 
-def _first_stage(network: Any, bag: Bag, width: int) -> Stage:
+def _first_stage(network: Any, bag: Bag, width: int) -> LayerView:
     if _is_encoder(network):
         like = next(network.parameters(), torch.empty(0, dtype=torch.float64))
         return network.input(bag, like, width)[0]
-    return bag.stage(_lookahead(network))
+    return bag.layer_view(_lookahead(network))
 
 
 def _is_encoder(network: nn.Module) -> bool:
@@ -134,7 +134,7 @@ def _called(network: nn.Module, h: Tensor, bag: Bag) -> list[Encoded]:
     network = copy.deepcopy(network)  # so that running statistics stay as they are
     if _is_encoder(network):
         return network(h, bag)
-    stage = bag.stage(1 + _lookahead(network))
+    stage = bag.layer_view(1 + _lookahead(network))
     lines = network(h, bag, stage)
     if lines.size(0) != stage.num_rows:
         raise AssertionError(
@@ -144,7 +144,7 @@ def _called(network: nn.Module, h: Tensor, bag: Bag) -> list[Encoded]:
     return [Encoded(lines, stage)]
 
 
-def _moved_rows(h: Tensor, bag: Bag, stage: Stage, there: Bag, there_stage: Stage, action: Action) -> Tensor:
+def _moved_rows(h: Tensor, bag: Bag, stage: LayerView, there: Bag, there_stage: LayerView, action: Action) -> Tensor:
     """The rows h of a stage, in the order of the rows of the permuted bag's stage."""
     background, stored = bag.rows.background, bag.rows.subgraph[: stage.num_rows - bag.rows.background]
     subgraph = torch.cat([stored.new_zeros(background), 1 + action.subgraph[stored]])

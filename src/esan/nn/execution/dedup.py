@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from esan.bags import Bag
-from esan.bags.dedup import DedupStage, dedup_stages
+from esan.bags.dedup import DedupLayerView, dedup_layer_views
 from esan.nn.convs.base import EdgeFeatures, GINEConv
 from esan.nn.encoder import Encoder
 from esan.nn.features import Constant, Embeddings, NodeFeatures, Numbers, OneHotEncoder
@@ -16,7 +16,7 @@ from esan.nn.linear import Linear
 from esan.ops.dispatch import implementation, is_plain, is_plain_table
 
 
-def stages(features: NodeFeatures, encoder: Encoder, bag: Bag, like: Tensor) -> list[DedupStage] | None:
+def stages(features: NodeFeatures, encoder: Encoder, bag: Bag, like: Tensor) -> list[DedupLayerView] | None:
     """The representatives of the input and of each layer; None where rows are computed as they are.
 
     Rows are compared by colour refinement of node features, edge features and marks. That is exact where no part of
@@ -35,13 +35,13 @@ def stages(features: NodeFeatures, encoder: Encoder, bag: Bag, like: Tensor) -> 
     reads_edges = any(isinstance(layer.inside, GINEConv) for layer in encoder.layers)
     x, edge_attr = None if isinstance(features.encoder, Constant) else x, edge_attr if reads_edges else None
     key, versions = ("representatives", x is None, reads_edges), (_version(x), _version(edge_attr))
-    cached = bag.found.get(key)
+    cached = bag.cache.get(key)
     if cached is None or cached.versions != versions:
         nodes, edges = _row_ids(fast, x, bag.num_nodes), _row_ids(fast, edge_attr, bag.graphs.edge_index.size(1))
-        cached = _CachedStages(versions, dedup_stages(fast, bag, len(encoder.layers), nodes, edges))
+        cached = _CachedStages(versions, dedup_layer_views(fast, bag, len(encoder.layers), nodes, edges))
         # Tensors of inference mode have no version.
         if not any(values is not None and values.is_inference() for values in (x, edge_attr)):
-            bag.found[key] = cached
+            bag.cache[key] = cached
     return cached.stages
 
 
@@ -50,7 +50,7 @@ class _CachedStages:
     """Representatives, and the versions of the features that they were computed from."""
 
     versions: tuple[Any, Any]
-    stages: list[DedupStage] | None
+    stages: list[DedupLayerView] | None
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """A copy of a bag computes its own: versions of features are not copied with them."""
@@ -64,7 +64,9 @@ def _supported(features: NodeFeatures, encoder: Encoder, bag: Bag, like: Tensor)
     if not is_plain(features, NodeFeatures) or not _row_by_row(features):
         return False
     layers: list[Any] = list(encoder.layers)
-    if not all(is_plain(layer, DSLayer) and layer.fused_by(like, bag, bag.stage(1)) is not None for layer in layers):
+    if not all(
+        is_plain(layer, DSLayer) and layer.fused_by(like, bag, bag.layer_view(1)) is not None for layer in layers
+    ):
         return False
     return all(_row_by_row(layer.inside.edge_encoder) for layer in layers if isinstance(layer.inside, GINEConv))
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
+from esan.bags import Bag, LayerView
 from esan.graphs.channels import Channels
 from esan.nn.dropout import drop
 from esan.nn.encoder import Encoded
@@ -123,16 +123,16 @@ class PPGNEncoder(nn.Module):
         edges = 0 if edge_channels is None else encoded_width(edge_channels, hidden_channels)
         return in_channels + 1 + edges
 
-    def input(self, bag: Bag, like: Tensor, width: int) -> tuple[Stage, int]:  # noqa: ARG002
+    def input(self, bag: Bag, like: Tensor, width: int) -> tuple[LayerView, int]:  # noqa: ARG002
         """The stage whose rows are taken, and their width."""
-        return bag.stage(0), width
+        return bag.layer_view(0), width
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
         rename_key(state_dict, f"{prefix}edges.", f"{prefix}edge_encoder.")
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
-        stage = bag.stage(0)
+        stage = bag.layer_view(0)
         dense = _dense(bag)
         mask = dense.mask[..., None].to(h.dtype)
         T = self._input(h, bag, stage, dense)
@@ -147,7 +147,7 @@ class PPGNEncoder(nn.Module):
             results.append(Encoded(out, stage))
         return results
 
-    def _input(self, h: Tensor, bag: Bag, stage: Stage, dense: _DensePairs) -> Tensor:
+    def _input(self, h: Tensor, bag: Bag, stage: LayerView, dense: _DensePairs) -> Tensor:
         source, target = stage.edges.edge_index
         parts = [h.new_ones(source.numel(), 1)]
         if self.edge_encoder is not None:

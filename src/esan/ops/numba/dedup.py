@@ -58,7 +58,7 @@ class Refinement:
         # per row.
         scratch = empty_ints(representatives + dedup_loops.table_capacity(num_rows) + num_edges + 4 * num_rows)
         count, total, new_multiplicity = dedup_loops.refine(
-            representative.numpy(), rows.node.numpy(), rows.background, rows.source.numpy(), rows.arc.numpy(),
+            representative.numpy(), rows.node.numpy(), rows.background, rows.source.numpy(), rows.edge_id.numpy(),
             self._begin, self._kinds.numpy(), multiplicity.numpy(),
             *(x.numpy() for x in (of_rows, of_edges, by_source, scratch)),
         )  # fmt: skip
@@ -72,7 +72,7 @@ class Refinement:
 
 def layer(h: Tensor, of: GINBranch, stage: Any) -> Tensor:
     """A layer without shared terms, one row per representative, from those of the layer before."""
-    rows = BranchRows(stage.edges, stage.multiplicity, Expansion(0, stage.goes_on))
+    rows = BranchRows(stage.edges, stage.multiplicity, Expansion(0, stage.previous))
     return branch(of, h, rows, relu=True)
 
 

@@ -17,13 +17,13 @@ from esan.ops.numba.workspace import empty_ints
 def ego_edges(graphs: Any, roots: Tensor, hops: int) -> tuple[Tensor, Tensor]:
     """Every pair (number of a root, undirected edge with both ends within `hops` of it), sorted."""
     most = int(graphs.num_nodes.max())
-    arrays = (graphs.first_arc, graphs.degree, graphs.edge_index[0].contiguous(), graphs.arc_edge)
+    arrays = (graphs.first_in_edge, graphs.degree, graphs.edge_index[0].contiguous(), graphs.undirected_edge)
     root, edges = indices_loops.ego_edges(roots.numpy(), hops, most, *(t.numpy() for t in arrays))
     return torch.from_numpy(root), torch.from_numpy(edges)
 
 
 @dataclass(frozen=True, eq=False)
-class StoredPairs:
+class CompactPairs:
     """The pairs that differ from the background, level by level, and the edges into them: the fields of `Rows`.
 
     Rows are numbered after the background rows; `num_rows` and `num_edges` have one row per level.
@@ -38,7 +38,7 @@ class StoredPairs:
     edge_id: Tensor
 
 
-def stored_pairs(graphs: Any, selection: Any, num_layers: int) -> StoredPairs:
+def stored_pairs(graphs: Any, selection: Any, num_layers: int) -> CompactPairs:
     """The pairs of level 0, ..., `num_layers`, sorted by level, graph, subgraph and node."""
     marks, entries = (
         torch.searchsorted(subgraph, torch.arange(selection.total + 1))
@@ -47,10 +47,10 @@ def stored_pairs(graphs: Any, selection: Any, num_layers: int) -> StoredPairs:
     found = indices_loops.compact(
         num_layers, selection.keeps_edges, selection.subgraph_graph.numpy(), len(graphs), int(graphs.num_nodes.max()),
         marks.numpy(), selection.mark_node.numpy(), entries.numpy(), selection.entry_edge.numpy(),
-        graphs.edges.contiguous().numpy(), graphs.first_arc.numpy(), graphs.degree.numpy(),
-        graphs.edge_index[0].contiguous().numpy(), graphs.arc_edge.numpy(),
+        graphs.edges.contiguous().numpy(), graphs.first_in_edge.numpy(), graphs.degree.numpy(),
+        graphs.edge_index[0].contiguous().numpy(), graphs.undirected_edge.numpy(),
     )  # fmt: skip
-    return StoredPairs(*map(torch.from_numpy, found))
+    return CompactPairs(*map(torch.from_numpy, found))
 
 
 def pick(values: Tensor, segments: Any, shift: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def pick_edges(rows: Any, segments: Any, by_row: Tensor, by_edge: Tensor) -> Pic
     ends = np.array(rows.row_ends)
     indices_loops.pick_sources(_array(rows.source), *segments.arrays, ends, _array(by_row), picked.source.numpy())
     _pick(rows.target, segments, by_row.reshape(-1), picked.target)
-    _pick(rows.arc, segments, by_edge.repeat(by_row.size(0)), picked.edge_id)
+    _pick(rows.edge_id, segments, by_edge.repeat(by_row.size(0)), picked.edge_id)
     return picked
 
 

@@ -24,7 +24,7 @@ def zero_empty_rows(h: Tensor, view: Any) -> Tensor:
 
 def expand_and_pool(h: Tensor, view: Any, reduce: str) -> tuple[Tensor, Tensor]:
     """`esan.ops.rows.expand_and_pool`."""
-    factor = view.shares.of_subgraph.to(h.dtype) if reduce == "mean" else None
+    factor = view.pool_counts.inverse_subgraphs.to(h.dtype) if reduce == "mean" else None
     return _ExpandAndPool.apply(h, BagPool(view.by_node, view.multiplicity_in(h.dtype), factor))
 
 
@@ -101,7 +101,7 @@ class SubgraphPool:
     @staticmethod
     def of(view: Any, reduce: str, dtype: torch.dtype) -> "SubgraphPool":
         """For a sum or mean over the rows of a view."""
-        factor = None if reduce == "sum" else view.shares.of_node.to(dtype)
+        factor = None if reduce == "sum" else view.pool_counts.inverse_nodes.to(dtype)
         return SubgraphPool(view.by_subgraph, view.by_node, view.by_graph, view.subgraphs_by_graph, factor)
 
     def totals(self, h: Tensor, background_sum: Tensor, representative: Tensor | None) -> Tensor:

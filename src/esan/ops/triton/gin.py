@@ -53,7 +53,7 @@ def layer(
         y = norms.BatchNormFunction.apply(c, outer.gamma, outer.beta, KernelNorm.of(outer), rows, True, fused)
         return y if fused is None else fused.attach(y)
     side = view.side
-    pool = JointPool(view.by_node, view.bag_weight(shared.pool, torch.float32))
+    pool = JointPool(view.by_node, view.pool_factor(shared.pool, torch.float32))
     u = _messages(inside, h, view.edges, pool)
     # The shared branch is small and independent of the other: on a second stream it takes no time.
     pooled = pool.pooled

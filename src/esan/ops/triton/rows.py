@@ -141,7 +141,7 @@ class SumNodesFunction(torch.autograd.Function):
         # A stored row has its subgraph's gradient; a background row its graph's, less those of its stored rows.
         networks = stage.networks
         both = torch.cat([_slabs(grad.contiguous(), networks), _slabs(of_graph, networks)], 1)
-        back = broadcast(both.reshape(-1, grad.size(1)), stage.pooled_into, None, stage.row_ranges)
+        back = broadcast(both.reshape(-1, grad.size(1)), stage.pool_target, None, stage.row_ranges)
         taken = sum_rows(grad, stage.subgraph_of_stored, stored.ptr, stored.count)
         _slabs(back, networks)[:, : taken.size(0) // networks] -= _slabs(taken, networks)
         return back, None

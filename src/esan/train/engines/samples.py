@@ -17,12 +17,12 @@ _MOST_BYTES = 2**31
 
 def samples_of(bag: Bag) -> "Samples | FreshSamples":
     """Takes samples of the bag of a `Sampled` policy, where it is."""
-    return FreshSamples(bag) if bag.whole is None else Samples(bag)
+    return FreshSamples(bag) if bag.sampled_from is None else Samples(bag)
 
 
 def most_together(bag: Bag, literal: bool) -> int:
     """How many networks may have samples of this bag at once, or of the literal bag that it stands for."""
-    whole = bag.whole
+    whole = bag.sampled_from
     if whole is None:
         return 1  # the sample of a bag too large to hold is enough for a device
     size = whole.nbytes * max(1, whole.num_pairs // max(whole.num_rows, 1)) if literal else whole.nbytes
@@ -90,9 +90,9 @@ class Samples:
 
     def __init__(self, bag: Bag) -> None:
         assert isinstance(bag.policy, Sampled)
-        assert bag.whole is not None
-        self._policy, self._whole = bag.policy, bag.whole
-        counts = bag.whole.selection.num_subgraphs.cpu()
+        assert bag.sampled_from is not None
+        self._policy, self._whole = bag.policy, bag.sampled_from
+        counts = bag.sampled_from.selection.num_subgraphs.cpu()
         self._subgraphs = ragged.Segments(ragged.starts(counts), counts)
         #: What was asked for last, as far as there is room: training, validation and test take turns.
         self._parts: dict[tuple[bytes, ...], _Part] = {}
@@ -124,7 +124,7 @@ class Samples:
         return self._sample(part.whole, kept), moved
 
     def _sample(self, whole: Bag, kept: Tensor) -> Bag:
-        return replace(whole.only(kept), policy=self._policy, whole=whole)
+        return replace(whole.only(kept), policy=self._policy, sampled_from=whole)
 
     def _part(self, graphs: list[Tensor]) -> _Part:
         key = tuple(own.numpy().tobytes() for own in graphs)

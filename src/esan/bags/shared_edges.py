@@ -1,4 +1,4 @@
-"""`SharedArcs`: the adjacency of a whole bag, along which its subgraphs share what they know."""
+"""`SharedEdges`: the edges of the pooled adjacency matrix of a bag, along which its subgraphs share information."""
 
 import torch
 from torch import Tensor
@@ -22,16 +22,16 @@ def edges_of(graphs: Graphs) -> Edges:
     return Edges(graphs.edge_index, copies, graphs.node_graph.numel(), graphs.edge_weight)
 
 
-class SharedArcs:
-    r"""The edges of :math:`\operatorname{agg}_j A_j`, computed once each.
+class SharedEdges:
+    r"""The edges of :math:`\operatorname{agg}_j A_j`, computed once per kind of pooling.
 
-    "max": the edges that some subgraph holds; "sum": the same, weighted by how many hold them; "original": all edges of
-    the graph, which is "max" for every policy that covers the edges.
+    "max": the edges that some subgraph has; "sum": the same, weighted by how many subgraphs have them; "original": all
+    edges of the graph, which equals "max" for every policy that covers the edges.
 
     Args:
         graphs: the graphs of the bag.
         selection: its selection.
-        literal: whether the bag has a row for every pair.
+        literal: whether the bag has one row per pair.
     """
 
     def __init__(self, graphs: Graphs, selection: Selection, literal: bool) -> None:
@@ -40,6 +40,7 @@ class SharedArcs:
         self._rows: dict[str, Edges] = {}
 
     def between_nodes(self, adjacency: str) -> Edges:
+        """The edges between the nodes of the graphs."""
         check_known("adjacency", adjacency, ADJACENCIES)
         if adjacency not in self._nodes:
             with plain_tensors():
@@ -56,11 +57,12 @@ class SharedArcs:
                 self._rows[adjacency] = literal_copies(self._graphs, self._selection, self.between_nodes(adjacency))
         return self._rows[adjacency]
 
-    def _held(self, edges: Edges, counted: bool) -> Edges:
-        holders: Tensor = self._selection.holders(self._graphs)[self._graphs.arc_edge]
+    def _held(self, edges: Edges, weighted: bool) -> Edges:
+        """The edges that at least one subgraph has; with the number of subgraphs as weight if `weighted`."""
+        holders: Tensor = self._selection.holders(self._graphs)[self._graphs.undirected_edge]
         held = holders.nonzero().squeeze(1)
         copies = CSR(held, edges.by_edge_id.size, is_sorted=True)
         weight = None if edges.weight is None else edges.weight[held]
-        if counted:
+        if weighted:
             weight = holders[held] if weight is None else holders[held] * weight
         return Edges(edges.edge_index[:, held], copies, edges.num_rows, weight)
