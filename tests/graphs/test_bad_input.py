@@ -29,8 +29,8 @@ def _data(edge_index: Any = BOTH, num_nodes: Any = 2, **extra: Any) -> Data:
         ([[0, -1], [-1, 0]], ValueError, r"Expected node numbers from 0 to 1 .*got the edge \(0, -1\)"),
         ([[0.0, 1.0], [1.0, 0.0]], TypeError, r"Expected edge_index of integers \(got torch.float32 .*\.long\(\)"),
         ([[True, False], [False, True]], TypeError, r"Expected edge_index of integers \(got torch.bool"),
-        ([0, 1], ValueError, r"Expected edge_index of shape \[2, arcs\] \(got \(2,\) in graph 0\)\. Transpose"),
-        ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], ValueError, r"Expected edge_index of shape \[2, arcs\] \(got \(3, 3\)"),
+        ([0, 1], ValueError, r"Expected edge_index of shape \[2, edges\] \(got \(2,\) in graph 0\)\. Transpose"),
+        ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], ValueError, r"Expected edge_index of shape \[2, edges\] \(got \(3, 3\)"),
         ([[0], [1]], ValueError, r"Expected both directions of every edge \(got 0→1 of graph 0 .*to_undirected"),
         ([[0, 1, 0], [1, 0, 1]], ValueError, r"Expected simple graphs \(got the edge 0→1 of graph 0 .*coalesce"),
     ],
@@ -52,7 +52,7 @@ def test_errors_name_the_graph_in_a_list_and_in_a_batch() -> None:
 def test_edge_index_that_is_no_tensor() -> None:
     data = Data(num_nodes=2)
     data.edge_index = [[0, 1], [1, 0]]
-    with pytest.raises(ValueError, match=r"Expected edge_index of shape \[2, arcs\] \(got list in graph 0\)"):
+    with pytest.raises(ValueError, match=r"Expected edge_index of shape \[2, edges\] \(got list in graph 0\)"):
         read(data)
 
 

@@ -1,4 +1,4 @@
-"""The symmetry group of a bag, acting: nodes numbered otherwise, subgraphs put in another order."""
+"""The symmetry group of a bag: permutations of its nodes and of its subgraphs, and how they act."""
 
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from esan.policies import Policy, Selection
 
 
 def relabelled(data: Data, permutation: Tensor, generator: torch.Generator | None = None) -> Data:
-    """An isomorphic copy of `data` whose node v is node `permutation[v]` of `data`, its arcs shuffled.
+    """An isomorphic copy of `data` whose node v is node `permutation[v]` of `data`, with shuffled edges.
 
     Args:
         data: the graph.
