@@ -134,7 +134,7 @@ def _text(path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"Expected a text file in UTF-8 (got {path}: {error}). Save it anew.") from None
+        raise ValueError(f"Expected a text file in UTF-8 (got {path}: {error}). Save it again.") from None
 
 
 def _smiles_column(header: list[str], smiles: str | None, path: Path) -> int:

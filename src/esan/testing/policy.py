@@ -58,8 +58,8 @@ def _bags(selection: Selection, graphs: Graphs) -> list[Counter[Canonical]]:
         first, edges = int(graphs.node_start[graph]), int(graphs.edge_start[graph])
         every = set(range(edges, edges + int(graphs.num_edges[graph])))
         there = every - listed[subgraph] if selection.keeps_edges else listed[subgraph]
-        kept = frozenset((ends[e][0] - first, ends[e][1] - first) for e in there)
-        bags[graph][kept, frozenset(node - first for node in marks[subgraph])] += 1
+        edges_there = frozenset((ends[e][0] - first, ends[e][1] - first) for e in there)
+        bags[graph][edges_there, frozenset(node - first for node in marks[subgraph])] += 1
     return bags
 
 
