@@ -186,7 +186,7 @@ def _tell_missing(told: Targets, cells: Cells) -> None:
     listed = ", ".join(lines[:10]) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")
     warnings.warn(
         f"Column {cells.columns[0]} of {cells.file} has 0 and 1 but nothing at line {listed}: taken for labels that "
-        'may be missing, measured by ROC-AUC. Fill it or pass skip_missing=True for classes; task="labels" if it is meant.',
+        'may be missing, measured by ROC-AUC. Fill it, or pass skip_missing=True for classes, or task="labels".',
         stacklevel=3,
     )
 
