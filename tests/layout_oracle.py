@@ -177,18 +177,18 @@ class Oracle:
             by_node = self._csr(f"{view}.stored_by_node", pair_node, background, [background - 1])
             add("subgraph_of_stored", subgraph[by_node], shape.subgraphs)
 
-        edge = self._row_edges.refer(rows_of.graph_edge, self._edges, [shape.edges - 1] * len(last))[:edges]
+        edge = self._row_edges.refer(rows_of.edge_id, self._edges, [shape.edges - 1] * len(last))[:edges]
         source = self._row_edges.refer(rows_of.source, self._rows, last)[:edges]
         # A pair that is not in this view still equals its background row.
         source = torch.where(source < rows, source, f["edge_source"][edge])
         target = self._row_edges.refer(rows_of.target, self._rows, last)[:edges]
         add("source", source, rows)
         add("target", target, rows)
-        add("graph_edge", edge, shape.edges)
+        add("edge_id", edge, shape.edges)
         self._csr(f"{view}.into", target, rows, last[: block + 1], is_sorted=True)
         out = self._csr(f"{view}.out", source, rows, last[: block + 1])
         add("out.target", target[out], rows)
-        add("out.graph_edge", edge[out], shape.edges)
+        add("out.edge_id", edge[out], shape.edges)
         copies = self._csr(f"{view}.copies", edge, shape.edges, [shape.edges - 1])
         add("copies.source", source[copies], rows)
         add("copies.target", target[copies], rows)

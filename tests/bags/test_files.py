@@ -57,7 +57,7 @@ def test_arrays_have_the_names_of_all_versions(tmp_path: Path) -> None:
     esan.Bag.of(GRAPHS, esan.NodeDeletion(), 2).save(path)
     names = set(np.load(path).files)
     assert {"graphs/num_arcs", "graphs/arc_edge", "rows/num_arcs", "rows/arc"} <= names
-    assert not {"graphs/num_directed_edges", "graphs/undirected_edge", "rows/num_edges", "rows/graph_edge"} & names
+    assert not {"graphs/num_directed_edges", "graphs/undirected_edge", "rows/num_edges", "rows/edge_id"} & names
 
 
 def test_nothing_is_pickled(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_columns_of_some_graphs_at_a_time(
     policy: esan.Policy, literal: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bag = esan.Bag.of(GRAPHS, policy, 3, literal=literal)
-    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.graph_edge.numel() // 3))
+    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.edge_id.numel() // 3))
     padder = Padder(bag, 3)
     shape = capacity(padder)
     check_batches(padder.lay_out(IDS, shape, 2), bag, 3, IDS, shape, 2)

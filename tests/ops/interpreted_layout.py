@@ -65,7 +65,7 @@ def test_every_field(name: str, literal: bool | None) -> None:
 @OTHERS
 def test_some_graphs_at_a_time(monkeypatch: pytest.MonkeyPatch, name: str, literal: bool | None) -> None:
     bag = esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal)
-    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.graph_edge.numel() // 3))
+    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.edge_id.numel() // 3))
     padder = Padder(bag, 3)
     check(padder, IDS, capacity(padder), 2)
 

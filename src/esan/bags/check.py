@@ -146,14 +146,14 @@ def _check_rows(graphs: Graphs, selection: Selection, rows: Rows, num_layers: in
     blocks = 2 if num_layers is None else num_layers + 2
     for name, dims in (("num_rows", 2), ("num_edges", 2), ("node", 1), ("subgraph", 1)):
         _whole(getattr(rows, name), name, dims)
-    for name in ("source", "target", "graph_edge"):
+    for name in ("source", "target", "edge_id"):
         _whole(getattr(rows, name), name, 1)
     _need(rows.marked.dtype == torch.bool and rows.marked.dim() == 1, "marked with one truth value per pair")
     for name in ("num_rows", "num_edges"):
         _need(getattr(rows, name).shape == (blocks, count), f"{name} of shape [{blocks}, {count}]")
     pairs, edges = rows.node.numel(), rows.source.numel()
     _need(rows.subgraph.numel() == pairs == rows.marked.numel(), "node, subgraph and marked of one length")
-    _need(rows.target.numel() == edges == rows.graph_edge.numel(), "source, target and graph_edge of one length")
+    _need(rows.target.numel() == edges == rows.edge_id.numel(), "source, target and edge_id of one length")
     background = torch.zeros_like(graphs.num_nodes) if num_layers is None else graphs.num_nodes
     _need(torch.equal(rows.num_rows[0], background), "one background row per node in num_rows of a compact bag")
     first = 0 if num_layers is None else n
@@ -164,7 +164,7 @@ def _check_rows(graphs: Graphs, selection: Selection, rows: Rows, num_layers: in
     _within(rows.source, first + pairs, "source")
     _need(_in_order(rows.target), "target in order")
     _within(rows.target[[0, -1]] if edges else rows.target, first + pairs, "target")
-    _within(rows.graph_edge, graphs.edge_index.size(1), "graph_edge")
+    _within(rows.edge_id, graphs.edge_index.size(1), "edge_id")
     segment = ragged.owner(rows.num_rows.reshape(-1))
     graph = segment[first:] % count
     _need(torch.equal(graphs.node_graph[rows.node], graph), "nodes of the graphs that num_rows says")
@@ -214,14 +214,14 @@ def _check_copies(graphs: Graphs, selection: Selection, rows: Rows, first: int, 
     if first:
         expected = graphs.edge_index.size(1) if selection.keeps_edges else 0
         _need(own == expected, "the edges of the graphs among background rows, or none if the background has none")
-        every = torch.arange(own, device=rows.graph_edge.device)
-        same = torch.equal(rows.graph_edge[:own], every) and torch.equal(rows.source[:own], graphs.edge_index[0, :own])
+        every = torch.arange(own, device=rows.edge_id.device)
+        same = torch.equal(rows.edge_id[:own], every) and torch.equal(rows.source[:own], graphs.edge_index[0, :own])
         _need(same and torch.equal(rows.target[:own], graphs.edge_index[1, :own]), "background rows joined as nodes")
     else:
         _need(own == 0, "no background rows in a literal bag")
     begins, ends = graphs.edge_index
     # In chunks that stay in the cache.
-    chunked = [tensor[own:].split(_CHUNK) for tensor in (rows.source, rows.target, rows.graph_edge)]
+    chunked = [tensor[own:].split(_CHUNK) for tensor in (rows.source, rows.target, rows.edge_id)]
     for source, target, edge in zip(*chunked, strict=True):
         at, from_node, to_node = target - first, begins[edge], ends[edge]
         _need(torch.equal(rows.node[at], to_node), "target to be a row of the node where its edge ends")

@@ -217,8 +217,8 @@ class LayerView:
 
     def _edges_from(self, num_sources: int) -> Arcs:
         rows = self._rows
-        source, target, graph_edge = (x[: self.num_edges] for x in (rows.source, rows.target, rows.graph_edge))
-        weight = self._edge_weight(graph_edge)
+        source, target, edge_id = (x[: self.num_edges] for x in (rows.source, rows.target, rows.edge_id))
+        weight = self._edge_weight(edge_id)
         fast = implementation("indices", source)
         if fast is not None:
             routes = fast.routes(source, target, rows.node, rows.background, num_sources, self.num_rows)
@@ -227,21 +227,21 @@ class LayerView:
             edges.into.__dict__["first"] = routes.into
             return edges
         if self.background and num_sources < rows.row_ends[-1]:
-            source = torch.where(source < num_sources, source, self._graphs.edge_index[0, graph_edge])
+            source = torch.where(source < num_sources, source, self._graphs.edge_index[0, edge_id])
         edges = Arcs(torch.stack([source, target]), self._copies, self.num_rows, weight)
         edges.__dict__["out_of"] = Grouping(edges.edge_index[0], num_sources)
         return edges
 
-    def _edge_weight(self, graph_edge: Tensor) -> Tensor | None:
+    def _edge_weight(self, edge_id: Tensor) -> Tensor | None:
         """The user's `edge_weight` of each edge; None if there is none."""
         weight = self._graphs.edge_weight
-        return None if weight is None else weight.index_select(0, graph_edge)
+        return None if weight is None else weight.index_select(0, edge_id)
 
     @cached
     def _copies(self) -> Grouping:
         """The edges grouped by the edge of the graph that they are copies of."""
-        graph_edge, full = self._rows.graph_edge[: self.num_edges], self._full
-        return full._copies.prefix(self.num_edges) if full else Grouping(graph_edge, self._graphs.edge_index.size(1))
+        edge_id, full = self._rows.edge_id[: self.num_edges], self._full
+        return full._copies.prefix(self.num_edges) if full else Grouping(edge_id, self._graphs.edge_index.size(1))
 
     # -- rows by node and subgraph, nodes and subgraphs by graph -------------------------------------------------
 

@@ -33,11 +33,11 @@ class Rows(TensorRecord):
         marked: whether the node is marked in that subgraph, `[P]`.
         source: the source row of each edge; the background row of the source node if its pair is not stored, `[B]`.
         target: the target row of each edge, sorted, `[B]`.
-        graph_edge: the column of `Graphs.edge_index` that each edge is a copy of, `[B]`.
+        edge_id: the column of `Graphs.edge_index` that each edge is a copy of, `[B]`.
     """
 
     #: As bag files of all versions have them.
-    stored_names: ClassVar[Mapping[str, str]] = {"num_edges": "num_arcs", "graph_edge": "arc"}
+    stored_names: ClassVar[Mapping[str, str]] = {"num_edges": "num_arcs", "edge_id": "arc"}
 
     num_rows: Tensor
     num_edges: Tensor
@@ -46,7 +46,7 @@ class Rows(TensorRecord):
     marked: Tensor
     source: Tensor
     target: Tensor
-    graph_edge: Tensor
+    edge_id: Tensor
 
     @cached
     def row_ends(self) -> list[int]:
@@ -119,7 +119,7 @@ class Rows(TensorRecord):
             marked=pairs.pick_lines(self.marked),
             source=picked.source,
             target=picked.target,
-            graph_edge=picked.arc,
+            edge_id=picked.arc,
         )
 
     def only(self, mask: Tensor, graphs: Graphs) -> "Rows":
@@ -142,7 +142,7 @@ class Rows(TensorRecord):
             marked=self.marked[pair],
             source=new_row[self.source[edge]],
             target=new_row[self.target[edge]],
-            graph_edge=self.graph_edge[edge],
+            edge_id=self.edge_id[edge],
         )
 
 
@@ -155,8 +155,8 @@ def _pick_edges(rows: Rows, segments: ragged.Segments, by_row: Tensor, by_column
     # A source is of the same graph as its target, but may be of another block.
     of_source = torch.bucketize(source, ends, right=True).mul_(graphs).add_(segments.owner % graphs)
     source += flat.index_select(0, of_source)
-    target, graph_edge = segments.pick(rows.target, flat), segments.pick(rows.graph_edge, by_column.repeat(blocks))
-    return PickedEdges(source, target, graph_edge)
+    target, edge_id = segments.pick(rows.target, flat), segments.pick(rows.edge_id, by_column.repeat(blocks))
+    return PickedEdges(source, target, edge_id)
 
 
 def block_of_layer(row_ends: list[int], t: int) -> int:

@@ -172,7 +172,7 @@ class _Picture:
         start = int(self._graphs.node_start[panel.graph])
         number = int(self._selection.subgraph_start[panel.graph]) + panel.subgraph
         here = self._rows.subgraph[self._rows.target] == number
-        arcs = self._rows.graph_edge[here]
+        arcs = self._rows.edge_id[here]
         there = torch.unique(self._graphs.undirected_edge[arcs])
         mine = (self._graphs.edge_graph == panel.graph).nonzero().reshape(-1)
         gone = mine[~torch.isin(mine, there)]

@@ -25,7 +25,7 @@ class DSBoard(Board):
         self.cell_subgraph, self.cell_node = numpy(rows.subgraph), numpy(rows.node)
         self._marked = numpy(rows.marked)
         self._source, self._target = numpy(rows.source), numpy(rows.target)
-        self._arc_label = labels.arc[numpy(rows.graph_edge)]
+        self._arc_label = labels.arc[numpy(rows.edge_id)]
 
     def initial(self, palette: Palette) -> Colours:
         marked = Colours(self._marked.astype(np.int64), 2)

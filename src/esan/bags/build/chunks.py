@@ -85,7 +85,7 @@ def concatenate_rows(parts: list[Rows], graphs: Graphs, selection: Selection, so
         marked=joined("marked", pairs, lambda _, blocks: blocks),
         source=joined("source", edges_of, source),
         target=joined("target", edges_of, lambda k, blocks: [b + s for b, s in zip(blocks, shifts[k], strict=True)]),
-        graph_edge=joined("graph_edge", edges_of, by(count_before(graphs.num_directed_edges, some))),
+        edge_id=joined("edge_id", edges_of, by(count_before(graphs.num_directed_edges, some))),
     )
 
 

@@ -45,7 +45,7 @@ def literal_rows(graphs: Graphs, selection: Selection) -> Rows:
         marked=marked,
         source=source,
         target=target,
-        graph_edge=edge,
+        edge_id=edge,
     )
 
 

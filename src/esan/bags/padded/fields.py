@@ -203,12 +203,12 @@ def _of_layer_view(last: int, typed: bool, compact: bool) -> Iterator[BatchField
     edge = ColumnSource.row_edge, EDGES, At.LAST
     yield field("source", FieldColumn(ROW_EDGES, *source))
     yield field("target", FieldColumn(ROW_EDGES, *target))
-    yield field("graph_edge", FieldColumn(ROW_EDGES, *edge))
+    yield field("edge_id", FieldColumn(ROW_EDGES, *edge))
     yield from _csr(f"{view}.into", Order(ROW_EDGES, ROWS, ColumnSource.row_target, is_sorted=True), view_last=last)
     out = Order(ROW_EDGES, ROWS, of_view(ColumnSource.row_source), last)
     yield from _csr(f"{view}.out", out)
     yield field("out.target", FieldColumn(out, *target))
-    yield field("out.graph_edge", FieldColumn(out, *edge))
+    yield field("out.edge_id", FieldColumn(out, *edge))
     if typed:
         yield field("type", FieldColumn(ROW_EDGES, ColumnSource.row_edge_type))
         yield field("out.type", FieldColumn(out, ColumnSource.row_edge_type))

@@ -159,10 +159,10 @@ class ColumnSource:
 
     def row_edge(self, last: int | None = None) -> Tensor:
         """The edge of the graph that each edge between rows is a copy of."""
-        return self.rows.graph_edge[: self._num_edges(last)]
+        return self.rows.edge_id[: self._num_edges(last)]
 
     def row_edge_type(self) -> Tensor:
-        return self.edge_type().index_select(0, self.rows.graph_edge)
+        return self.edge_type().index_select(0, self.rows.edge_id)
 
     def row_target(self) -> Tensor:
         return self.rows.target

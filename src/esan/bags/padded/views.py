@@ -96,7 +96,7 @@ class PaddedEdges(Arcs):
     @cached_property
     def copies(self) -> Grouping:
         if not self._of_graphs:
-            return self._csr("copies", f"{self.__dict__['_name']}.graph_edge")
+            return self._csr("copies", f"{self.__dict__['_name']}.edge_id")
         # Each edge of the graphs is its own copy.
         every = torch.arange(self.source.numel(), device=self.source.device)
         return Grouping.known(every, every.numel(), every, every, torch.ones_like(every))
@@ -115,7 +115,7 @@ class PaddedEdges(Arcs):
 
     @cached_property
     def out_arc(self) -> Tensor:
-        return self._field("out.order") if self._of_graphs else self._field("out.graph_edge")
+        return self._field("out.order") if self._of_graphs else self._field("out.edge_id")
 
     def _types_of(self, types: Tensor) -> tuple[Tensor, Tensor]:
         own = self.__dict__["_fields"].get("edge_attr")

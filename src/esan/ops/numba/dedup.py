@@ -56,7 +56,7 @@ class Refinement:
         by_source = empty_numbers(colours)
         # How many go on from each colour, a hash table of lists of keys, and these: one per edge, and four per row.
         scratch = empty_numbers(colours + dedup_loops.room(num_rows) + num_arcs + 4 * num_rows)
-        arrays = (rows.source, rows.graph_edge)
+        arrays = (rows.source, rows.edge_id)
         count, total, weight = dedup_loops.refined(
             colour.numpy(), rows.node.numpy(), rows.background, *(x.numpy() for x in arrays), self._begin,
             self._kinds.numpy(), multiplicity.numpy(), *(x.numpy() for x in (of_rows, of_arcs, by_source, scratch)),

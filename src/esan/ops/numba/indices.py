@@ -86,7 +86,7 @@ def pick_arcs(rows: Any, segments: Any, by_row: Tensor, by_arc: Tensor) -> Picke
     ends = np.array(rows.row_ends)
     indices_loops.pick_sources(_array(rows.source), *segments.arrays, ends, _array(by_row), picked.source.numpy())
     _pick(rows.target, segments, by_row.reshape(-1), picked.target)
-    _pick(rows.graph_edge, segments, by_arc.repeat(by_row.size(0)), picked.arc)
+    _pick(rows.edge_id, segments, by_arc.repeat(by_row.size(0)), picked.arc)
     return picked
 
 
