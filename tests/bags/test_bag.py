@@ -110,9 +110,9 @@ def test_copied_arcs_need_every_pair(bag: esan.Bag) -> None:
 
 @pytest.mark.parametrize("pool", ["pool_bag", "pool_nodes"])
 def test_maxima_need_every_pair(bag: esan.Bag, pool: str) -> None:
-    stage = bag.layer_view(1)
+    view = bag.layer_view(1)
     with pytest.raises(ValueError, match=r"Expected a literal bag for the maximum .*Call bag.to_literal"):
-        getattr(stage, pool)(torch.ones(stage.num_rows, 1), "max")
+        getattr(view, pool)(torch.ones(view.num_rows, 1), "max")
 
 
 def test_repr_says_what_it_holds(bag: esan.Bag) -> None:
@@ -261,6 +261,6 @@ def test_the_warning_points_at_the_caller() -> None:
 
 @pytest.mark.parametrize("call", ["pool_bag", "pool_nodes"])
 def test_unknown_reductions(call: str) -> None:
-    stage = esan.Bag.of(esan.graphs.cycle(5), esan.EdgeDeletion(), 2).layer_view(1)
+    view = esan.Bag.of(esan.graphs.cycle(5), esan.EdgeDeletion(), 2).layer_view(1)
     with pytest.raises(ValueError, match=r"Expected one of sum, mean, max \(got 'median'\)"):
-        getattr(stage, call)(torch.zeros(stage.num_rows, 1), "median")
+        getattr(view, call)(torch.zeros(view.num_rows, 1), "median")

@@ -51,6 +51,15 @@ def test_predictions_survive(tmp_path: Path) -> None:
     assert torch.equal(network(bag), network(esan.Bag.load(tmp_path / "bag.npz")))
 
 
+def test_arrays_have_the_names_of_all_versions(tmp_path: Path) -> None:
+    """Attributes were renamed, names in files were not: files of older versions load."""
+    path = tmp_path / "bag.npz"
+    esan.Bag.of(GRAPHS, esan.NodeDeletion(), 2).save(path)
+    names = set(np.load(path).files)
+    assert {"graphs/num_arcs", "graphs/arc_edge", "rows/num_arcs", "rows/arc"} <= names
+    assert not {"graphs/num_directed_edges", "graphs/undirected_edge", "rows/num_edges", "rows/edge_id"} & names
+
+
 def test_nothing_is_pickled(tmp_path: Path) -> None:
     esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3).save(tmp_path / "bag.npz")
     with zipfile.ZipFile(tmp_path / "bag.npz") as file:

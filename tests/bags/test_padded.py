@@ -69,40 +69,40 @@ def with_padding(padded: PaddedBag) -> PaddedBag:
     return replace(padded, keeps_padding=True)
 
 
-def compare(network: SubgraphGNN, padded: PaddedBag, twin: SubgraphGNN, plain: esan.Bag, what: str) -> None:
+def compare(network: SubgraphGNN, padded: PaddedBag, copied: SubgraphGNN, plain: esan.Bag, what: str) -> None:
     """Predictions, every gradient and every buffer."""
-    got, expected = network(padded), twin(plain)
+    got, expected = network(padded), copied(plain)
     check_close(got[: len(plain)], expected, f"predictions, {what}")
     noise = torch.randn_like(expected)
     network.zero_grad()
-    twin.zero_grad()
+    copied.zero_grad()
     # What a loss reads: no prediction for padding, nor for graphs that are not there.
     there = padded.graph_multiplicity[:, None]
     (got * there * torch.cat([noise, torch.ones_like(got[len(plain) :])])).sum().backward()
     (expected * noise).sum().backward()
-    scale = max(1.0, *(float(p.grad.abs().max()) for p in twin.parameters() if p.grad is not None))
-    for (name, mine), theirs in zip(network.named_parameters(), twin.parameters(), strict=True):
+    scale = max(1.0, *(float(p.grad.abs().max()) for p in copied.parameters() if p.grad is not None))
+    for (name, mine), theirs in zip(network.named_parameters(), copied.parameters(), strict=True):
         assert (mine.grad is None) == (theirs.grad is None), name
         if mine.grad is not None and theirs.grad is not None:
             check_close(mine.grad, theirs.grad, f"gradient of {name}, {what}", scale=scale)
-    for (name, buffer), other in zip(network.named_buffers(), twin.buffers(), strict=True):
+    for (name, buffer), other in zip(network.named_buffers(), copied.buffers(), strict=True):
         check_close(buffer, other, f"{name}, {what}")
 
 
 def check(network: SubgraphGNN, policy: esan.Policy, literal: bool | None) -> None:
     layers = network.num_layers + network.encoder.lookahead
-    twin = copy.deepcopy(network)
+    copied = copy.deepcopy(network)
     batches = Padded(esan.Bag.of(GRAPHS, policy, layers, literal=literal), layers)
     for training in (True, False):
         network.train(training)
-        twin.train(training)
+        copied.train(training)
         for k, (padded, plain) in enumerate(batches):
-            compare(network, padded, twin, plain, f"batch {k}, training={training}")
+            compare(network, padded, copied, plain, f"batch {k}, training={training}")
 
 
 @pytest.mark.parametrize(("literal", "encoder", "architecture", "policy"), HALF)
 def test_padded_batches(literal: bool | None, encoder: str, architecture: str, policy: esan.Policy) -> None:
-    # The arcs that no subgraph holds stay in a padded batch, with the factor 0, which GAT does not take.
+    # Edges that no subgraph has stay in a padded batch, with the weight 0, which GAT does not take.
     choices: dict[str, Any] = {"adjacency": "original"} if (architecture, encoder) == ("dss", "gat") else {}
     check(strategies.model(architecture, encoder, policy, **choices), policy, literal)
 
@@ -134,11 +134,11 @@ def test_pools_that_need_every_pair(choices: dict[str, Any]) -> None:
 def test_targets_and_features_come_along() -> None:
     bag = esan.Bag.of(GRAPHS, esan.EdgeDeletion(), 3)
     for padded, plain in Padded(bag, 3):
-        nodes, arcs = plain.num_nodes, plain.graphs.edge_index.size(1)
-        assert padded.graphs.edge_index[:, :arcs].equal(plain.graphs.edge_index)
+        nodes, columns = plain.num_nodes, plain.graphs.edge_index.size(1)
+        assert padded.graphs.edge_index[:, :columns].equal(plain.graphs.edge_index)
         for got, expected, count in (
             (padded.x, plain.x, nodes),
-            (padded.edge_attr, plain.edge_attr, arcs),
+            (padded.edge_attr, plain.edge_attr, columns),
             # In single precision, as all that is laid out.
             (padded.y, None if plain.y is None else plain.y.float().double(), len(plain)),
             (padded.graph_multiplicity, torch.ones(len(plain)).double(), len(plain)),
@@ -154,7 +154,7 @@ def test_targets_and_features_come_along() -> None:
 
 @pytest.mark.parametrize(
     ("names", "seen"),
-    [("stage.*weight", "predictions"), ("node_multiplicity", "predictions"), ("graph_multiplicity", "gradient")],
+    [("view.*multiplicity", "predictions"), ("node_multiplicity", "predictions"), ("graph_multiplicity", "gradient")],
 )
 def test_padding_that_counts_would_be_seen(names: str, seen: str) -> None:
     policy = esan.EdgeDeletion()
@@ -229,38 +229,38 @@ def test_shapes() -> None:
 @EVERY_POLICY
 @LITERAL
 def test_where_real_rows_lie(literal: bool | None, policy: esan.Policy) -> None:
-    """In each slot before its padding: a row is real if its node is."""
+    """In each block before its padding: a row is real if its node is."""
     batches = Padded(esan.Bag.of(GRAPHS, policy, 3, literal=literal), 3)
     for padded, plain in batches:
         for t in range(1, 4):
-            stage, rows = replace(padded, skips_padding=True).layer_view(t), torch.zeros(padded.layer_view(t).num_rows)
-            assert stage.row_ranges is not None
-            assert sum(stage.row_ranges.capacity) == stage.num_rows
-            for begin, end in stage.row_ranges.ranges.view(-1, 2).tolist():
+            view, rows = replace(padded, skips_padding=True).layer_view(t), torch.zeros(padded.layer_view(t).num_rows)
+            assert view.row_ranges is not None
+            assert sum(view.row_ranges.capacity) == view.num_rows
+            for begin, end in view.row_ranges.ranges.view(-1, 2).tolist():
                 rows[begin:end] += 1
             assert padded.node_multiplicity is not None
-            assert rows.equal(padded.node_multiplicity[stage.node].float())
+            assert rows.equal(padded.node_multiplicity[view.node].float())
             assert int(rows.sum()) == plain.layer_view(t).num_rows
         assert padded.layer_view(1).row_ranges is None, "unless padding is left out, all rows are worked on"
 
 
 def test_a_sample_without_the_last_rows_fits_the_shape_of_another() -> None:
-    """The shape says which stages there are, not the sample that a batch is of."""
+    """The shape says which layer views there are, not the sample that a batch is of."""
     policy = esan.NodeDeletion()
     whole = esan.Bag.of(GRAPHS, policy, 3)
     # Of single nodes nothing differs beyond the first level.
     few = whole[[0, 1, 2]]
     shape = Padder(whole, 3).counts.shape(BATCHES.numpy())
     network = strategies.model("dss", "gin", policy)
-    twin = copy.deepcopy(network)
+    copied = copy.deepcopy(network)
     for padded, plain in Padded(few, 3, torch.tensor([[2, 0, 1], [1, 2, -1]]), shape):
-        compare(network, padded, twin, plain, "with empty slots")
+        compare(network, padded, copied, plain, "with empty blocks")
 
 
 def test_graphs_without_an_edge() -> None:
     policy = esan.NodeDeletion()
     bag = esan.Bag.of([strategies.from_edges(n, [], n) for n in (1, 3, 2)], policy, 3)
     network = strategies.model("dss", "gine", policy)
-    twin = copy.deepcopy(network)
+    copied = copy.deepcopy(network)
     for padded, plain in Padded(bag, 3, torch.tensor([[2, 0], [1, -1]])):
-        compare(network, padded, twin, plain, "without edges")
+        compare(network, padded, copied, plain, "without edges")

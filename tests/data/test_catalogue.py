@@ -189,7 +189,7 @@ def test_counts_kinds_and_targets_are_verified(tmp_path: Path) -> None:
         check_dataset(replace(dataset, edge_channels=Categories(4)))
     with pytest.raises(ValueError, match="Expected the classes 0 to 10"):
         check_dataset(replace(dataset, task=data.Task("classification", 11)))
-    with pytest.raises(ValueError, match="Expected 1 targets a graph"):
+    with pytest.raises(ValueError, match="Expected 1 targets per graph"):
         check_dataset(replace(dataset, task=data.Task("regression", 1)))
     y = torch.ones(150, 1)
     y[3] = torch.nan

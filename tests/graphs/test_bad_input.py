@@ -29,8 +29,8 @@ def _data(edge_index: Any = BOTH, num_nodes: Any = 2, **extra: Any) -> Data:
         ([[0, -1], [-1, 0]], ValueError, r"Expected node numbers from 0 to 1 .*got the edge \(0, -1\)"),
         ([[0.0, 1.0], [1.0, 0.0]], TypeError, r"Expected edge_index of integers \(got torch.float32 .*\.long\(\)"),
         ([[True, False], [False, True]], TypeError, r"Expected edge_index of integers \(got torch.bool"),
-        ([0, 1], ValueError, r"Expected edge_index of shape \[2, arcs\] \(got \(2,\) in graph 0\)\. Transpose"),
-        ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], ValueError, r"Expected edge_index of shape \[2, arcs\] \(got \(3, 3\)"),
+        ([0, 1], ValueError, r"Expected edge_index of shape \[2, edges\] \(got \(2,\) in graph 0\)\. Transpose"),
+        ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], ValueError, r"Expected edge_index of shape \[2, edges\] \(got \(3, 3\)"),
         ([[0], [1]], ValueError, r"Expected both directions of every edge \(got 0→1 of graph 0 .*to_undirected"),
         ([[0, 1, 0], [1, 0, 1]], ValueError, r"Expected simple graphs \(got the edge 0→1 of graph 0 .*coalesce"),
     ],
@@ -52,7 +52,7 @@ def test_errors_name_the_graph_in_a_list_and_in_a_batch() -> None:
 def test_edge_index_that_is_no_tensor() -> None:
     data = Data(num_nodes=2)
     data.edge_index = [[0, 1], [1, 0]]
-    with pytest.raises(ValueError, match=r"Expected edge_index of shape \[2, arcs\] \(got list in graph 0\)"):
+    with pytest.raises(ValueError, match=r"Expected edge_index of shape \[2, edges\] \(got list in graph 0\)"):
         read(data)
 
 
@@ -72,7 +72,7 @@ def test_edges_that_a_transform_put_elsewhere(transform: T.BaseTransform, name: 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("name", ["x", "edge_attr"])
 def test_features_that_are_not_finite(name: str, bad: float) -> None:
-    with pytest.raises(ValueError, match=rf"Expected finite numbers in {name} \(got .* at line 1 .*Fill or drop"):
+    with pytest.raises(ValueError, match=rf"Expected finite numbers in {name} \(got .* at row 1 .*Fill or drop"):
         read(_data(**{name: torch.tensor([[0.0], [bad]])}))
 
 

@@ -1,4 +1,4 @@
-"""Bags of subgraphs: stored as weighted rows, literal or compact."""
+"""Bags of subgraphs: stored as rows with multiplicities, literal or compact; batches, files and pictures of them."""
 
 from esan.bags.bag import Bag as Bag
 from esan.bags.io import is_bag_file as is_bag_file

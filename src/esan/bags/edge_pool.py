@@ -11,7 +11,7 @@ from esan.ops.segments import CSR
 
 
 @dataclass(frozen=True, eq=False)
-class StoredPairs:
+class PairLookup:
     """The stored (node, subgraph) pairs of a layer view; their rows come after the background rows.
 
     Attributes:
@@ -57,7 +57,7 @@ class EdgePool:
     num_background: Tensor | None
 
     @staticmethod
-    def of(edges: Tensor, stored: StoredPairs, total: int) -> "EdgePool":
+    def of(edges: Tensor, stored: PairLookup, total: int) -> "EdgePool":
         """The entries of these node pairs.
 
         Args:

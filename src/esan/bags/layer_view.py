@@ -6,7 +6,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from esan.bags.edge_pool import EdgePool, StoredPairs
+from esan.bags.edge_pool import EdgePool, PairLookup
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
 from esan.ops import rows as ops
@@ -121,7 +121,7 @@ class LayerView:
     def _edge_pool(self) -> EdgePool:
         graphs, num_subgraphs = self._graphs, self._selection.num_subgraphs
         node = self._rows.node[: self._num_pairs]
-        stored = StoredPairs(node, self.subgraph, self.background, num_subgraphs[graphs.node_graph])
+        stored = PairLookup(node, self.subgraph, self.background, num_subgraphs[graphs.node_graph])
         return EdgePool.of(graphs.extra.get("edge_label_index", graphs.edges), stored, self._selection.total)
 
     # -- the node, subgraph and multiplicity of each row ---------------------------------------------------------

@@ -86,7 +86,7 @@ class Sampled(Policy):
 
     def sample(self, num_subgraphs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Whether each subgraph is in a random sample; random numbers are drawn on the device of the generator."""
-        return self.kept_by(Sampled.numbers(int(num_subgraphs.sum()), generator), num_subgraphs)
+        return self.sample_by(Sampled.numbers(int(num_subgraphs.sum()), generator), num_subgraphs)
 
     @staticmethod
     def numbers(count: int, generator: torch.Generator | None = None) -> Tensor:
@@ -95,7 +95,7 @@ class Sampled(Policy):
         device = generator.device if generator is not None else torch.device("cpu")
         return torch.rand(count, generator=generator, device=device, dtype=torch.float64)
 
-    def kept_by(self, numbers: Tensor, num_subgraphs: Tensor) -> Tensor:
+    def sample_by(self, numbers: Tensor, num_subgraphs: Tensor) -> Tensor:
         """The sample that these numbers, one per subgraph, decide: the smallest of each graph."""
         graph = ragged.segment_index(num_subgraphs)
         # Sorted by graph, then by number: the sample of one graph does not depend on the others.
@@ -104,9 +104,9 @@ class Sampled(Policy):
         rank = torch.arange(graph.numel(), device=graph.device) - ragged.starts(num_subgraphs)[graph]
         # Minus a little: in floating point 0.7 * 10 is more than 7, and would give 8 of 10.
         wanted = torch.ceil(self.fraction * num_subgraphs.double() - 1e-9).long().clamp(min=1)
-        kept = torch.empty_like(graph, dtype=torch.bool)
-        kept[order] = rank < wanted[graph]
-        return kept
+        mask = torch.empty_like(graph, dtype=torch.bool)
+        mask[order] = rank < wanted[graph]
+        return mask
 
 
 def _check_policy(policy: Any) -> None:

@@ -94,7 +94,7 @@ def _index(path: Path) -> np.ndarray:
             raise ValueError("other text")
         return np.array(words, dtype=np.int64)
     except FileNotFoundError:
-        raise FileNotFoundError(f"Expected {path.name} beside the pickles (got none in {path.parent}).") from None
+        raise FileNotFoundError(f"Expected {path.name} next to the pickles (got none in {path.parent}).") from None
     except ValueError as error:
         raise ValueError(f"Expected numbers with commas between them (got {path}: {error}). Fetch it again.") from None
 

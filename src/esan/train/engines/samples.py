@@ -111,12 +111,12 @@ class Samples:
         """
         if len(orders) == 1:
             # No copy is needed; what is kept of a graph is the same.
-            kept = self._policy.kept_by(numbers[0], self._whole.selection.num_subgraphs)
+            kept = self._policy.sample_by(numbers[0], self._whole.selection.num_subgraphs)
             return self._sample(self._whole, kept), list(orders)
         graphs = [order.cpu().unique() for order in orders]
         part = self._part(graphs)
         drawn = torch.cat([of[places] for of, places in zip(numbers, part.places, strict=True)])
-        kept = self._policy.kept_by(drawn, part.whole.selection.num_subgraphs)
+        kept = self._policy.sample_by(drawn, part.whole.selection.num_subgraphs)
         begins, moved = 0, []
         for order, own in zip(orders, graphs, strict=True):
             moved.append(begins + torch.searchsorted(own, order.cpu()))
