@@ -99,8 +99,10 @@ class SubgraphGNN(nn.Module):
         if isinstance(read[-1].stage, DedupStage) or not all(is_plain(part, type(part)) for part in self._last):
             return bag.without_padding_graph(self._predict(read, bag))
 
+        slots = [layer.stage.slot for layer in read]
+
         def predict(bag: Bag, stage: Stage, *rows: Tensor) -> Tensor:  # noqa: ARG001
-            stages = [bag.stage_of_slot(layer.stage.slot) for layer in read]
+            stages = [bag.stage_of_slot(slot) for slot in slots]
             return self._predict([Encoded(h, stage) for h, stage in zip(rows, stages, strict=True)], bag)
 
         last = read[-1].stage
