@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from esan.ops.caching import kept_tensors
+from esan.ops.caching import plain_tensors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,7 +26,7 @@ class TensorRecord:
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
     def to(self, device: torch.device | str) -> Self:
-        with kept_tensors():
+        with plain_tensors():
             return replace(self, **{name: tensor.to(device) for name, tensor in self.tensors().items()})
 
     @property

@@ -59,7 +59,7 @@ class Alike:
 
 
 def _numbered(values: Tensor) -> tuple[Tensor, Tensor]:
-    return implementation("dedup", values).numbered(values)
+    return implementation("dedup", values).distinct_ids(values)
 
 
 def _alike(bag: esan.Bag, kinds: int, num_layers: int) -> Alike:
@@ -76,7 +76,7 @@ def _of_pairs(bag: esan.Bag, view: DedupLayerView) -> dict[Pair, int]:
     subgraphs: dict[int, list[int]] = defaultdict(list)
     for s, g in enumerate(bag.selection.subgraph_graph.tolist()):
         subgraphs[g].append(s)
-    colour, rows = view.rows.owner.tolist(), bag.rows
+    colour, rows = view.rows.index.tolist(), bag.rows
     found = {(v, s): colour[v] for v in range(nodes) for s in subgraphs[graph[v]]}
     stored = zip(rows.node.tolist(), rows.subgraph.tolist(), strict=True)
     return found | dict(zip(stored, colour[nodes:], strict=False))
@@ -88,7 +88,7 @@ def check(bag: esan.Bag, reference: Reference, views: Sequence[DedupLayerView], 
     of_pairs = [_of_pairs(bag, view) for view in views]
     for view, mine, expected in zip(views, of_pairs, reference.rounds, strict=True):
         assert numbers(mine) == expected
-        held, owner = Counter(mine.values()), view.rows.owner.tolist()
+        held, owner = Counter(mine.values()), view.rows.index.tolist()
         # Of rows from the last to the first, the first is what stays.
         first = {colour: row for row, colour in reversed(list(enumerate(owner)))}
         assert view.first.tolist() == [first[colour] for colour in range(view.num_rows)]
@@ -115,8 +115,8 @@ def _check_read(
     """A representative goes on from and reads what each of its pairs does, along edges that lie in order."""
     assert view.edges is not None
     assert view.previous is not None
-    edges, previous = view.edges, view.previous.owner.tolist()
-    source, target, arc = *(end.tolist() for end in edges.edge_index), edges.arc.tolist()
+    edges, previous = view.edges, view.previous.index.tolist()
+    source, target, arc = *(end.tolist() for end in edges.edge_index), edges.edge_id.tolist()
     reads: list[list[tuple[int, int]]] = [[] for _ in previous]
     for u, v, a in zip(source, target, arc, strict=True):
         reads[v].append((u, kinds[a]))
@@ -124,12 +124,12 @@ def _check_read(
         assert previous[colour] == before[pair]
         assert tuple(sorted(reads[colour])) == reference.reads(pair, before)
     node = view.view.node[view.first]
-    assert torch.equal(node[edges.edge_index[1]], bag.graphs.edge_index[1, edges.arc])
+    assert torch.equal(node[edges.edge_index[1]], bag.graphs.edge_index[1, edges.edge_id])
     assert edges.num_rows == view.num_rows == len(previous)
-    assert _owners(edges.into.first, edges.arc) == target
-    order = edges.out_of.order.tolist()
+    assert _owners(edges.by_target.ptr, edges.edge_id) == target
+    order = edges.by_source.perm.tolist()
     assert sorted(order) == list(range(len(order)))
-    assert _owners(edges.out_of.first, edges.arc) == [source[k] for k in order]
+    assert _owners(edges.by_source.ptr, edges.edge_id) == [source[k] for k in order]
 
 
 def _checked(bag: esan.Bag, alike: Alike) -> list[DedupLayerView]:

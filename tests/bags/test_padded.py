@@ -234,14 +234,14 @@ def test_where_real_rows_lie(literal: bool | None, policy: esan.Policy) -> None:
     for padded, plain in batches:
         for t in range(1, 4):
             view, rows = replace(padded, skips_padding=True).layer_view(t), torch.zeros(padded.layer_view(t).num_rows)
-            assert view.real is not None
-            assert sum(view.real.room) == view.num_rows
-            for begin, end in view.real.ranges.view(-1, 2).tolist():
+            assert view.row_ranges is not None
+            assert sum(view.row_ranges.capacity) == view.num_rows
+            for begin, end in view.row_ranges.ranges.view(-1, 2).tolist():
                 rows[begin:end] += 1
             assert padded.node_multiplicity is not None
             assert rows.equal(padded.node_multiplicity[view.node].float())
             assert int(rows.sum()) == plain.layer_view(t).num_rows
-        assert padded.layer_view(1).real is None, "unless padding is left out, all rows are worked on"
+        assert padded.layer_view(1).row_ranges is None, "unless padding is left out, all rows are worked on"
 
 
 def test_a_sample_without_the_last_rows_fits_the_shape_of_another() -> None:

@@ -21,7 +21,7 @@ from esan.bags.padded.shapes import Shape
 from esan.bags.padded.source import ColumnSource
 from esan.nn import linear
 from esan.ops import linear as products
-from esan.ops.limits import WIDEST
+from esan.ops.dispatch import MAX_WIDTH
 from esan.ops.triton import gin
 from esan.ops.triton.adam import FlatAdam
 from esan.train.engines import ensemble_engine as team
@@ -121,7 +121,7 @@ def test_samples_of_several() -> None:
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every layer is wider than the kernels take: interpreted, one that is takes minutes."""
     for module in (linear, products, gin):
-        monkeypatch.setattr(module, "WIDEST", 1)
+        monkeypatch.setattr(module, "MAX_WIDTH", 1)
     monkeypatch.setattr(team, "_MANY_ROWS", 0)
 
 
@@ -145,7 +145,7 @@ def test_smaller_rooms_beside_others(dropout: float, sampled: float | None) -> N
     sized_teams.check_near_alone(sized_teams.trial("cpu", 6, 8, 3, dropout=dropout, sampled=sampled), 1e-4)
 
 
-@pytest.mark.parametrize(("width", "sizes"), [(WIDEST + 1, [2, 2, 1]), (WIDEST, [5])])
+@pytest.mark.parametrize(("width", "sizes"), [(MAX_WIDTH + 1, [2, 2, 1]), (MAX_WIDTH, [5])])
 def test_few_wide_networks_fill_a_device(width: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Teams of them are no larger: all networks of one have the room of the largest batch."""
     t = sized_teams.trial("cpu", 8, 8, width)

@@ -60,7 +60,7 @@ def test_rows_of_a_literal_bag_are_its_subgraphs(policy: esan.Policy, graphs: li
         edges = (view.edges.edge_index[:, mine] - first).t().tolist()
         assert edges == subgraph.edge_index.t().tolist()
         assert bag.graphs.edge_attr is not None
-        assert bag.graphs.edge_attr[view.edges.arc[mine]].tolist() == subgraph.edge_attr.tolist()
+        assert bag.graphs.edge_attr[view.edges.edge_id[mine]].tolist() == subgraph.edge_attr.tolist()
         if bag.marked:
             assert view.marked[first : first + subgraph.num_nodes].tolist() == subgraph.mark.tolist()
         first += subgraph.num_nodes

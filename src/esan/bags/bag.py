@@ -23,7 +23,7 @@ from esan.counted import counted
 from esan.graphs import Graphs, Source, read
 from esan.graphs.ids import Ids, graph_ids
 from esan.ops.caching import cached
-from esan.ops.segments import Grouping
+from esan.ops.segments import CSR
 from esan.policies import Policy, Sampled, Selection, as_policy, checked_source, policy_called, read_carried
 
 if TYPE_CHECKING:
@@ -348,9 +348,9 @@ class Bag:
         return next((view for view in map(self.layer_view, layers) if view.num_rows == rows), default)
 
     @cached
-    def by_graph(self) -> Grouping:
+    def by_graph(self) -> CSR:
         """The subgraphs by graph."""
-        return Grouping(self.selection.subgraph_graph, len(self), ordered=True)
+        return CSR(self.selection.subgraph_graph, len(self), is_sorted=True)
 
     @cached
     def shared(self) -> SharedEdges:

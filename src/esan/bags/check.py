@@ -67,7 +67,7 @@ def check_graphs(graphs: Graphs, most: int = MOST_NODES) -> None:
     _need(bool((small <= large).all()), "edges with the smaller end first")
     _rises(small * n + large, "edges")
     _rises(target * n + source, "edge_index")
-    of_column = ragged.owner(graphs.num_directed_edges)
+    of_column = ragged.segment_index(graphs.num_directed_edges)
     of_ends = (("edges", graphs.edges, graphs.edge_graph), ("edge_index", graphs.edge_index, of_column))
     for name, ends, owner in of_ends:
         _need(bool((graphs.node_graph[ends] == owner).all()), f"{name} inside graphs, as their counts say")
@@ -165,7 +165,7 @@ def _check_rows(graphs: Graphs, selection: Selection, rows: Rows, num_layers: in
     _need(_in_order(rows.target), "target in order")
     _within(rows.target[[0, -1]] if edges else rows.target, first + pairs, "target")
     _within(rows.edge_id, graphs.edge_index.size(1), "edge_id")
-    segment = ragged.owner(rows.num_rows.reshape(-1))
+    segment = ragged.segment_index(rows.num_rows.reshape(-1))
     graph = segment[first:] % count
     _need(torch.equal(graphs.node_graph[rows.node], graph), "nodes of the graphs that num_rows says")
     _need(torch.equal(selection.subgraph_graph[rows.subgraph], graph), "subgraphs of the graphs that num_rows says")

@@ -9,8 +9,8 @@ from torch import Tensor
 from esan.bags.bag import Bag
 from esan.bags.layer_view import LayerView
 from esan.ops.caching import cached
-from esan.ops.edges import Arcs
-from esan.ops.segments import Grouping
+from esan.ops.edges import Edges
+from esan.ops.segments import CSR
 
 #: Deduplication pays if at most this fraction of the rows is left: in the first layer, and in all layers so far.
 _FIRST, _ALL = 0.5, 0.85
@@ -34,11 +34,11 @@ class DedupLayerView:
     """
 
     view: LayerView
-    rows: Grouping
+    rows: CSR
     first: Tensor
     multiplicity: Tensor
-    edges: Arcs | None
-    previous: Grouping | None
+    edges: Edges | None
+    previous: CSR | None
     fast: Any
 
     @property
@@ -51,9 +51,9 @@ class DedupLayerView:
         return self.view.marked.index_select(0, self.first)
 
     @cached
-    def by_node(self) -> Grouping:
+    def by_node(self) -> CSR:
         """The representatives by the node of their first row."""
-        return Grouping(self.view.node.index_select(0, self.first), self.view.by_node.size)
+        return CSR(self.view.node.index_select(0, self.first), self.view.by_node.size)
 
     def zero_empty_rows(self, h: Tensor) -> Tensor:
         return h.index_fill(0, self._empty_rows, 0.0) if self._empty_rows.numel() else h
@@ -63,13 +63,13 @@ class DedupLayerView:
         return (self.multiplicity == 0).nonzero().squeeze(1)
 
     def pool_bag(self, h: Tensor, reduce: str) -> Tensor:
-        return self.view.pool_bag(self.rows.spread(h), reduce)
+        return self.view.pool_bag(self.rows.broadcast(h), reduce)
 
     def pool_nodes(self, h: Tensor, reduce: str) -> Tensor:
         return self.fast.pool_nodes(h, self.view, self.rows, reduce)
 
     def pool_edges(self, h: Tensor) -> Tensor:
-        return self.view.pool_edges(self.rows.spread(h))
+        return self.view.pool_edges(self.rows.broadcast(h))
 
 
 def dedup_layer_views(
@@ -89,20 +89,20 @@ def dedup_layer_views(
         return None
     refinement = fast.Refinement(bag.rows, edges)
     view = bag.layer_view(0)
-    colour, first = fast.numbered(torch.stack([nodes[view.node], view.marked.long()], 1))
+    colour, first = fast.distinct_ids(torch.stack([nodes[view.node], view.marked.long()], 1))
     assert view.multiplicity is not None
     multiplicity = torch.zeros(first.numel(), dtype=torch.double).index_add_(0, colour, view.multiplicity.double())
-    views = [DedupLayerView(view, Grouping(colour, first.numel()), first, multiplicity, None, None, fast)]
+    views = [DedupLayerView(view, CSR(colour, first.numel()), first, multiplicity, None, None, fast)]
     representatives, rows = 0, 0
     for t in range(1, num_layers + 1):
         view = bag.layer_view(t)
         assert view.multiplicity is not None
-        colour, first, multiplicity, between, previous = refinement.refined(
+        colour, first, multiplicity, between, previous = refinement.refine(
             colour, first.numel(), view.num_rows, view.num_edges, view.multiplicity
         )
         representatives, rows = representatives + first.numel(), rows + view.num_rows
         if representatives > (_FIRST if t == 1 else _ALL) * rows:
             return None
-        grouping = Grouping(colour, first.numel())
+        grouping = CSR(colour, first.numel())
         views.append(DedupLayerView(view, grouping, first, multiplicity, between, previous, fast))
     return views

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from esan.ops import ragged
-from esan.ops.segments import Grouping
+from esan.ops.segments import CSR
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class PairLookup:
     def of_nodes(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """The stored pairs of these nodes: the position of the node in the list, and the number of the pair."""
         order, counts, first = self._by_node
-        return ragged.owner(counts[nodes]), order[ragged.ranges(first[nodes], counts[nodes])]
+        return ragged.segment_index(counts[nodes]), order[ragged.ranges(first[nodes], counts[nodes])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class EdgePool:
 
     def pool(self, h: Tensor) -> Tensor:
         r"""The mean over the bag of :math:`[h_u + h_v,\; h_u \odot h_v]`, one row per edge {u, v}, `[E, 2d]`."""
-        total = Grouping(self.edge, self.edges.size(1), ordered=True).sum(_edge_features(h, self.rows))
+        total = CSR(self.edge, self.edges.size(1), is_sorted=True).sum(_edge_features(h, self.rows))
         if self.num_background is not None:
             total = total + self.num_background[:, None] * _edge_features(h, self.edges)
         return total / self.num_subgraphs[:, None]

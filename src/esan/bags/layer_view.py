@@ -10,11 +10,10 @@ from esan.bags.edge_pool import EdgePool, PairLookup
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
 from esan.ops import rows as ops
-from esan.ops.caching import cached, kept_tensors
+from esan.ops.caching import cached, plain_tensors
 from esan.ops.dispatch import implementation
-from esan.ops.edges import Arcs
-from esan.ops.real import Real
-from esan.ops.segments import Grouping
+from esan.ops.edges import Edges
+from esan.ops.segments import CSR, RowRanges
 from esan.policies import Selection
 
 
@@ -24,12 +23,12 @@ class Differences:
     Attributes:
         rows: row, background row, row, background row, …
         sign: 1, −1, 1, −1, …
-        first: where the entries of each subgraph begin.
+        ptr: where the entries of each subgraph begin.
         count: how many entries each subgraph has; None for all up to the next subgraph.
     """
 
-    def __init__(self, rows: Tensor, sign: Tensor, first: Tensor, count: Tensor | None) -> None:
-        self.rows, self.sign, self.first, self.count = rows, sign, first, count
+    def __init__(self, rows: Tensor, sign: Tensor, ptr: Tensor, count: Tensor | None) -> None:
+        self.rows, self.sign, self.ptr, self.count = rows, sign, ptr, count
 
 
 class PoolCounts:
@@ -73,7 +72,7 @@ class LayerView:
     #: How many networks the rows belong to: equally many rows each, one network after another.
     networks = 1
     #: Which rows are not padding; None if none is, or if padding rows are computed too.
-    real: Real | None = None
+    row_ranges: RowRanges | None = None
     #: A second CUDA stream for independent work; None for none.
     side: object = None
 
@@ -82,14 +81,14 @@ class LayerView:
         self.num_rows, self.num_edges = rows.row_ends[block], rows.edge_ends[block]
         self.background = rows.background
         self._num_pairs = self.num_rows - self.background
-        self._edges: dict[int, Arcs] = {}
+        self._edges: dict[int, Edges] = {}
         self._factors: dict[tuple[str, torch.dtype], Tensor] = {}
 
     # -- operations of layers ------------------------------------------------------------------------------------
 
     def expand(self, h: Tensor) -> Tensor:
         """Rows of an earlier layer → rows of this one: a pair that was not stored takes its background row's value."""
-        return h if h.size(0) == self.num_rows else ops.lift(h, self)
+        return h if h.size(0) == self.num_rows else ops.expand(h, self)
 
     def zero_empty_rows(self, h: Tensor) -> Tensor:
         """The rows, with 0 in those of multiplicity 0."""
@@ -97,7 +96,7 @@ class LayerView:
 
     def broadcast(self, x: Tensor) -> Tensor:
         """One row per node → all rows of the node."""
-        return self.by_node.spread(x)
+        return self.by_node.broadcast(x)
 
     def expand_and_pool(self, h: Tensor, reduce: str) -> tuple[Tensor, Tensor]:
         """`expand`, and `pool_bag` of its result, by sum or mean."""
@@ -168,7 +167,7 @@ class LayerView:
 
     def _cached_factor(self, name: str, kind: torch.dtype, make: Callable[[], Tensor]) -> Tensor:
         if (name, kind) not in self._factors:
-            with kept_tensors():
+            with plain_tensors():
                 self._factors[name, kind] = make().to(kind)
         return self._factors[name, kind]
 
@@ -204,32 +203,34 @@ class LayerView:
     # -- edges ---------------------------------------------------------------------------------------------------
 
     @property
-    def edges(self) -> Arcs:
+    def edges(self) -> Edges:
         """The edges between the rows."""
         return self.edges_from(self.num_rows)
 
-    def edges_from(self, num_sources: int) -> Arcs:
+    def edges_from(self, num_sources: int) -> Edges:
         """The edges into the rows, from the first `num_sources` rows; later sources become their background rows."""
         if num_sources not in self._edges:
-            with kept_tensors():
+            with plain_tensors():
                 self._edges[num_sources] = self._edges_from(num_sources)
         return self._edges[num_sources]
 
-    def _edges_from(self, num_sources: int) -> Arcs:
+    def _edges_from(self, num_sources: int) -> Edges:
         rows = self._rows
         source, target, edge_id = (x[: self.num_edges] for x in (rows.source, rows.target, rows.edge_id))
         weight = self._edge_weight(edge_id)
         fast = implementation("indices", source)
         if fast is not None:
-            routes = fast.routes(source, target, rows.node, rows.background, num_sources, self.num_rows)
-            edges = Arcs(routes.ends, self._copies, self.num_rows, weight)
-            edges.__dict__["out_of"] = Grouping.known(routes.ends[0], num_sources, routes.order, routes.first)
-            edges.into.__dict__["first"] = routes.into
+            sorted_edges = fast.sort_edges(source, target, rows.node, rows.background, num_sources, self.num_rows)
+            edges = Edges(sorted_edges.ends, self._copies, self.num_rows, weight)
+            edges.__dict__["by_source"] = CSR.from_sorted(
+                sorted_edges.ends[0], num_sources, sorted_edges.source_perm, sorted_edges.source_ptr
+            )
+            edges.by_target.__dict__["ptr"] = sorted_edges.target_ptr
             return edges
         if self.background and num_sources < rows.row_ends[-1]:
             source = torch.where(source < num_sources, source, self._graphs.edge_index[0, edge_id])
-        edges = Arcs(torch.stack([source, target]), self._copies, self.num_rows, weight)
-        edges.__dict__["out_of"] = Grouping(edges.edge_index[0], num_sources)
+        edges = Edges(torch.stack([source, target]), self._copies, self.num_rows, weight)
+        edges.__dict__["by_source"] = CSR(edges.edge_index[0], num_sources)
         return edges
 
     def _edge_weight(self, edge_id: Tensor) -> Tensor | None:
@@ -238,45 +239,45 @@ class LayerView:
         return None if weight is None else weight.index_select(0, edge_id)
 
     @cached
-    def _copies(self) -> Grouping:
+    def _copies(self) -> CSR:
         """The edges grouped by the edge of the graph that they are copies of."""
         edge_id, full = self._rows.edge_id[: self.num_edges], self._full
-        return full._copies.prefix(self.num_edges) if full else Grouping(edge_id, self._graphs.edge_index.size(1))
+        return full._copies.prefix(self.num_edges) if full else CSR(edge_id, self._graphs.edge_index.size(1))
 
     # -- rows by node and subgraph, nodes and subgraphs by graph -------------------------------------------------
 
     @cached
-    def by_node(self) -> Grouping:
+    def by_node(self) -> CSR:
         """All rows by node."""
         full = self._full
-        return full.by_node.prefix(self.num_rows) if full else Grouping(self.node, self._graphs.node_graph.numel())
+        return full.by_node.prefix(self.num_rows) if full else CSR(self.node, self._graphs.node_graph.numel())
 
     @cached
-    def stored_by_node(self) -> Grouping:
+    def stored_by_node(self) -> CSR:
         """The stored pairs by node, which is also their background row."""
         node, full = self._rows.node[: self._num_pairs], self._full
-        return full.stored_by_node.prefix(self._num_pairs) if full else Grouping(node, self.background)
+        return full.stored_by_node.prefix(self._num_pairs) if full else CSR(node, self.background)
 
     @cached
-    def by_subgraph(self) -> Grouping:
+    def by_subgraph(self) -> CSR:
         """The stored pairs by subgraph."""
         if self._full is not None:
             return self._full.by_subgraph.prefix(self._num_pairs)
-        return Grouping(self.subgraph, self._selection.total, ordered=not self.background)
+        return CSR(self.subgraph, self._selection.total, is_sorted=not self.background)
 
     @cached
-    def by_graph(self) -> Grouping:
+    def by_graph(self) -> CSR:
         """The nodes by graph."""
         if self._full is not None:
             return self._full.by_graph
-        return Grouping(self._graphs.node_graph, len(self._graphs), ordered=True)
+        return CSR(self._graphs.node_graph, len(self._graphs), is_sorted=True)
 
     @cached
-    def subgraphs_by_graph(self) -> Grouping:
+    def subgraphs_by_graph(self) -> CSR:
         """The subgraphs by graph."""
         if self._full is not None:
             return self._full.subgraphs_by_graph
-        return Grouping(self.subgraph_graph, len(self._graphs), ordered=True)
+        return CSR(self.subgraph_graph, len(self._graphs), is_sorted=True)
 
     # -- the same, sorted as the GPU kernels of the pool over nodes read it --------------------------------------
 
@@ -284,21 +285,21 @@ class LayerView:
     def differences(self) -> Differences:
         """The stored rows of each subgraph and their background rows."""
         by_subgraph = self.by_subgraph
-        row = by_subgraph.order + self.background
+        row = by_subgraph.perm + self.background
         rows = torch.stack([row, self.node.index_select(0, row)], 1).reshape(-1)
         sign = torch.ones(rows.numel(), device=rows.device)
         sign[1::2] = -1
-        return Differences(rows, sign, 2 * by_subgraph.first, None)
+        return Differences(rows, sign, 2 * by_subgraph.ptr, None)
 
     @property
-    def background_by_graph(self) -> Grouping:
+    def background_by_graph(self) -> CSR:
         """The background rows by graph."""
         return self.by_graph
 
     @cached
     def subgraph_of_stored(self) -> Tensor:
         """The subgraphs of the stored pairs, sorted by node."""
-        return self.subgraph.index_select(0, self.stored_by_node.order)
+        return self.subgraph.index_select(0, self.stored_by_node.perm)
 
     @cached
     def pool_target(self) -> Tensor:

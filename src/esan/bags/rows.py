@@ -95,7 +95,7 @@ class Rows(TensorRecord):
         fast = implementation("indices", node)
         if fast is not None:
             return fast.multiplicities(num_subgraphs, node)
-        background = num_subgraphs - ragged.counted(node, self.background)
+        background = num_subgraphs - ragged.segment_counts(node, self.background)
         return torch.cat([background, torch.ones_like(node)]).float()
 
     def take(self, ids: Tensor, graphs: Graphs, selection: Selection) -> "Rows":
@@ -110,16 +110,16 @@ class Rows(TensorRecord):
         pairs = ragged.Segments((old_start[1:] - self.background).reshape(-1), num_rows[1:].reshape(-1))
         edges = ragged.Segments(self._edge_start[:, ids].reshape(-1), num_edges.reshape(-1))
         fast = implementation("indices", self.source)
-        picked = (_pick_edges if fast is None else fast.pick_arcs)(self, edges, by_row, by_column)
+        picked = (_pick_edges if fast is None else fast.pick_edges)(self, edges, by_row, by_column)
         return Rows(
             num_rows=num_rows,
             num_edges=num_edges,
             node=pairs.pick(self.node, by_node.repeat(blocks - 1)),
             subgraph=pairs.pick(self.subgraph, by_subgraph.repeat(blocks - 1)),
-            marked=pairs.pick_lines(self.marked),
+            marked=pairs.pick_rows(self.marked),
             source=picked.source,
             target=picked.target,
-            edge_id=picked.arc,
+            edge_id=picked.edge_id,
         )
 
     def only(self, mask: Tensor, graphs: Graphs) -> "Rows":
@@ -131,7 +131,7 @@ class Rows(TensorRecord):
         # A stored source is a pair of the same subgraph as its target, so it stays whenever the target does.
         edge = row[self.target]
         blocks, total = self.num_rows.shape
-        block = ragged.owner(self.num_rows.sum(1))
+        block = ragged.segment_index(self.num_rows.sum(1))
         graph = graphs.node_graph[torch.cat([torch.arange(self.background, device=mask.device), self.node])]
         segment = block * total + graph
         return Rows(
@@ -150,10 +150,10 @@ def _pick_edges(rows: Rows, segments: ragged.Segments, by_row: Tensor, by_column
     """The edges of these segments, one per block and graph, renumbered as their rows and columns are."""
     blocks, graphs = by_row.shape
     flat = by_row.reshape(-1)
-    source = rows.source.index_select(0, segments.places)
+    source = rows.source.index_select(0, segments.positions)
     ends = torch.tensor(rows.row_ends, device=source.device)
     # A source is of the same graph as its target, but may be of another block.
-    of_source = torch.bucketize(source, ends, right=True).mul_(graphs).add_(segments.owner % graphs)
+    of_source = torch.bucketize(source, ends, right=True).mul_(graphs).add_(segments.index % graphs)
     source += flat.index_select(0, of_source)
     target, edge_id = segments.pick(rows.target, flat), segments.pick(rows.edge_id, by_column.repeat(blocks))
     return PickedEdges(source, target, edge_id)

@@ -98,12 +98,12 @@ class Graphs(TensorRecord):
     @cached
     def node_graph(self) -> Tensor:
         """The graph of each node, `[N]` (PyG's `batch`)."""
-        return ragged.owner(self.num_nodes)
+        return ragged.segment_index(self.num_nodes)
 
     @cached
     def edge_graph(self) -> Tensor:
         """The graph of each undirected edge, `[E]`."""
-        return ragged.owner(self.num_edges)
+        return ragged.segment_index(self.num_edges)
 
     @cached
     def degree(self) -> Tensor:
@@ -132,7 +132,7 @@ class Graphs(TensorRecord):
     def columns(self) -> Tensor:
         """The user's columns sorted by graph; within a graph they keep the user's order, `[A]`."""
         of_column = torch.empty_like(self.column)
-        of_column[self.column] = ragged.owner(self.num_directed_edges)
+        of_column[self.column] = ragged.segment_index(self.num_directed_edges)
         return torch.argsort(of_column, stable=True)
 
     @cached
@@ -162,11 +162,11 @@ class Graphs(TensorRecord):
             edge_index=of_columns.pick(self.edge_index, by_node),
             undirected_edge=of_columns.pick(self.undirected_edge, by_edge),
             column=of_columns.pick(self.column_position, by_column),
-            x=None if self.x is None else of_nodes.pick_lines(self.x),
-            edge_attr=None if self.edge_attr is None else of_columns.pick_lines(self.edge_attr),
+            x=None if self.x is None else of_nodes.pick_rows(self.x),
+            edge_attr=None if self.edge_attr is None else of_columns.pick_rows(self.edge_attr),
             y=y,
             y_level=self.y_level,
-            edge_weight=None if self.edge_weight is None else of_columns.pick_lines(self.edge_weight),
+            edge_weight=None if self.edge_weight is None else of_columns.pick_rows(self.edge_weight),
             extra=self.extra.take(ids),
         )
 

@@ -112,7 +112,7 @@ class Extra(Mapping[str, Any]):
 
     def derived(self, name: str) -> Tensor | None:
         """PyG's `follow_batch`: `pos_batch` has the graph of each entry of `pos`, `pos_ptr` where graphs begin."""
-        for ending, of_counts in (("_batch", ragged.owner), ("_ptr", ragged.boundaries)):
+        for ending, of_counts in (("_batch", ragged.segment_index), ("_ptr", ragged.boundaries)):
             field = self.fields.get(name.removesuffix(ending)) if name.endswith(ending) else None
             if isinstance(field, TensorField):
                 return of_counts(field.counts)
@@ -334,7 +334,7 @@ def check_pair_range(extra: Extra, num_nodes: Tensor) -> None:
     field = extra.fields.get("edge_label_index")
     if not isinstance(field, TensorField):
         return
-    graph = ragged.owner(field.counts)
+    graph = ragged.segment_index(field.counts)
     outside = ((field.local < 0) | (field.local >= num_nodes[graph])).any(0)
     if bool(outside.any()):
         bad = int(outside.nonzero()[0])

@@ -1,4 +1,4 @@
-"""Terms: the summands of an equivariant layer, each a convolution with a norm behind it."""
+"""Terms: the summands of an equivariant layer, each a convolution followed by a norm."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,13 +17,13 @@ class Term:
 
     Attributes:
         conv: its convolution.
-        norm: over what the convolution gives.
+        norm: over the rows of its result.
     """
 
     conv: Conv
     norm: Any
 
-    #: Whether it gives one row per row of the bag; else one per node, which all rows of the node get.
+    #: Whether it has one row per row of the bag; else one per node, which is broadcast to all rows of the node.
     per_row: ClassVar[bool] = True
 
     @property
@@ -44,7 +44,7 @@ class Term:
         return call_conv(self.conv, x, self.arguments, bag, stage)
 
     def multiplicity(self, bag: Bag, stage: LayerView) -> Tensor | None:  # noqa: ARG002
-        """How often each row that it gives counts in the norm; None for once."""
+        """How often each row of its result counts in the norm; None for once."""
         return stage.multiplicity
 
 
@@ -87,7 +87,7 @@ class Shared(Term):
 
 @dataclass(frozen=True, eq=False)
 class SharedByOthers(Term):
-    r"""What the other subgraphs know, inside each: :math:`L(\operatorname{agg}_j A_j, \sum_{j \ne i} h_j)`."""
+    r"""The sum over the other subgraphs, inside each: :math:`L(\operatorname{agg}_j A_j, \sum_{j \ne i} h_j)`."""
 
     adjacency: str
 

@@ -45,7 +45,7 @@ class NodeDeletion(Policy):
         number = _binomial(graphs.num_nodes, self.k)
         subgraphs = number.clamp(min=1)
         which = ragged.ranges(torch.zeros_like(number), number)
-        graph = ragged.owner(number)
+        graph = ragged.segment_index(number)
         # With n < k the only subgraph is the graph itself: its number is skipped here.
         subgraph = ragged.starts(subgraphs)[graph] + which
         node = (subsets[which] + graphs.node_start[graph, None]).reshape(-1)

@@ -83,7 +83,7 @@ class Selection(TensorRecord):
     @cached
     def subgraph_graph(self) -> Tensor:
         """The graph of each subgraph."""
-        return ragged.owner(self.num_subgraphs)
+        return ragged.segment_index(self.num_subgraphs)
 
     @cached
     def _entries(self) -> ragged.Segments:
@@ -171,7 +171,7 @@ def _checked(
             f"among them {got}). Let the policy give the graph itself where it finds nothing."
         )
     nothing = num_subgraphs.new_empty(0)
-    owner = ragged.owner(num_subgraphs)
+    owner = ragged.segment_index(num_subgraphs)
     entry_subgraph, entry_edge = _listed(owner, graphs.edge_graph, *entries, "edge")
     mark_subgraph, mark_node = nothing, nothing
     if marks is not None:

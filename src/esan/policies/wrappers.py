@@ -97,7 +97,7 @@ class Sampled(Policy):
 
     def sample_by(self, numbers: Tensor, num_subgraphs: Tensor) -> Tensor:
         """The sample that these numbers, one per subgraph, decide: the smallest of each graph."""
-        graph = ragged.owner(num_subgraphs)
+        graph = ragged.segment_index(num_subgraphs)
         # Sorted by graph, then by number: the sample of one graph does not depend on the others.
         order = numbers.to(graph.device).argsort(stable=True)
         order = order[graph[order].argsort(stable=True)]

@@ -73,7 +73,7 @@ class ExcludingBoard(DSBoard):
         super().__init__(graphs, selection, labels)
         copies = literal_copies(graphs, selection, edges_of(graphs))
         self._copy_source, self._copy_target = numpy(copies.edge_index)
-        self._copy_label = labels.arc[numpy(copies.arc)]
+        self._copy_label = labels.arc[numpy(copies.edge_id)]
 
     def refine(self, palette: Palette, colours: Colours) -> Colours:
         others = palette.others(self.cell_node, colours, self.graphs.node_graph.numel())

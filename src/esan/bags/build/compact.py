@@ -85,14 +85,19 @@ def _from_loops(built: Any, graphs: Graphs, selection: Selection) -> Rows:
     """The same rows from the stored pairs and their edges, which compiled loops find subgraph by subgraph."""
     marked = torch.zeros_like(built.node, dtype=torch.bool)
     marked[: selection.mark_node.numel()] = True
-    of_nodes, source, target, edge = torch.zeros_like(graphs.num_directed_edges), built.source, built.target, built.arc
+    of_nodes, source, target, edge = (
+        torch.zeros_like(graphs.num_directed_edges),
+        built.source,
+        built.target,
+        built.edge_id,
+    )
     if selection.keeps_edges:
         of_nodes = graphs.num_directed_edges
         source = torch.cat([graphs.edge_index[0], source])
         target = torch.cat([graphs.edge_index[1], target])
         edge = torch.cat([torch.arange(graphs.edge_index.size(1)), edge])
     num_rows = torch.cat([graphs.num_nodes[None], built.num_rows])
-    num_edges = torch.cat([of_nodes[None], built.num_arcs])
+    num_edges = torch.cat([of_nodes[None], built.num_edges])
     return Rows(num_rows, num_edges, built.node, built.subgraph, marked, source, target, edge)
 
 
@@ -202,7 +207,7 @@ def _edges_into(
         return row, edge[order]
     degree = graphs.degree[node]
     edge = ragged.ranges(graphs.first_in_edge[node], degree)
-    row = ragged.owner(degree)
+    row = ragged.segment_index(degree)
     near = int(degree[:changed].sum())
     listed = _entry_keys(graphs, selection.entry_subgraph, selection.entry_edge)
     keys = _entry_keys(graphs, subgraph[row[:near]], graphs.undirected_edge[edge[:near]])

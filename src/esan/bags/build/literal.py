@@ -7,8 +7,8 @@ from esan.bags.rows import Rows
 from esan.graphs import Graphs
 from esan.limits import refuse_beyond_memory
 from esan.ops import ragged
-from esan.ops.edges import Arcs
-from esan.ops.segments import Grouping
+from esan.ops.edges import Edges
+from esan.ops.segments import CSR
 from esan.policies import Selection
 
 #: Bytes of a row (node, subgraph, mark) and of an edge (source, target, edge of the graph) as they are stored.
@@ -24,7 +24,7 @@ def literal_rows(graphs: Graphs, selection: Selection) -> Rows:
         graphs.device,
     )
     nodes_of = graphs.num_nodes[selection.subgraph_graph]
-    subgraph = ragged.owner(nodes_of)
+    subgraph = ragged.segment_index(nodes_of)
     node = ragged.ranges(graphs.node_start[selection.subgraph_graph], nodes_of)
     first_row = ragged.starts(nodes_of) - graphs.node_start[selection.subgraph_graph]
 
@@ -67,7 +67,7 @@ def literal_bytes(graphs: Graphs, selection: Selection) -> int:
 def _subgraph_edges(graphs: Graphs, selection: Selection) -> tuple[Tensor, Tensor]:
     """Every (subgraph, column of edge_index in it), sorted by subgraph, then target."""
     num_edges = graphs.num_directed_edges[selection.subgraph_graph]
-    subgraph = ragged.owner(num_edges)
+    subgraph = ragged.segment_index(num_edges)
     edge = ragged.ranges(graphs.directed_edge_start[selection.subgraph_graph], num_edges)
     first = ragged.starts(num_edges) - graphs.directed_edge_start[selection.subgraph_graph]
     listed = torch.zeros_like(edge, dtype=torch.bool)
@@ -77,7 +77,7 @@ def _subgraph_edges(graphs: Graphs, selection: Selection) -> tuple[Tensor, Tenso
     return subgraph[present], edge[present]
 
 
-def literal_copies(graphs: Graphs, selection: Selection, edges: Arcs) -> Arcs:
+def literal_copies(graphs: Graphs, selection: Selection, edges: Edges) -> Edges:
     """Edges between nodes, copied to every subgraph: edges between the rows of a literal bag."""
     graph = graphs.node_graph[edges.edge_index[1]]
     num_edges = torch.bincount(graph, minlength=len(graphs))
@@ -87,4 +87,4 @@ def literal_copies(graphs: Graphs, selection: Selection, edges: Arcs) -> Arcs:
     first_row = ragged.starts(nodes_of) - graphs.node_start[selection.subgraph_graph]
     edge_index = edges.edge_index[:, copy] + torch.repeat_interleave(first_row, num_copies)
     weight = None if edges.weight is None else edges.weight[copy]
-    return Arcs(edge_index, Grouping(edges.arc[copy], edges.copies.size), int(nodes_of.sum()), weight)
+    return Edges(edge_index, CSR(edges.edge_id[copy], edges.by_edge_id.size), int(nodes_of.sum()), weight)

@@ -18,7 +18,7 @@ from esan.bags.shared_edges import SharedEdges
 from esan.checks import device_here
 from esan.counted import counted
 from esan.graphs import Graphs
-from esan.ops.segments import Grouping
+from esan.ops.segments import CSR
 from esan.policies import Selection
 
 
@@ -132,8 +132,8 @@ class PaddedBag(Bag):
         return cast(Fields, self.fields)["node_multiplicity"]
 
     @cached_property
-    def by_graph(self) -> Grouping:
-        return PaddedCSR(cast(Fields, self.fields), "subgraphs", "subgraph_graph", ordered=True)
+    def by_graph(self) -> CSR:
+        return PaddedCSR(cast(Fields, self.fields), "subgraphs", "subgraph_graph", is_sorted=True)
 
     @property
     def plain(self) -> bool:

@@ -17,7 +17,7 @@ from esan.bags.padded.source import index_bits
 from esan.ops import ragged
 from esan.ops.device import event
 from esan.ops.dispatch import implementation
-from esan.ops.layout import Fill, Gather, Segments, lay_out_reference
+from esan.ops.layout import BatchSegments, FieldGather, Fill, lay_out_reference
 
 #: Fields begin at multiples of so many numbers, so that vector loads are aligned.
 _ALIGNED = 16
@@ -107,7 +107,7 @@ class Plan:
         ints = ids.new_empty(len(ids), self._layout.ends[torch.int64], dtype=kind)
         floats = ids.new_empty(len(ids), self._layout.ends[torch.float32], dtype=torch.float32)
         if fast is not None:
-            self._tables = self._tables or fast.Tables.of(self._gathers, self._segments)
+            self._tables = self._tables or fast.LayoutTables.of(self._gathers, self._segments)
             fast.lay_out(self._tables, ids, ints, floats, self._networks)
             self._event = event(ids.device)
         else:
@@ -149,7 +149,7 @@ class _Compiler:
             segment, block = segment + self._length[axis], block + len(self._padding[axis])
         self._blocks = block
 
-    def segments(self) -> Segments:
+    def segments(self) -> BatchSegments:
         graphs, capacity = self._shape.graphs, [0] * self._blocks
         size: list[int] = []
         before: list[int] = []
@@ -179,7 +179,7 @@ class _Compiler:
         def sent(numbers: list[int], kind: torch.dtype = torch.int32) -> Tensor:
             return torch.tensor(numbers, dtype=kind).to(self._columns.device)
 
-        return Segments(
+        return BatchSegments(
             counts=torch.cat(counts).int().t().contiguous(),
             start=torch.cat(start),
             capacity=sent(capacity),
@@ -189,7 +189,7 @@ class _Compiler:
             place=sent(place),
         )
 
-    def gathers(self, field: BatchField, layout: BufferLayout, networks: int) -> list[Gather]:
+    def gathers(self, field: BatchField, layout: BufferLayout, networks: int) -> list[FieldGather]:
         shape, last = self._shape, field.last
         counts = [column.column.axis.size(shape, last) for column in field.columns]
         kind = torch.float32 if field.is_float else torch.int64
@@ -197,7 +197,7 @@ class _Compiler:
         step, gathers, before = field.times * sum(axis.size(shape, last) for axis in field.indexed), [], 0
         for number, (column, count) in enumerate(zip(field.columns, counts, strict=True)):
             axis, to = column.column.axis, column.to
-            gather = Gather(
+            gather = FieldGather(
                 values=self._columns[column.column],
                 column=self._first[axis],
                 columns=self._length[axis],

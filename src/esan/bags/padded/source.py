@@ -214,7 +214,7 @@ class ColumnSource:
             self._csr = None
             owner, ends = order.owner_of(self), order.owner.ends(self.bag)
             size = ends[-1 if order.last is None else order.owner.block_index(order.last)]
-            count, perm = ragged.counted(owner, size), None
+            count, perm = ragged.segment_counts(owner, size), None
             if not order.is_sorted:
                 # int32 sorts faster and in less memory.
                 perm = torch.argsort(owner.int() if size < 2**31 else owner, stable=True)

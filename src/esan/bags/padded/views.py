@@ -11,45 +11,50 @@ from esan.bags.padded.shapes import Shape
 from esan.bags.rows import Rows
 from esan.bags.shared_edges import ADJACENCIES, SharedEdges
 from esan.graphs import Graphs
-from esan.ops.edges import Arcs
-from esan.ops.real import Real
-from esan.ops.segments import Grouping
+from esan.ops.edges import Edges
+from esan.ops.segments import CSR, RowRanges
 from esan.policies import Selection
 
 #: The tensors of a batch by name.
 Fields = Mapping[str, Tensor]
 
 
-class PaddedCSR(Grouping):
+class PaddedCSR(CSR):
     """A CSR index of a padded batch; its tensors are read from the fields of the batch when they are needed.
 
     Args:
         fields: of the batch.
         name: of the index among them.
         owner: the name of the field of owners.
-        ordered: whether the owners are sorted.
-        real: which rows are not padding; None if none is, or if padding rows are computed too.
+        is_sorted: whether the owners are sorted.
+        row_ranges: which rows are not padding; None if none is, or if padding rows are computed too.
     """
 
     def __init__(
-        self, fields: Fields, name: str, owner: str, *, ordered: bool = False, real: Real | None = None
+        self, fields: Fields, name: str, owner: str, *, is_sorted: bool = False, row_ranges: RowRanges | None = None
     ) -> None:
-        self._fields, self._name, self._owner, self._ordered, self.real = fields, name, owner, ordered, real
+        self._fields, self._name, self._owner, self._is_sorted, self.row_ranges = (
+            fields,
+            name,
+            owner,
+            is_sorted,
+            row_ranges,
+        )
 
     @cached_property
-    def owner(self) -> Tensor:  # type: ignore[override]
+    def index(self) -> Tensor:  # type: ignore[override]
         return self._fields[self._owner]
 
     @cached_property
     def size(self) -> int:  # type: ignore[override]
-        return self.first.numel()
+        return self.ptr.numel()
 
     @cached_property
-    def order(self) -> Tensor:
-        return super().order if self._ordered else self._fields[f"{self._name}.order"]
+    def perm(self) -> Tensor:
+        return super().perm if self._is_sorted else self._fields[f"{self._name}.order"]
 
     @cached_property
-    def first(self) -> Tensor:
+    def ptr(self) -> Tensor:
         return self._fields[f"{self._name}.first"]
 
     @cached_property
@@ -57,7 +62,7 @@ class PaddedCSR(Grouping):
         return self._fields[f"{self._name}.count"]
 
 
-class PaddedEdges(Arcs):
+class PaddedEdges(Edges):
     """The edges of a padded batch; their tensors are read from the fields of the batch when they are needed.
 
     Args:
@@ -65,21 +70,26 @@ class PaddedEdges(Arcs):
         name: of the layer view between whose rows they are, or `graph` for the edges of the graphs themselves.
         num_rows: the number of rows.
         weight: one factor per message, or None for 1.
-        real: which rows are not padding; None if none is, or if padding rows are computed too.
+        row_ranges: which rows are not padding; None if none is, or if padding rows are computed too.
     """
 
     def __init__(
-        self, fields: Fields, name: str, num_rows: int, weight: Tensor | None = None, real: Real | None = None
+        self,
+        fields: Fields,
+        name: str,
+        num_rows: int,
+        weight: Tensor | None = None,
+        row_ranges: RowRanges | None = None,
     ) -> None:
         self.__dict__.update(_fields=fields, _name=name, _types=None)
-        self.__dict__.update(num_rows=num_rows, weight=weight, real=real)
+        self.__dict__.update(num_rows=num_rows, weight=weight, row_ranges=row_ranges)
         self.__dict__["_ends"] = [f"edge_{end}" if name == "graph" else f"{name}.{end}" for end in ("source", "target")]
 
     def _field(self, name: str) -> Tensor:
         return self.__dict__["_fields"][f"{self.__dict__['_name']}.{name}"]
 
-    def _csr(self, name: str, owner: str, ordered: bool = False) -> Grouping:
-        return PaddedCSR(self.__dict__["_fields"], f"{self.__dict__['_name']}.{name}", owner, ordered=ordered)
+    def _csr(self, name: str, owner: str, is_sorted: bool = False) -> CSR:
+        return PaddedCSR(self.__dict__["_fields"], f"{self.__dict__['_name']}.{name}", owner, is_sorted=is_sorted)
 
     @property
     def _of_graphs(self) -> bool:
@@ -94,27 +104,27 @@ class PaddedEdges(Arcs):
         return torch.stack([self.source, self.__dict__["_fields"][self.__dict__["_ends"][1]]])
 
     @cached_property
-    def copies(self) -> Grouping:
+    def by_edge_id(self) -> CSR:
         if not self._of_graphs:
             return self._csr("copies", f"{self.__dict__['_name']}.edge_id")
         # Each edge of the graphs is its own copy.
         every = torch.arange(self.source.numel(), device=self.source.device)
-        return Grouping.known(every, every.numel(), every, every, torch.ones_like(every))
+        return CSR.from_sorted(every, every.numel(), every, every, torch.ones_like(every))
 
     @cached_property
-    def into(self) -> Grouping:
-        return self._csr("into", self.__dict__["_ends"][1], ordered=True)
+    def by_target(self) -> CSR:
+        return self._csr("into", self.__dict__["_ends"][1], is_sorted=True)
 
     @cached_property
-    def out_of(self) -> Grouping:
+    def by_source(self) -> CSR:
         return self._csr("out", self.__dict__["_ends"][0])
 
     @cached_property
-    def out_target(self) -> Tensor:
+    def target_by_source(self) -> Tensor:
         return self._field("out.target")
 
     @cached_property
-    def out_arc(self) -> Tensor:
+    def edge_id_by_source(self) -> Tensor:
         return self._field("out.order") if self._of_graphs else self._field("out.edge_id")
 
     def _types_of(self, types: Tensor) -> tuple[Tensor, Tensor]:
@@ -124,7 +134,7 @@ class PaddedEdges(Arcs):
         return types.reshape(-1) if self._of_graphs else self._field("type"), self._field("out.type")
 
     @cached_property
-    def copy_ends(self) -> tuple[Tensor, Tensor]:
+    def ends_by_edge_id(self) -> tuple[Tensor, Tensor]:
         if self._of_graphs:
             return self.edge_index[0], self.edge_index[1]
         return self._field("copies.source"), self._field("copies.target")
@@ -170,12 +180,12 @@ class PaddedLayerView(LayerView):
     def _field(self, name: str) -> Tensor:
         return self._fields[f"{self._name}.{name}"]
 
-    def _csr(self, name: str, owner: str, real: Real | None = None) -> Grouping:
-        return PaddedCSR(self._fields, f"{self._name}.{name}", f"{self._name}.{owner}", real=real)
+    def _csr(self, name: str, owner: str, row_ranges: RowRanges | None = None) -> CSR:
+        return PaddedCSR(self._fields, f"{self._name}.{name}", f"{self._name}.{owner}", row_ranges=row_ranges)
 
     @cached_property
-    def real(self) -> Real | None:  # type: ignore[override]
-        return Real(self._field("real"), self._capacities) if self._skips_padding else None
+    def row_ranges(self) -> RowRanges | None:  # type: ignore[override]
+        return RowRanges(self._field("real"), self._capacities) if self._skips_padding else None
 
     @cached_property
     def node(self) -> Tensor:
@@ -202,33 +212,33 @@ class PaddedLayerView(LayerView):
         return self._field("stored_subgraph")
 
     @cached_property
-    def by_node(self) -> Grouping:
-        return self._csr("by_node", "node", self.real)
+    def by_node(self) -> CSR:
+        return self._csr("by_node", "node", self.row_ranges)
 
     @cached_property
-    def by_subgraph(self) -> Grouping:
+    def by_subgraph(self) -> CSR:
         # Without background rows, the stored pairs are the rows.
-        return self._csr("by_subgraph", "stored_subgraph", None if self.background else self.real)
+        return self._csr("by_subgraph", "stored_subgraph", None if self.background else self.row_ranges)
 
     @cached_property
-    def by_graph(self) -> Grouping:
-        return PaddedCSR(self._fields, "nodes", "node_graph", ordered=True)
+    def by_graph(self) -> CSR:
+        return PaddedCSR(self._fields, "nodes", "node_graph", is_sorted=True)
 
     @cached_property
-    def subgraphs_by_graph(self) -> Grouping:
-        return PaddedCSR(self._fields, "subgraphs", "subgraph_graph", ordered=True)
+    def subgraphs_by_graph(self) -> CSR:
+        return PaddedCSR(self._fields, "subgraphs", "subgraph_graph", is_sorted=True)
 
     @cached_property
-    def stored_by_node(self) -> Grouping:
+    def stored_by_node(self) -> CSR:
         stored = self._csr("stored_by_node", "node")
         # The nodes of the stored pairs come after those of the background rows, network by network.
-        stored.__dict__["owner"] = self.node.view(self.networks, -1)[:, self.background :].reshape(-1)
+        stored.__dict__["index"] = self.node.view(self.networks, -1)[:, self.background :].reshape(-1)
         return stored
 
     @cached_property
-    def background_by_graph(self) -> Grouping:
-        by_graph = PaddedCSR(self._fields, "nodes", "node_graph", ordered=True)
-        by_graph.__dict__["order"] = self._field("background")
+    def background_by_graph(self) -> CSR:
+        by_graph = PaddedCSR(self._fields, "nodes", "node_graph", is_sorted=True)
+        by_graph.__dict__["perm"] = self._field("background")
         return by_graph
 
     @cached_property
@@ -243,8 +253,8 @@ class PaddedLayerView(LayerView):
     def pool_target(self) -> Tensor:
         return self._field("pool_target")
 
-    def _edges_from(self, num_sources: int) -> Arcs:  # noqa: ARG002
-        return PaddedEdges(self._fields, self._name, self.num_rows, real=self.real)
+    def _edges_from(self, num_sources: int) -> Edges:  # noqa: ARG002
+        return PaddedEdges(self._fields, self._name, self.num_rows, row_ranges=self.row_ranges)
 
     def expand_index(self, rows: int) -> Tensor:
         earlier, of_node = rows // self.networks, self.node.view(self.networks, -1)
@@ -275,7 +285,7 @@ class PaddedSharedEdges(SharedEdges):
         super().__init__(graphs, selection, literal)
         self._fields, self._covered = fields, covered
 
-    def between_nodes(self, adjacency: str) -> Arcs:
+    def between_nodes(self, adjacency: str) -> Edges:
         if adjacency not in ADJACENCIES:
             return super().between_nodes(adjacency)
         if adjacency not in self._nodes:
@@ -285,7 +295,7 @@ class PaddedSharedEdges(SharedEdges):
             self._nodes[adjacency] = PaddedEdges(self._fields, "graph", self._graphs.node_graph.numel(), weight)
         return self._nodes[adjacency]
 
-    def between_rows(self, adjacency: str) -> Arcs:  # noqa: ARG002
+    def between_rows(self, adjacency: str) -> Edges:  # noqa: ARG002
         raise needs_unpadded("bag_pool='others'")
 
 

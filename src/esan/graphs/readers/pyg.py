@@ -178,7 +178,7 @@ def _assemble(parts: _GraphFields) -> Graphs:
             f"Expected graphs with at least one node (got none in graph {int((num_nodes == 0).nonzero()[0])}). "
             "Leave it out."
         )
-    of_column = ragged.owner(num_directed_edges) if parts.of_column is None else parts.of_column
+    of_column = ragged.segment_index(num_directed_edges) if parts.of_column is None else parts.of_column
     _check_range(local, num_nodes, of_column)
     edge_index = local + ragged.starts(num_nodes)[of_column]
     arranged = _arrange(edge_index, num_nodes)
@@ -187,7 +187,7 @@ def _assemble(parts: _GraphFields) -> Graphs:
     edge_weight = fields.concatenate(parts.edge_weight, "edge_weight")
     extra.check_pair_range(parts.extra, num_nodes)
     y, level = fields.targets(parts.y, num_nodes, num_directed_edges)
-    edge_graph = ragged.owner(num_nodes)[arranged.edges[0]]
+    edge_graph = ragged.segment_index(num_nodes)[arranged.edges[0]]
     return Graphs(
         num_nodes=num_nodes,
         num_edges=torch.bincount(edge_graph, minlength=num_nodes.numel()),

@@ -78,7 +78,7 @@ class SubgraphGNN(nn.Module):
 
     @never_compiled
     def forward(self, bag: Bag | Data) -> Tensor:
-        """Predictions: a line a graph, a node, or a column of the `edge_label_index` or else `edge_index` given.
+        """Predictions: one row per graph, node, or column of the `edge_label_index` (else of the `edge_index`) given.
 
         Args:
             bag: a bag, or a PyG batch of data that a policy was applied to.
@@ -91,7 +91,7 @@ class SubgraphGNN(nn.Module):
         return self._run(bag) if replayed is None else replayed
 
     def _run(self, bag: Bag) -> Tensor:
-        """The pass over a bag that fits."""
+        """The forward pass on a bag that the network can use."""
         # Detached: a backward hook waits for the gradients of all inputs that ask for one.
         like = next(self.parameters()).detach()
         given = self._encoded(self._without_padding(bag, like), like)
@@ -116,12 +116,12 @@ class SubgraphGNN(nn.Module):
         encoder = self.encoder
         if bag.plain or not self._sums_rows or not isinstance(encoder, Encoder):
             return bag
-        if not is_plain(encoder, Encoder) or not is_plain(self.features, NodeFeatures):  # somebody may look at rows
+        if not is_plain(encoder, Encoder) or not is_plain(self.features, NodeFeatures):  # a hook may read rows
             return bag
         return bag.skipping_padding() if None not in encoder.fused_by(like, bag) else bag
 
     def _encoded(self, bag: Bag, like: Tensor) -> Sequence[Encoded]:
-        """What each layer gave; rows that it cannot tell apart are computed once, where that is less work."""
+        """The results of all layers; equal rows are computed once, where that is less work."""
         encoder = self.encoder
         if isinstance(encoder, Encoder) and is_plain(encoder, Encoder):
             stages = dedup.stages(self.features, encoder, bag, like)
@@ -136,7 +136,7 @@ class SubgraphGNN(nn.Module):
 
     @property
     def _sums_rows(self) -> bool:
-        """Whether rows are read by sums alone, which leave filler out: a maximum, or pairs of rows, would read it."""
+        """Whether rows are only read by sums, which leave padding out: a maximum, or pairs of rows, would read it."""
         return self.output == "graph" and self.readout != "max"
 
     def _predict(self, given: Sequence[Encoded], bag: Bag) -> Tensor:

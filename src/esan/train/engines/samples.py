@@ -130,7 +130,7 @@ class Samples:
         key = tuple(own.numpy().tobytes() for own in graphs)
         part = self._parts.pop(key, None)
         if part is None:
-            places = [self._subgraphs.take(own).places for own in graphs]
+            places = [self._subgraphs.take(own).positions for own in graphs]
             part = _Part(self._whole[torch.cat(graphs)], graphs, places)
         # Those that were not asked for longest are forgotten first, and this one not before the next call.
         room = _MOST_BYTES + _MOST_BYTES // 4 - part.whole.nbytes
