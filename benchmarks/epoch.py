@@ -146,11 +146,11 @@ def _classes(given: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def _data(graphs: Graphs, count: int) -> list[usual.Data]:
     """The first graphs as PyG data."""
-    starts, arcs = graphs.node_start.tolist(), graphs.arc_start.tolist()
+    starts, arcs = graphs.node_start.tolist(), graphs.directed_edge_start.tolist()
     found = []
     for i in range(count):
         nodes = slice(starts[i], starts[i] + int(graphs.num_nodes[i]))
-        edges = slice(arcs[i], arcs[i] + int(graphs.num_arcs[i]))
+        edges = slice(arcs[i], arcs[i] + int(graphs.num_directed_edges[i]))
         attr = None if graphs.edge_attr is None else graphs.edge_attr[edges]
         index = graphs.edge_index[:, edges] - starts[i]
         y = graphs.y[i : i + 1]

@@ -118,7 +118,7 @@ def simulate(graphs: list[esan.graphs.named.Data], policy: esan.Policy, rounds: 
         rounds: how many rounds of DSS-WL to simulate.
     """
     bag = esan.Bag.of(graphs, policy, literal=True)
-    stage = bag.stage(0)
+    stage = bag.layer_view(0)
     used = 0
 
     def run(h: Tensor, stack: list[DSSLayer]) -> Tensor:

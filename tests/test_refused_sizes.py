@@ -103,7 +103,7 @@ def test_numbers(make: Callable[[], Any], match: str) -> None:
 def test_bags_that_would_not_fit(policy: str, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """How large a bag is is told by a few subgraphs, before any is stored."""
     monkeypatch.setattr("esan.limits.SMALL", 2**20)
-    for module in ("esan.limits", "esan.bags.build.stored", "esan.policies.ego"):
+    for module in ("esan.limits", "esan.bags.build.storage", "esan.policies.ego"):
         monkeypatch.setattr(f"{module}.available_memory", lambda device=None: 2**23)
     with pytest.raises(ValueError, match=match):
         Bag.of(graphs.complete(220), policy, 2)

@@ -186,7 +186,7 @@ PARAMETERS: dict[str, Parameter] = {
     "Bag.of generator": Parameter(lambda v: Bag.of(_ring(), "ED@0.5", 2, generator=v), {"None"}),
     "bag.resample": Parameter(lambda v: Bag.of(_ring(), "ED@0.5", 2).resample(v), {"None"}),
     "bag.subgraph": Parameter(lambda v: _bag().subgraph(v), {"-1", "0", "1", "2", "3", "numpy 2"}),
-    "bag.stage": Parameter(lambda v: _bag().stage(v), {"0", "1", "2", "numpy 2"}),
+    "bag.stage": Parameter(lambda v: _bag().layer_view(v), {"0", "1", "2", "numpy 2"}),
     "bag[ids]": Parameter(lambda v: _bag()[v], {"-1", "0", "1"}),
     "bag.to_compact": Parameter(lambda v: _bag().to_compact(v), WHOLE),
     "bag.to": Parameter(lambda v: _bag().to(v)),

@@ -18,10 +18,10 @@ from esan.bags.padded.columns import Columns
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.plan import Plan
 from esan.bags.padded.shapes import Shape
-from esan.bags.padded.source import Source
+from esan.bags.padded.source import ColumnSource
 from esan.nn import linear
 from esan.ops import linear as products
-from esan.ops.limits import WIDEST
+from esan.ops.dispatch import MAX_WIDTH
 from esan.ops.triton import gin
 from esan.ops.triton.adam import FlatAdam
 from esan.train.engines import ensemble_engine as team
@@ -121,7 +121,7 @@ def test_samples_of_several() -> None:
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every layer is wider than the kernels take: interpreted, one that is takes minutes."""
     for module in (linear, products, gin):
-        monkeypatch.setattr(module, "WIDEST", 1)
+        monkeypatch.setattr(module, "MAX_WIDTH", 1)
     monkeypatch.setattr(team, "_MANY_ROWS", 0)
 
 
@@ -145,7 +145,7 @@ def test_smaller_rooms_beside_others(dropout: float, sampled: float | None) -> N
     sized_teams.check_near_alone(sized_teams.trial("cpu", 6, 8, 3, dropout=dropout, sampled=sampled), 1e-4)
 
 
-@pytest.mark.parametrize(("width", "sizes"), [(WIDEST + 1, [2, 2, 1]), (WIDEST, [5])])
+@pytest.mark.parametrize(("width", "sizes"), [(MAX_WIDTH + 1, [2, 2, 1]), (MAX_WIDTH, [5])])
 def test_few_wide_networks_fill_a_device(width: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Teams of them are no larger: all networks of one have the room of the largest batch."""
     t = sized_teams.trial("cpu", 8, 8, width)
@@ -211,7 +211,7 @@ def test_nothing_of_a_team_stays() -> None:
 
     train()
     gc.collect()
-    assert not alive(Team, Padder, Plan, PaddedBag, Columns, Source)
+    assert not alive(Team, Padder, Plan, PaddedBag, Columns, ColumnSource)
 
 
 def test_the_fields_of_a_plan_wait_for_no_collector() -> None:
@@ -224,6 +224,6 @@ def test_the_fields_of_a_plan_wait_for_no_collector() -> None:
         ids = torch.tensor([[[0, 1]]])
         padder.lay_out(ids, padder.counts.shape(ids[0].numpy()))
         del padder
-        assert not alive(Plan, Columns, Source)
+        assert not alive(Plan, Columns, ColumnSource)
     finally:
         gc.enable()

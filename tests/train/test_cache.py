@@ -46,7 +46,7 @@ def test_samples_share_the_whole_bag(tmp_path: Path, built: list[object]) -> Non
     bags = [cached_bag(small(), Sampled(NodeDeletion(), part), 2, cache=tmp_path) for part in (0.2, 0.5)]
     assert built == [NodeDeletion()]
     assert [bag.policy for bag in bags] == [Sampled(NodeDeletion(), 0.2), Sampled(NodeDeletion(), 0.5)]
-    assert all(bag.whole is not None for bag in bags)
+    assert all(bag.sampled_from is not None for bag in bags)
 
 
 def test_samples_of_what_is_too_large_are_drawn_without_the_whole(
@@ -58,7 +58,7 @@ def test_samples_of_what_is_too_large_are_drawn_without_the_whole(
     network = Fitted.load(job.folder(tmp_path / "usual"))
     told = network.predict(dataset)
     built.clear()
-    monkeypatch.setattr("esan.bags.build.large.MOST_PAIRS", 10)
+    monkeypatch.setattr("esan.bags.build.storage.MOST_PAIRS", 10)
     (record,) = run_jobs([job], None, dataset=dataset, cache=tmp_path / "cache")
     assert built == [Whole()]
     assert [line.loss for line in record.curve] == pytest.approx([line.loss for line in usual.curve], rel=1e-4)

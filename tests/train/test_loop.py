@@ -117,7 +117,7 @@ def test_a_full_disk_costs_nothing_but_time(
 
     with monkeypatch.context() as disk:
         disk.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match=r"Expected to write .* \(got: No space left on device\).*unharmed"):
+        with pytest.raises(OSError, match=r"Expected to write .* \(got: No space left on device\).*unchanged"):
             run_jobs([job], tmp_path, dataset=dataset, every=0)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert run_jobs([job], tmp_path, dataset=dataset) == [whole]

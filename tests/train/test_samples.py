@@ -82,22 +82,22 @@ def test_samples_of_two_differ() -> None:
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     bag = _bag()
-    assert bag.whole is not None
-    monkeypatch.setattr(samples, "_MOST_BYTES", 3 * bag.whole.nbytes)
+    assert bag.sampled_from is not None
+    monkeypatch.setattr(samples, "_MOST_BYTES", 3 * bag.sampled_from.nbytes)
     taken = Samples(bag)
     for first in range(6):
         orders = [torch.arange(first, 7), torch.arange(7)]
         taken.of(orders, [esan.Sampled.numbers(taken.count, _generator(k)) for k in (0, 1)])
         held = sum(part.whole.nbytes for part in taken._parts.values())
-        assert held <= 3.75 * bag.whole.nbytes
+        assert held <= 3.75 * bag.sampled_from.nbytes
     assert len(taken._parts) > 1
 
 
 def test_a_team_is_as_large_as_whole_bags_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     bag = _bag(0.2)
-    assert bag.whole is not None
-    assert bag.nbytes < bag.whole.nbytes
-    monkeypatch.setattr(samples, "_MOST_BYTES", 3 * bag.whole.nbytes)
+    assert bag.sampled_from is not None
+    assert bag.nbytes < bag.sampled_from.nbytes
+    monkeypatch.setattr(samples, "_MOST_BYTES", 3 * bag.sampled_from.nbytes)
     assert most_together(bag, literal=False) == 3
     assert most_together(bag, literal=True) <= 3
     monkeypatch.setattr(samples, "_MOST_BYTES", 1)

@@ -10,7 +10,7 @@ from esan.data import Dataset, Task
 from esan.graphs import Categories, Channels, OneHot
 from esan.graphs.channels import check_channels
 from esan.limits import refuse_beyond_memory
-from esan.nn import GIN, GINE, SubgraphGNN, ds_gnn, dss_gnn
+from esan.nn import GINConv, GINEConv, SubgraphGNN, ds_gnn, dss_gnn
 from esan.nn.features import encoder
 from esan.nn.linear import Linear
 from esan.train.recipes.baselines import RandomLines, WalkLines
@@ -77,7 +77,7 @@ class Blueprint:
         channels = self.in_channels if plain else lines.out_channels
         model = make(channels, recipe.width, recipe.layers, self.task.out_channels, **common)
         if not plain:
-            model.features.lines = lines
+            model.features.encoder = lines
         if recipe.head == "linear":
             model.head = Linear(next(model.head.parameters()).size(1), self.task.out_channels)
         if not recipe.last_act:
@@ -93,9 +93,9 @@ class Blueprint:
         """The base encoder; by name where ε is what it is by default."""
         conv, edges, learned = self.recipe.conv, self.edge_channels, self.recipe.train_eps
         if conv == "gin" and learned:
-            return lambda i, o: GIN(i, o, train_eps=True)
+            return lambda i, o: GINConv(i, o, train_eps=True)
         if conv in ("gine", "gine-ogb") and not learned:
-            return lambda i, o: GINE(i, o, edges, expansion=2 if conv == "gine-ogb" else 1, train_eps=False)
+            return lambda i, o: GINEConv(i, o, edges, expansion=2 if conv == "gine-ogb" else 1, train_eps=False)
         return conv
 
     def to_dict(self) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.module import _has_any_global_hook
 
-from esan.bags import Bag, Stage
+from esan.bags import Bag, LayerView
 from esan.bags.padded.bag import PaddedBag
-from esan.bags.padded.batches import LaidFields, MissingFieldError
+from esan.bags.padded.batches import BatchFields, MissingFieldError
 from esan.nn.execution.supported import Survey
 from esan.ops.device import Recording, graph_pool, is_capturing, is_gpu, on_capture_stream, refusing_to_wait
 from esan.ops.dispatch import autocasts, first_order
@@ -40,7 +40,7 @@ def may_replay(module: nn.Module) -> bool:
     return call is not None and call.survey.may_capture(module)
 
 
-def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, stage: Stage | None, *tensors: Tensor) -> Any:
+def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, stage: LayerView | None, *tensors: Tensor) -> Any:
     """`part(bag, stage, *tensors)`, replayed where the network runs on padded batches and these modules allow it.
 
     Args:
@@ -61,9 +61,9 @@ class _Convolution(NamedTuple):
     """A convolution that a layer calls now, and what it is given besides rows."""
 
     conv: Any
-    arguments: Callable[[Bag, Stage], tuple[Any, ...]]
+    arguments: Callable[[Bag, LayerView], tuple[Any, ...]]
     bag: Bag
-    stage: Stage
+    stage: LayerView
     given: tuple[Any, ...]
 
 
@@ -71,7 +71,7 @@ _CONVOLUTION: ContextVar[_Convolution | None] = ContextVar("convolution", defaul
 
 
 def call_conv(
-    conv: nn.Module, x: Tensor, arguments: Callable[[Bag, Stage], tuple[Any, ...]], bag: Bag, stage: Stage
+    conv: nn.Module, x: Tensor, arguments: Callable[[Bag, LayerView], tuple[Any, ...]], bag: Bag, stage: LayerView
 ) -> Tensor:
     """`conv(x, *arguments(bag, stage))`, in which `conv_part` may be replayed."""
     given = arguments(bag, stage)
@@ -90,7 +90,7 @@ def conv_part(conv: Any, x: Tensor, *given: Any) -> Tensor:
     if called is None or called.conv is not conv or any(a is not b for a, b in zip(given, called.given, strict=True)):
         return conv.compute(x, *given)
 
-    def part(bag: Bag, stage: Stage, x: Tensor) -> Tensor:
+    def part(bag: Bag, stage: LayerView, x: Tensor) -> Tensor:
         return conv.compute(x, *called.arguments(bag, stage))
 
     return in_part(part, [conv], called.bag, called.stage, x)
@@ -118,9 +118,9 @@ class Replays:
 
     def __call__(self, network: nn.Module, run: Callable[[Bag], Tensor], bag: Any) -> Tensor | None:
         """What `run`, the forward pass of a network, gives for a batch; None where it should run as it is."""
-        if not isinstance(bag, PaddedBag) or not is_gpu(bag.device) or not isinstance(bag.fields, LaidFields):
+        if not isinstance(bag, PaddedBag) or not is_gpu(bag.device) or not isinstance(bag.fields, BatchFields):
             return None
-        if self._busy or is_capturing() or is_watched() or bag.whole_output or bag.seeds is not None:
+        if self._busy or is_capturing() or is_watched() or bag.keeps_padding or bag.seeds is not None:
             return None
         if _has_any_global_hook() or autocasts(next(network.parameters())):
             return None
@@ -131,7 +131,7 @@ class Replays:
             free = self._new(key, bag)
             if free is None:
                 return None
-        if bag.fields.laid is None:
+        if bag.fields.chunk is None:
             return None
         if not free[-1].fits(bag.fields):  # made when fewer fields were read, or more
             free.pop()
@@ -149,9 +149,9 @@ class Replays:
 
     def _new(self, key: Any, bag: PaddedBag) -> "list[_Slot] | None":
         fields = bag.fields
-        assert isinstance(fields, LaidFields)
+        assert isinstance(fields, BatchFields)
         self._seen[key] = self._seen.get(key, 0) + 1
-        whole = fields.laid is not None and fields.batches.read <= fields.laid.fields.keys()
+        whole = fields.chunk is not None and fields.batches.fields_read <= fields.chunk.fields.keys()
         if self._seen[key] <= _BEFORE or not whole or self._count >= _MOST:
             if len(self._seen) > 256:  # parameters that move all the time
                 self._seen.clear()
@@ -164,35 +164,35 @@ class Replays:
 
 def _key(survey: Survey, bag: PaddedBag) -> Any:
     fields = bag.fields
-    assert isinstance(fields, LaidFields)
-    return bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), survey.state, id(fields.batches.read)
+    assert isinstance(fields, BatchFields)
+    return bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), survey.state, id(fields.batches.fields_read)
 
 
 class _Slot:
     """Memory for the fields of a batch, and the parts that were captured over it."""
 
-    def __init__(self, fields: LaidFields) -> None:
-        assert fields.laid is not None
+    def __init__(self, fields: BatchFields) -> None:
+        assert fields.chunk is not None
         ints, floats = fields.buffers
         self._ints, self._floats = ints.long(), floats.clone()
-        self._fields, self._batches, self._shape = fields.laid.fields, fields.batches, fields.shape
-        self._laid = fields.laid
+        self._fields, self._batches, self._shape = fields.chunk.fields, fields.batches, fields.shape
+        self._laid = fields.chunk
         # Memory of its own: a call may still need it for its gradient while others run. Backward passes have another:
         # what one of them writes must not lie where the forward pass of another part has saved something.
         self.pools = graph_pool(), graph_pool()
         self.parts: dict[Any, _Captured | None] = {}
 
-    def fits(self, fields: LaidFields) -> bool:
-        return fields.laid is not None and fields.laid.fields.keys() == self._fields.keys()
+    def fits(self, fields: BatchFields) -> bool:
+        return fields.chunk is not None and fields.chunk.fields.keys() == self._fields.keys()
 
-    def load(self, fields: LaidFields) -> None:
+    def load(self, fields: BatchFields) -> None:
         ints, floats = fields.buffers
         self._ints.copy_(ints)
         self._floats.copy_(floats)
 
-    def bag(self, current: LaidFields | None = None) -> PaddedBag:
+    def bag(self, current: BatchFields | None = None) -> PaddedBag:
         """A bag over the memory; a field that it lacks is had from the current batch, if there is one."""
-        return self._batches.over(Static(self._laid.views(self._ints, self._floats), current), self._shape)
+        return self._batches.of_fields(Static(self._laid.views(self._ints, self._floats), current), self._shape)
 
 
 class _Call:
@@ -216,7 +216,7 @@ class _Call:
         return self._fields is not None and getattr(bag, "fields", None) is self._fields
 
     def run(self, run: Callable[[Bag], Tensor], bag: PaddedBag) -> Tensor:
-        assert isinstance(bag.fields, LaidFields)
+        assert isinstance(bag.fields, BatchFields)
         self._slot.load(bag.fields)
         if self.survey.may_capture_inside(self._network):
             whole = self.part(lambda batch, _: run(batch), [self._network], bag, None, ())
@@ -233,11 +233,11 @@ class _Call:
         return _Hold.apply(self, out) if out.requires_grad else out
 
     def part(
-        self, part: Part, modules: Sequence[nn.Module], bag: Bag, stage: Stage | None, tensors: Sequence[Tensor]
+        self, part: Part, modules: Sequence[nn.Module], bag: Bag, stage: LayerView | None, tensors: Sequence[Tensor]
     ) -> Any:
         self._number += 1
         kinds = tuple((t.shape, t.dtype, t.requires_grad) for t in tensors)
-        key = self._number, tuple(map(id, modules)), getattr(stage, "slot", None), kinds
+        key = self._number, tuple(map(id, modules)), getattr(stage, "block", None), kinds
         parts = self._slot.parts
         if key not in parts:
             try:
@@ -250,7 +250,7 @@ class _Call:
         return found(self, tensors)
 
     def _captured(
-        self, part: Part, modules: Sequence[nn.Module], bag: Bag, stage: Stage | None, tensors: Sequence[Tensor]
+        self, part: Part, modules: Sequence[nn.Module], bag: Bag, stage: LayerView | None, tensors: Sequence[Tensor]
     ) -> "_Captured | None":
         """The part as CUDA graphs; None if it waits for the device, which a graph cannot."""
 
@@ -258,8 +258,8 @@ class _Call:
 
         def run(*inputs: Tensor) -> Any:
             own: Bag = slot.bag()
-            own = own.without_filler() if getattr(bag, "real_only", False) else own
-            return part(own, None if stage is None else own.stage_of_slot(stage.slot), *inputs)
+            own = own.skipping_padding() if getattr(bag, "skips_padding", False) else own
+            return part(own, None if stage is None else own.layer_view_of_block(stage.block), *inputs)
 
         before = _ACTIVE.set(None)
         try:
@@ -423,7 +423,7 @@ class Static(dict[str, Tensor]):
         current: the batch that is in that memory now, which other fields are had from; None if there are no others.
     """
 
-    def __init__(self, fields: dict[str, Tensor], current: LaidFields | None = None) -> None:
+    def __init__(self, fields: dict[str, Tensor], current: BatchFields | None = None) -> None:
         super().__init__(fields)
         self._current = current
 

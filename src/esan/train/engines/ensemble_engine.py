@@ -11,7 +11,7 @@ from torch import Tensor
 from esan.bags import Bag
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import PaddedBatches
-from esan.bags.padded.shapes import FINE, Rooms
+from esan.bags.padded.shapes import FINE, KnownShapes
 from esan.nn import Ensemble, SubgraphGNN
 from esan.nn.linear import is_wide
 from esan.ops.dispatch import implementation
@@ -54,7 +54,7 @@ class Team:
         self._answers: dict[int, tuple[list[Tensor], Tensor]] = {}
         self._samples: Samples | FreshSamples | None = None
         self._batches: PaddedBatches | None = None
-        self._rooms = Rooms()
+        self._rooms = KnownShapes()
 
     # -- members -------------------------------------------------------------------------------------------------
 
@@ -191,10 +191,10 @@ class Team:
 
     def _train_step(self, bag: PaddedBag) -> None:
         self.optimiser.zero_grad()
-        prediction = self.model(replace(bag, drawn_from=self._seeds, whole_output=True))
+        prediction = self.model(replace(bag, step_seeds=self._seeds, keeps_padding=True))
         y = bag.graphs.y
         assert y is not None
-        grad, live = loss_backward(self.objective, prediction.detach(), y, bag.graph_weight, self._sums)
+        grad, live = loss_backward(self.objective, prediction.detach(), y, bag.graph_multiplicity, self._sums)
         prediction.backward(grad)
         self.optimiser.step(live)
         if self.model.encoder.dropout:
@@ -206,7 +206,7 @@ class Team:
                 pass
 
     def _renew_step(self, bag: PaddedBag) -> None:
-        graphs = bag.graph_weight.view(self.networks, -1)[:, :-1].sum(1)
+        graphs = bag.graph_multiplicity.view(self.networks, -1)[:, :-1].sum(1)
         self._renewal.add(lambda: self.models(bag), graphs)
 
     def _forward(self, bag: PaddedBag) -> Tensor:
@@ -234,13 +234,19 @@ class Team:
         return self._batches, orders
 
     def _read(self) -> set[str]:
-        return set() if self._batches is None else self._batches.read
+        return set() if self._batches is None else self._batches.fields_read
 
     def _batches_of(self, bag: Bag, read: set[str]) -> PaddedBatches:
         rows = self.networks * self.batch_size * bag.num_rows / len(bag)
         sizes = FINE if is_wide(self.model.encoder) and rows >= _MANY_ROWS else None
         return PaddedBatches(
-            bag, self.device, self.networks, sizes, at_once=self._samples is not None, rooms=self._rooms, read=read
+            bag,
+            self.device,
+            self.networks,
+            sizes,
+            at_once=self._samples is not None,
+            known_shapes=self._rooms,
+            fields_read=read,
         )
 
     def _goes_on(self, seat: "Seat", call: int) -> None:

@@ -34,7 +34,7 @@ def fits(model: SubgraphGNN, bag: Bag) -> bool:
     random = isinstance(bag.policy, Policy) and bag.policy.random
     if isinstance(bag.policy, Sampled):
         # Of a bag that is not there whole, a sample of all graphs is taken at once.
-        random = bag.whole is None and not sample_fits(bag.policy, bag.graphs)
+        random = bag.sampled_from is None and not sample_fits(bag.policy, bag.graphs)
     others = any(getattr(layer, "bag_pool", None) == "others" for layer in model.encoder.layers)
     return not random and not others and not isinstance(bag.policy, str) and bag.graphs.y_level == "graph"
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from esan.bags import Bag
-from esan.bags.build.large import never_whole, pairs_of
 from esan.bags.build.on_device import bag_built_on
+from esan.bags.build.storage import num_possible_pairs, stores_samples_only
 from esan.graphs import Graphs
 from esan.policies import Policy, Sampled, Whole
 
@@ -18,7 +18,7 @@ MOST_SAMPLED = 200_000_000
 
 def sample_fits(policy: Sampled, graphs: Graphs) -> bool:
     """Whether the sample of all graphs is small enough to hold, if their bag is not."""
-    return policy.fraction * pairs_of(graphs) <= MOST_SAMPLED
+    return policy.fraction * num_possible_pairs(graphs) <= MOST_SAMPLED
 
 
 def fresh_bag(graphs: Graphs, policy: Sampled, num_layers: int) -> Bag:
@@ -36,10 +36,10 @@ def bag_of(graphs: Graphs, policy: Policy, num_layers: int, device: torch.device
         device: where it is built, some graphs at a time; it is then kept where the graphs are. None for there.
     """
     if isinstance(policy, Sampled):
-        if never_whole(policy, graphs):
+        if stores_samples_only(policy, graphs):
             return fresh_bag(graphs, policy, num_layers)
         whole = bag_of(graphs, policy.policy, num_layers, device)
-        return replace(whole, policy=policy, whole=whole)
+        return replace(whole, policy=policy, sampled_from=whole)
     return Bag.of(graphs, policy, num_layers) if device is None else bag_built_on(device, graphs, policy, num_layers)
 
 

@@ -17,12 +17,12 @@ _MOST_BYTES = 2**31
 
 def samples_of(bag: Bag) -> "Samples | FreshSamples":
     """Takes samples of the bag of a `Sampled` policy, where it is."""
-    return FreshSamples(bag) if bag.whole is None else Samples(bag)
+    return FreshSamples(bag) if bag.sampled_from is None else Samples(bag)
 
 
 def most_together(bag: Bag, literal: bool) -> int:
     """How many networks may have samples of this bag at once, or of the literal bag that it stands for."""
-    whole = bag.whole
+    whole = bag.sampled_from
     if whole is None:
         return 1  # the sample of a bag too large to hold is enough for a device
     size = whole.nbytes * max(1, whole.num_pairs // max(whole.num_rows, 1)) if literal else whole.nbytes
@@ -90,9 +90,9 @@ class Samples:
 
     def __init__(self, bag: Bag) -> None:
         assert isinstance(bag.policy, Sampled)
-        assert bag.whole is not None
-        self._policy, self._whole = bag.policy, bag.whole
-        counts = bag.whole.selection.num_subgraphs.cpu()
+        assert bag.sampled_from is not None
+        self._policy, self._whole = bag.policy, bag.sampled_from
+        counts = bag.sampled_from.selection.num_subgraphs.cpu()
         self._subgraphs = ragged.Segments(ragged.starts(counts), counts)
         #: What was asked for last, as far as there is room: training, validation and test take turns.
         self._parts: dict[tuple[bytes, ...], _Part] = {}
@@ -111,12 +111,12 @@ class Samples:
         """
         if len(orders) == 1:
             # No copy is needed; what is kept of a graph is the same.
-            kept = self._policy.kept_by(numbers[0], self._whole.selection.num_subgraphs)
+            kept = self._policy.sample_by(numbers[0], self._whole.selection.num_subgraphs)
             return self._sample(self._whole, kept), list(orders)
         graphs = [order.cpu().unique() for order in orders]
         part = self._part(graphs)
         drawn = torch.cat([of[places] for of, places in zip(numbers, part.places, strict=True)])
-        kept = self._policy.kept_by(drawn, part.whole.selection.num_subgraphs)
+        kept = self._policy.sample_by(drawn, part.whole.selection.num_subgraphs)
         begins, moved = 0, []
         for order, own in zip(orders, graphs, strict=True):
             moved.append(begins + torch.searchsorted(own, order.cpu()))
@@ -124,13 +124,13 @@ class Samples:
         return self._sample(part.whole, kept), moved
 
     def _sample(self, whole: Bag, kept: Tensor) -> Bag:
-        return replace(whole.only(kept), policy=self._policy, whole=whole)
+        return replace(whole.only(kept), policy=self._policy, sampled_from=whole)
 
     def _part(self, graphs: list[Tensor]) -> _Part:
         key = tuple(own.numpy().tobytes() for own in graphs)
         part = self._parts.pop(key, None)
         if part is None:
-            places = [self._subgraphs.take(own).places for own in graphs]
+            places = [self._subgraphs.take(own).positions for own in graphs]
             part = _Part(self._whole[torch.cat(graphs)], graphs, places)
         # Those that were not asked for longest are forgotten first, and this one not before the next call.
         room = _MOST_BYTES + _MOST_BYTES // 4 - part.whole.nbytes

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from esan.bags import Bag
-from esan.bags.build.large import never_whole
+from esan.bags.build.storage import stores_samples_only
 from esan.data import Dataset, cache_folder
 from esan.policies import Policy, Sampled
 from esan.train.engines.resample import fresh_bag
@@ -23,10 +23,10 @@ def cached_bag(dataset: Dataset, policy: Policy, num_layers: int, *, cache: str 
         cache: the folder of the cache, else $ESAN_CACHE, else .cache/esan in the user's home.
     """
     if isinstance(policy, Sampled):
-        if never_whole(policy, dataset.graphs):
+        if stores_samples_only(policy, dataset.graphs):
             return fresh_bag(dataset.graphs, policy, num_layers)
         whole = cached_bag(dataset, policy.policy, num_layers, cache=cache)
-        return replace(whole, policy=policy, whole=whole)
+        return replace(whole, policy=policy, sampled_from=whole)
     path = bag_file(dataset, policy, num_layers, cache)
     if path.is_file():
         try:

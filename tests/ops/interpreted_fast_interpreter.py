@@ -1,6 +1,6 @@
-"""Interpreted: what makes the interpreter sooner changes no bit of what it gives, and refuses what it refuses.
+"""Interpreted: the faster interpreter gives the same bits as Triton's own, and refuses what that refuses.
 
-Nothing of `interpreting` is imported here, which makes it sooner from the beginning; nor may it be before this file.
+Nothing of `interpreting` is imported here, since it patches the interpreter on import; nor may it be before.
 """
 
 import os
@@ -36,7 +36,7 @@ def found() -> list[Tensor]:
     from esan.ops.triton.kernels.linear import linear
     from esan.ops.triton.kernels.matrix import Matrix
     from esan.ops.triton.kernels.tiles import totals
-    from esan.ops.triton.segments import sum_lines
+    from esan.ops.triton.segments import sum_rows
 
     torch.manual_seed(0)
     x, matrix = torch.randn(37, 20), Matrix.of(torch.randn(9, 20))[0]
@@ -46,19 +46,19 @@ def found() -> list[Tensor]:
     _constants_kernel[(1,)](torch.randn(4), constants, size=4)
     assert bool(constants.isfinite().all())
     signs = constants.signbit()  # -0 is equal to 0
-    sums = sum_lines(x, terms, first, weight=torch.rand(400))
+    sums = sum_rows(x, terms, first, weight=torch.rand(400))
     return [sums, totals(torch.randn(2, 530, 20), 10, 7, 3), product, constants, signs]
 
 
-UNTOUCHED = "sooner" not in sys.modules
+UNTOUCHED = "fast_interpreter" not in sys.modules
 BEFORE = found() if INTERPRETED and UNTOUCHED else []
 
 
 def test_no_bit_is_another() -> None:
     assert UNTOUCHED, "the interpreter is not as it was: import this file first"
-    from sooner import interpret_sooner
+    from fast_interpreter import speed_up_interpreter
 
-    interpret_sooner()
+    speed_up_interpreter()
     for _ in range(2):  # with what is remembered, too
         for mine, theirs in zip(found(), BEFORE, strict=True):
             assert torch.equal(mine, theirs)
@@ -66,9 +66,9 @@ def test_no_bit_is_another() -> None:
 
 def test_what_is_no_block_is_refused_though_one_like_it_is_known() -> None:
     import triton.language as tl
-    from sooner import interpret_sooner
+    from fast_interpreter import speed_up_interpreter
 
-    interpret_sooner()
+    speed_up_interpreter()
     block = tl.block_type(tl.float32, [16])
     assert tl.block_type(tl.float32, [tl.constexpr(16)]) == block
     assert tl.block_type(tl.int32, [16]) != block
@@ -79,9 +79,9 @@ def test_what_is_no_block_is_refused_though_one_like_it_is_known() -> None:
 
 def test_pointers_of_a_block_are_those_that_are_asked_for() -> None:
     import triton.language as tl
-    from sooner import interpret_sooner
+    from fast_interpreter import speed_up_interpreter
 
-    interpret_sooner()
+    speed_up_interpreter()
     first, second = (tl.pointer_type(tl.float32, space) for space in (1, 3))
     assert first.name == second.name
     blocks = [tl.block_type(one, [16]) for one in (first, second)]

@@ -14,16 +14,16 @@ import pytest
 from rich.console import Console
 
 import esan
-from esan.ops import waiting
+from esan.ops import compile_messages
+from esan.ops.compile_messages import CompileMessage
 from esan.ops.numba import runtime
-from esan.ops.waiting import Wait
 
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs the extra fast")
 
 
-def wait_of(patience: float, terminal: bool = False) -> tuple[Wait, io.StringIO]:
+def wait_of(patience: float, terminal: bool = False) -> tuple[CompileMessage, io.StringIO]:
     text = io.StringIO()
-    return Wait("compiling things", Console(file=text, force_terminal=terminal, width=80), patience), text
+    return CompileMessage("compiling things", Console(file=text, force_terminal=terminal, width=80), patience), text
 
 
 def test_long_compiling_is_said_once_and_while_it_goes_on() -> None:
@@ -43,7 +43,7 @@ def test_short_compiling_adds_up_and_what_is_read_does_not_count() -> None:
     for _ in range(4):
         wait.begin()
         time.sleep(0.3)
-        wait.end(read=True)
+        wait.end(from_cache=True)
     assert text.getvalue() == ""
     for _ in range(5):
         wait.begin()
@@ -57,7 +57,7 @@ def test_what_is_compiled_within_is_part_of_it() -> None:
     wait.begin()
     for _ in range(3):
         wait.begin()
-        wait.end(read=True)
+        wait.end(from_cache=True)
     time.sleep(1.0)
     assert text.getvalue() == "compiling things\n"
     wait.end()
@@ -68,7 +68,7 @@ def test_what_is_compiled_within_is_part_of_it() -> None:
 
 def test_somebody_else_may_say_it() -> None:
     wait, text = wait_of(0.0)
-    with wait.unsaid():
+    with wait.silenced():
         wait.begin()
         time.sleep(0.2)
         wait.end()
@@ -99,21 +99,21 @@ def run(code: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[s
 def test_loops_say_that_they_are_compiled_and_are_kept(tmp_path: Path) -> None:
     code = """
 import sys
-from esan.ops.waiting import LOOPS
-LOOPS.patience = float(sys.argv[1])
+from esan.ops.compile_messages import NUMBA
+NUMBA.patience = float(sys.argv[1])
 from esan.ops.numba import runtime
 assert runtime.available()
 from esan.ops.numba.loops import indices as indices_loops
-from esan.ops.numba.loops import merge as merge_loops
-merge_loops._merge_double.address
+from esan.ops.numba.loops import norm as norm_loops
+norm_loops._merge_double.address
 import numpy as np
-first = LOOPS._spent
-indices_loops.sort_some(np.arange(9)[::-1].copy(), 0, 9)
-print(first > 0, LOOPS._spent > first)
+first = NUMBA._spent
+indices_loops.sort_range(np.arange(9)[::-1].copy(), 0, 9)
+print(first > 0, NUMBA._spent > first)
 """
     # A busy machine may take its time to read what was kept.
     first, again = (run(code, patience, NUMBA_CACHE_DIR=str(tmp_path)) for patience in ("0.2", "60"))
-    assert first.stderr == waiting.LOOPS.message + "\n"
+    assert first.stderr == compile_messages.NUMBA.message + "\n"
     assert first.stdout == "True True\n"  # those that are called by their types count too
     assert again.stderr == ""
     assert again.stdout == "False False\n"
@@ -152,12 +152,12 @@ def test_kernels_say_that_they_are_compiled(monkeypatch: pytest.MonkeyPatch) -> 
     if not hasattr(knobs.runtime, "jit_post_compile_hook"):
         pytest.skip("this Triton has no hooks")
     wait, text = wait_of(0.4)
-    monkeypatch.setattr(waiting, "KERNELS", wait)
+    monkeypatch.setattr(compile_messages, "TRITON", wait)
     asked: list[str] = []
     for name in ("jit_cache_hook", "jit_post_compile_hook"):
         monkeypatch.setattr(knobs.runtime, name, lambda name=name, **given: asked.append(name))
     monkeypatch.setattr(knobs.compilation, "listener", None)
-    waiting.watch_triton()
+    compile_messages.report_triton()
 
     def compiled(seconds: float, cache_hit: bool, fails: bool = False) -> None:
         assert not knobs.runtime.jit_cache_hook(key="k", repr="r", fn=None, compile={}, is_manual_warmup=False)

@@ -1,7 +1,7 @@
-"""Triton's interpreter, sooner: without what it prepares or computes more than once, or for nobody.
+"""A faster Triton interpreter: without what it prepares or computes more than once or never uses.
 
-What it gives is the same. It is for processes that interpret and do nothing else: its language is never given back.
-Where its parts are called otherwise than here, they are left as they are.
+Results are the same. It is for processes that only interpret kernels: Triton's language stays patched. Parts with
+other signatures than those known here are left unchanged.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _WHOLE = frozenset({"int1", "int8", "int16", "int32", "int64", "uint8", "uint16"
 _SAME = _WHOLE | {"fp32", "fp64"}
 
 
-def interpret_sooner() -> None:
+def speed_up_interpreter() -> None:
     if hasattr(interpreter, "_patch_lang") and hasattr(interpreter, "_LangPatchScope"):
         interpreter._patch_lang = _once(interpreter._patch_lang)
     if hasattr(interpreter, "_get_np_dtype"):
@@ -32,7 +32,7 @@ def interpret_sooner() -> None:
         # Every sum of whole numbers is computed again in 64 bits, for an assertion that only debugging makes.
         builder.options = replace(options, sanitize_overflow=False)
     semantic: Any = getattr(interpreter, "interpreter_semantic", None)
-    for place, name, names, sooner in (
+    for place, name, names, faster in (
         (getattr(interpreter, "InterpretedFunction", None), "rewrite", "self", _signed),
         (interpreter, "_patch_attr", "obj name member builder scope", _called_at_once),
         (tl.block_type, "__init__", "self element_ty shape", _remembered_block),
@@ -49,7 +49,7 @@ def interpret_sooner() -> None:
     ):
         made: Any = getattr(place, name, None)
         if made is not None and [*signature(made).parameters] == names.split():
-            setattr(place, name, sooner(made))
+            setattr(place, name, faster(made))
 
 
 def _once(patch: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -1,4 +1,4 @@
-"""Interpreted: kernels that know which lines are filler give what they give for the others alone, and touch no more."""
+"""Interpreted: kernels that skip padding give the same results for the other rows, and write nothing else."""
 
 from collections.abc import Callable
 from functools import cache
@@ -8,18 +8,17 @@ import torch
 from interpreting import ONLY_INTERPRETED, close, poison
 from torch import Tensor
 
-from esan.ops.real import Real
-from esan.ops.segments import Grouping
-from esan.ops.triton.ahead import Normed
-from esan.ops.triton.dropout import Dropout
-from esan.ops.triton.input import Input
+from esan.ops.segments import CSR, RowRanges
+from esan.ops.triton.dropout import DropoutFunction
+from esan.ops.triton.features import InputRowsFunction
+from esan.ops.triton.fused_gradient import NormInput
 from esan.ops.triton.kernels.linear import linear
 from esan.ops.triton.kernels.linear_grads import linear_backward
 from esan.ops.triton.kernels.matrix import Matrix
-from esan.ops.triton.kernels.message_grads import Pooled, messages_backward
+from esan.ops.triton.kernels.message_grads import PoolGradient, messages_backward
 from esan.ops.triton.kernels.moments import Moments, finish, tile_moments
 from esan.ops.triton.kernels.normalise import blend, grad_sums, norm_backward
-from esan.ops.triton.segments import expand, sum_lines
+from esan.ops.triton.segments import broadcast, sum_rows
 
 pytestmark = ONLY_INTERPRETED
 #: Slots of less than a tile and of several, and how many of their lines are real: all, some, or none.
@@ -27,7 +26,9 @@ ROOM = (70, 9, 140)
 NUMBER = ((70, 0, 5), (1, 9, 133), (0, 0, 0))
 NETWORKS, LINES, WIDTH, EPS = len(NUMBER), sum(ROOM), 6, 1e-5
 BEGIN = [sum(ROOM[:slot]) for slot in range(len(ROOM))]
-REAL = Real(torch.tensor([[b, b + n] for some in NUMBER for b, n in zip(BEGIN, some, strict=True)]).reshape(-1), ROOM)
+REAL = RowRanges(
+    torch.tensor([[b, b + n] for some in NUMBER for b, n in zip(BEGIN, some, strict=True)]).reshape(-1), ROOM
+)
 #: The real lines of each network.
 KEPT = [torch.cat([torch.arange(b, b + n) for b, n in zip(BEGIN, some, strict=True)]) for some in NUMBER]
 
@@ -38,7 +39,7 @@ def _poison(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines(width: int = WIDTH) -> Tensor:
-    """Random ones; NaN where there is filler."""
+    """Random ones; NaN where there is padding."""
     x = torch.full((NETWORKS, LINES, width), torch.nan)
     for network, kept in enumerate(KEPT):
         x[network, kept] = torch.randn(len(kept), width)
@@ -52,12 +53,12 @@ def of(x: Tensor, network: int) -> Tensor:
 
 def check(got: Tensor, expected: Callable[[int], Tensor], what: str) -> None:
     """The lines of each network that has some are these; nothing else was written."""
-    filler = torch.ones(NETWORKS, LINES, dtype=torch.bool)
+    padding = torch.ones(NETWORKS, LINES, dtype=torch.bool)
     for network, kept in enumerate(KEPT):
-        filler[network, kept] = False
+        padding[network, kept] = False
         if len(kept):
             close(of(got, network), expected(network), f"{what}, network {network}")
-    assert bool(got.view(NETWORKS, LINES, -1)[filler].isnan().all()), f"{what} of filler"
+    assert bool(got.view(NETWORKS, LINES, -1)[padding].isnan().all()), f"{what} of padding"
 
 
 def same(got: Tensor, expected: Callable[[int], Tensor], what: str) -> None:
@@ -72,7 +73,7 @@ def alone(moments: Moments, network: int) -> Moments:
 
 
 class Norm:
-    """Lines and weights, and moments that are found without filler."""
+    """Lines and weights, and moments that are found without padding."""
 
     def __init__(self) -> None:
         self.x, self.weight = lines(), lines(1)[:, 0].abs()
@@ -87,7 +88,7 @@ class Norm:
 
 def test_norms() -> None:
     norm, grad, shared = Norm(), lines(), torch.randn(4, WIDTH)
-    for part in ("mean", "inverse", "scale", "shift", "share"):
+    for part in ("mean", "inverse", "scale", "shift", "inverse_count"):
         got = getattr(norm.moments, part)
         assert bool(got.isfinite().all())
         for network in range(NETWORKS - 1):
@@ -135,9 +136,9 @@ def test_linear_layers(outer: int) -> None:
         close(after.mean[network], layer(network)[1].mean[0], "mean")
         close(after.inverse[network], layer(network)[1].inverse[0], "inverse")
     got = linear_backward(
-        grad, norm.x, whole, norm.moments, after=(y, after, sums), weight=norm.weight, gate=gate, real=REAL
+        grad, norm.x, whole, norm.moments, after=(y, after, sums), multiplicity=norm.weight, gate=gate, row_ranges=REAL
     )
-    plainly = linear_backward(grad, norm.x, whole, None, real=REAL)
+    plainly = linear_backward(grad, norm.x, whole, None, row_ranges=REAL)
 
     @cache
     def back(network: int, through: bool = True) -> list[Tensor | None]:
@@ -150,7 +151,7 @@ def test_linear_layers(outer: int) -> None:
                 *given,
                 alone(norm.moments, network),
                 after=left,
-                weight=of(norm.weight, network),
+                multiplicity=of(norm.weight, network),
                 gate=of(gate, network),
             )
         return [found.grad_x, found.matrix, found.bias, found.sums]
@@ -186,20 +187,20 @@ class Messages:
 def test_messages() -> None:
     m, x, grad, norm = Messages(), lines(), lines(), Norm()
     table, own = torch.randn(NETWORKS, 3, WIDTH), torch.rand(NETWORKS)
-    y = sum_lines(
-        x, m.other, m.first, m.count, own=own, messages=(table, m.kind), networks=NETWORKS, real=REAL
+    y = sum_rows(
+        x, m.other, m.first, m.count, own=own, messages=(table, m.kind), networks=NETWORKS, row_ranges=REAL
     )  # fmt: skip
 
     def summed(network: int) -> Tensor:
         other, kind, first, count = m.alone[network]
         some = slice(network, network + 1)
-        return sum_lines(of(x, network), other, first, count, own=own[some], messages=(table[some], kind))
+        return sum_rows(of(x, network), other, first, count, own=own[some], messages=(table[some], kind))
 
     check(y, summed, "sums")
     owner, share, of_pool = torch.randint(5, (NETWORKS * LINES,)), lines(1)[:, 0], torch.randn(5, WIDTH)
     got = messages_backward(
-        grad, x, table, own, m.other, m.kind, m.first, m.count, None, NETWORKS, Pooled(of_pool, owner, share),
-        Normed(norm.x, norm.moments.mean, norm.moments.inverse), True, REAL,
+        grad, x, table, own, m.other, m.kind, m.first, m.count, None, NETWORKS, PoolGradient(of_pool, owner, share),
+        NormInput(norm.x, norm.moments.mean, norm.moments.inverse), True, REAL,
     )  # fmt: skip
 
     @cache
@@ -208,8 +209,8 @@ def test_messages() -> None:
         some = slice(network, network + 1)
         found = messages_backward(
             of(grad, network), of(x, network), table[some], own[some], other, kind, first, count, None, 1,
-            Pooled(of_pool, of(owner, network), of(share, network)),
-            Normed(of(norm.x, network), norm.moments.mean[some], norm.moments.inverse[some]),
+            PoolGradient(of_pool, of(owner, network), of(share, network)),
+            NormInput(of(norm.x, network), norm.moments.mean[some], norm.moments.inverse[some]),
         )  # fmt: skip
         return [found.x, found.own, found.table, found.sums]
 
@@ -222,20 +223,20 @@ def test_messages() -> None:
 def test_rows_that_are_expanded() -> None:
     x, owner, weight = torch.randn(8, WIDTH), torch.randint(8, (NETWORKS * LINES,)), lines(1)[:, 0]
     check(
-        expand(x, owner, weight, REAL), lambda k: x[of(owner, k)] * of(weight, k)[:, None], "expanded rows"
+        broadcast(x, owner, weight, REAL), lambda k: x[of(owner, k)] * of(weight, k)[:, None], "expanded rows"
     )  # fmt: skip
-    by_node, marked = Grouping(owner, 8), torch.rand(NETWORKS * LINES) > 0.5
-    by_node.real = REAL
+    by_node, marked = CSR(owner, 8), torch.rand(NETWORKS * LINES) > 0.5
+    by_node.row_ranges = REAL
 
     def rows(network: int) -> Tensor:
         mark = of(marked, network).float()[:, None]
         return torch.cat([mark, 1 - mark, x[of(owner, network)]], 1)
 
-    check(Input.apply(x, by_node, marked, WIDTH + 2), rows, "input")
+    check(InputRowsFunction.apply(x, by_node, marked, WIDTH + 2), rows, "input")
 
 
 def test_dropout() -> None:
-    """What is drawn for a line does not depend on which lines are filler."""
+    """What is drawn for a line does not depend on which lines are padding."""
     x, seeds = lines(), torch.tensor([5, 6, 7])
-    every = Dropout.apply(x.nan_to_num(1.0), 0.25, seeds, 1)
-    check(Dropout.apply(x, 0.25, seeds, 1, REAL), lambda network: of(every, network), "dropout")
+    every = DropoutFunction.apply(x.nan_to_num(1.0), 0.25, seeds, 1)
+    check(DropoutFunction.apply(x, 0.25, seeds, 1, REAL), lambda network: of(every, network), "dropout")

@@ -1,4 +1,4 @@
-"""Where data lies: a root that is only read, and a cache that downloads are written to."""
+"""The folders of data sets: a root that is only read, and a cache for downloads."""
 
 import os
 import tempfile
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def cache_folder(cache: str | Path | None = None) -> Path:
-    """The folder for what can be made again: `cache`, else $ESAN_CACHE, else .cache/esan in the user's home."""
+    """The folder of the cache: `cache`, else $ESAN_CACHE, else .cache/esan in the user's home."""
     return _folder(cache, "ESAN_CACHE") or Path.home() / ".cache" / "esan"
 
 
@@ -25,18 +25,18 @@ def data_root(root: str | Path | None = None, cache: str | Path | None = None) -
     return found
 
 
-def _folder(given: str | Path | None, variable: str) -> Path | None:
-    text = os.environ.get(variable) if given is None else given
+def _folder(path: str | Path | None, variable: str) -> Path | None:
+    text = os.environ.get(variable) if path is None else path
     return Path(text).expanduser() if text else None
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where a set is looked for, and what happens where it is not there.
+class DataFolders:
+    """Where a set is searched, and whether it may be downloaded.
 
     Attributes:
-        root: the user's folder of data, looked into first.
-        cache: where downloads are kept.
+        root: the user's folder of data, searched first.
+        cache: where downloads are stored.
         download: whether the network may be used.
     """
 
@@ -45,15 +45,15 @@ class Places:
     download: bool = True
 
     def find(self, *names: str) -> Path | None:
-        """The first of `names`, paths relative to a root, that is there."""
+        """The first of `names`, paths relative to a root, that exists."""
         return next((p / name for p in (self.root, self.cache) for name in names if (p / name).exists()), None)
 
     def find_or_fetch(self, names: tuple[str, ...], fetch: Callable[[Path], None], into: str) -> Path:
-        """The first of `names` that is there, after a download if none is.
+        """The first of `names` that exists, after a download if none does.
 
         Args:
             names: paths relative to a root.
-            fetch: downloads the set into an empty folder, which is put in its place as a whole.
+            fetch: downloads the set into an empty folder, which then replaces the target at once.
             into: the folder of the set, relative to a root.
         """
         found = self.find(*names)
@@ -68,17 +68,17 @@ class Places:
         target = self.cache / into
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as scratch:
-            fresh = Path(scratch) / target.name
-            fresh.mkdir()
+            download = Path(scratch) / target.name
+            download.mkdir()
             try:
-                fetch(fresh)
+                fetch(download)
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
                 raise FileNotFoundError(
                     f"Expected {sought} in {self.root} (got nothing there, and the download failed: {reason[:200]}). "
                     "Put it there, point root or $ESAN_DATA to where it is, or try again with a network."
                 ) from error
-            _put(fresh, target)
+            _move(download, target)
         found = self.find(*names)
         if found is None:
             raise FileNotFoundError(
@@ -88,10 +88,10 @@ class Places:
         return found
 
 
-def _put(fresh: Path, target: Path) -> None:
+def _move(download: Path, target: Path) -> None:
     try:
-        fresh.rename(target)
+        download.rename(target)
     except OSError:
-        # Another process was faster, and its folder is as whole as this one.
+        # Another process was faster, and its folder is as complete as this one.
         if not target.is_dir():
             raise

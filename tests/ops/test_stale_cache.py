@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from esan.ops.numba.stale import forget_older
+from esan.ops.numba.runtime import drop_stale_cache
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "loops.py").write_text("inner = 1")
     (tmp_path / "layer_loops.py").write_text("outer = 1")
     (tmp_path / "__pycache__").mkdir()
-    forget_older(tmp_path)
+    drop_stale_cache(tmp_path)
     return tmp_path
 
 
@@ -24,17 +24,17 @@ def _kept(folder: Path) -> Path:
 
 def test_the_same_loops_are_kept(folder: Path) -> None:
     kept = _kept(folder)
-    forget_older(folder)
+    drop_stale_cache(folder)
     assert kept.is_file()
 
 
 def test_another_file_than_its_own_has_changed(folder: Path) -> None:
     kept = _kept(folder)
     (folder / "loops.py").write_text("inner = 2")
-    forget_older(folder)
+    drop_stale_cache(folder)
     assert not kept.is_file()
     kept = _kept(folder)
-    forget_older(folder)
+    drop_stale_cache(folder)
     assert kept.is_file()
 
 
@@ -42,5 +42,5 @@ def test_what_is_not_of_loops_is_left_alone(folder: Path) -> None:
     other = folder / "__pycache__" / "cpu.cpython-311.pyc"
     other.write_bytes(b"python")
     (folder / "loops.py").write_text("inner = 3")
-    forget_older(folder)
+    drop_stale_cache(folder)
     assert other.is_file()
