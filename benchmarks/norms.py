@@ -35,7 +35,7 @@ def metric_under(run: Run, sizes: list[int]) -> Iterator[float]:
         answers = []
         for some in ids.split(size):
             if of_batches:
-                engine.renew(some, size)
+                engine.recalibrate(some, size)
             answers.append(engine.predict(some).cpu())
         return float(METRICS[run.task.metric](torch.cat(answers), run.prepared.dataset.y[ids]))
 
@@ -43,7 +43,7 @@ def metric_under(run: Run, sizes: list[int]) -> Iterator[float]:
     yield metric(of_batches=True)
     for over in sizes:
         engine.model.load_state_dict(weights)
-        engine.renew(train, over)
+        engine.recalibrate(train, over)
         yield metric()
 
 

@@ -1,4 +1,4 @@
-"""What teams are tried on: networks of one kind, a bag of paths and cycles, and the graphs to train on."""
+"""What ensembles are tried on: networks of one kind, a bag of paths and cycles, and the graphs to train on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 import esan
 import strategies
 from esan.train.engines.engine import Engine
-from esan.train.engines.ensembles import Teams
+from esan.train.engines.engine_factory import EngineFactory
 from esan.train.engines.objective import Objective
 
 
@@ -40,8 +40,8 @@ class Trial:
     rate: float = 1e-3
 
     def engines(self, seeds: list[int], make: Callable[..., Engine] | None = None) -> list[Engine]:
-        """An engine a seed; all of them in one team, unless `make` makes others."""
-        make = Teams() if make is None else make
+        """An engine a seed; all of them in one ensemble, unless `make` makes others."""
+        make = EngineFactory() if make is None else make
         found = []
         for seed in seeds:
             torch.manual_seed(seed)

@@ -19,7 +19,7 @@ from esan.train.campaigns.campaign import groups
 from esan.train.campaigns.executors import Processes
 from esan.train.campaigns.ray_cluster import RayCluster
 from esan.train.runs.job import Job
-from esan.train.runs.loggers import Bars
+from esan.train.runs.loggers import ProgressBars
 
 
 class Odd:
@@ -253,8 +253,8 @@ PARAMETERS: dict[str, Parameter] = {
     "RayCluster cpus": Parameter(lambda v: RayCluster(cpus=v), WHOLE),
     "RayCluster gpus": Parameter(lambda v: RayCluster(gpus=v), WHOLE | {"0", "1.5", "2.0"}),
     "RayCluster timeout": Parameter(lambda v: RayCluster(timeout=v), WHOLE | {"1.5", "2.0"}),
-    "Bars most": Parameter(lambda v: Bars(most=v), WHOLE | {"0", "10^20", "10^5000"}),
-    "Bars test": Parameter(lambda v: Bars(test=v), TRUTHS),
+    "ProgressBars most": Parameter(lambda v: ProgressBars(most=v), WHOLE | {"0", "10^20", "10^5000"}),
+    "ProgressBars test": Parameter(lambda v: ProgressBars(test=v), TRUTHS),
     "fit source": Parameter(lambda v: esan.fit(v, progress=False, epochs=1)),
     "fit policy": Parameter(lambda v: esan.fit(_labelled(), v, progress=False, epochs=1)),
     "fit seed": Parameter(lambda v: esan.fit(_labelled(4)[:1], seed=v, progress=False)),

@@ -56,22 +56,22 @@ class InterruptedTrainingError(Exception):
 
 
 class Interrupting:
-    """A watcher that ends a training after some epochs, as a crash would."""
+    """A logger that ends a training after some epochs, as a crash would."""
 
     def __init__(self, after: int) -> None:
         self.after = after
 
-    def started(self, runs: list[Run]) -> None:
+    def on_start(self, runs: list[Run]) -> None:
         pass
 
-    def epoch(self, run: Run, line: Epoch) -> None:
-        if line.epoch == self.after:
+    def on_epoch(self, run: Run, epoch: Epoch) -> None:
+        if epoch.epoch == self.after:
             raise InterruptedTrainingError
 
-    def finished(self, run: Run, record: Record) -> None:
+    def on_finish(self, run: Run, record: Record) -> None:
         pass
 
-    def stopped(self) -> None:
+    def close(self) -> None:
         pass
 
 

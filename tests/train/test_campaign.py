@@ -13,8 +13,8 @@ from esan.train.campaigns import campaign
 from esan.train.campaigns.campaign import Work, finished, groups, run_campaign
 from esan.train.campaigns.executors import Done, Processes
 from esan.train.runs.job import Job, protocol
-from esan.train.runs.loop import run_jobs
 from esan.train.runs.records import Record
+from esan.train.runs.training_loop import run_jobs
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_a_campaign_goes_on_with_what_is_missing(place: Path, tmp_path: Path) ->
     whole = run_campaign(jobs, tmp_path / "whole", together=4)
     run_campaign(jobs[:2], tmp_path / "broken")
     with pytest.raises(InterruptedTrainingError):
-        run_jobs([jobs[2]], tmp_path / "broken", every=0, watchers=[Interrupting(after=2)])
+        run_jobs([jobs[2]], tmp_path / "broken", every=0, loggers=[Interrupting(after=2)])
     assert (jobs[2].folder(tmp_path / "broken") / "checkpoint.pt").exists()
     before = fingerprints(tmp_path / "broken")
     outcome = run_campaign(jobs, tmp_path / "broken", together=4)

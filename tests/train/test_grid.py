@@ -9,7 +9,7 @@ from esan.train.campaigns.campaign import run_campaign
 from esan.train.campaigns.grid import by_validation, search
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
-from esan.train.runs.loggers import Bars
+from esan.train.runs.loggers import ProgressBars
 from esan.train.runs.records import Epoch, Point, Record
 
 
@@ -58,7 +58,7 @@ def test_among_equals_the_first_of_the_grid_is_chosen_and_what_has_no_value_come
 def test_a_search_does_not_show_the_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[bool] = []
 
-    class Seen(Bars):
+    class Seen(ProgressBars):
         def __init__(self, test: bool = True) -> None:
             super().__init__(test=test)
             shown.append(self.test)

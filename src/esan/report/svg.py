@@ -1,4 +1,4 @@
-"""SVG, written plainly: a few shapes, and colours that follow the reader's light or dark setting."""
+"""SVG shapes as text, with colours for light and dark screens."""
 
 from collections.abc import Iterable
 from html import escape

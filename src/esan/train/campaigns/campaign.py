@@ -12,9 +12,9 @@ from esan.data import Dataset
 from esan.train.campaigns.executors import Executor, Failure, Processes, Serial
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
-from esan.train.runs.loggers import Bars
-from esan.train.runs.loop import run_jobs
+from esan.train.runs.loggers import ProgressBars
 from esan.train.runs.records import Record
+from esan.train.runs.training_loop import run_jobs
 
 #: Seconds that a job waits for another process to let go of its run folder.
 PATIENCE = 60.0
@@ -56,7 +56,7 @@ class Work:
                     root=self.root,
                     cache=self.cache,
                     device=self.device,
-                    watchers=[Bars(test=self.show_test)] if self.bars else [],
+                    loggers=[ProgressBars(test=self.show_test)] if self.bars else [],
                 )
 
 

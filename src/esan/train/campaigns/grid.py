@@ -11,10 +11,10 @@ from typing import Any
 from esan.train.campaigns.campaign import run_campaign
 from esan.train.campaigns.executors import Executor, Failure
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.files import write_text
+from esan.train.runs.directory import write_text
 from esan.train.runs.job import Job, protocol
 from esan.train.runs.records import Record
-from esan.train.runs.selection import Spread, summary
+from esan.train.runs.summary import MeanStd, summary
 
 #: The columns of the scores of a search.
 SCORES = ("configuration", "valid", "std", "runs")
@@ -32,7 +32,7 @@ class Scored:
     """
 
     recipe: Recipe
-    valid: Spread | None
+    valid: MeanStd | None
     records: tuple[Record, ...]
 
 
@@ -61,8 +61,9 @@ class Search:
         lines = csv.writer(text, lineterminator="\n")
         lines.writerow(SCORES)
         for one in self.scored:
-            valid = ("", "") if one.valid is None else (f"{one.valid.mean:.7g}", f"{one.valid.std:.7g}")
-            lines.writerow([one.recipe.name, *valid, len(one.records)])
+            mean, std = (None, None) if one.valid is None else (one.valid.mean, one.valid.std)
+            numbers = ["" if number is None else f"{number:.7g}" for number in (mean, std)]
+            lines.writerow([one.recipe.name, *numbers, len(one.records)])
         write_text(Path(path), text.getvalue())
 
 
