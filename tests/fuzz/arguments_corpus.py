@@ -15,7 +15,7 @@ from esan import Bag, Loader, graphs, wl
 from esan.checks import device_here
 from esan.data import Split, Task, own, random, stratified_folds
 from esan.train import Recipe
-from esan.train.campaigns.campaign import groups
+from esan.train.campaigns.campaign import job_groups
 from esan.train.campaigns.executors import Processes
 from esan.train.campaigns.ray_cluster import RayCluster
 from esan.train.runs.job import Job
@@ -245,7 +245,7 @@ PARAMETERS: dict[str, Parameter] = {
     "Job recipe": Parameter(Job),
     "Job fold": Parameter(lambda v: Job(_recipe(), v), {"0"}),
     "Job seed": Parameter(lambda v: Job(_recipe(), 0, v), WHOLE | {"0"}),
-    "groups most": Parameter(lambda v: groups([Job(_recipe())], v), WHOLE | {"10^20", "10^5000"}),
+    "groups most": Parameter(lambda v: job_groups([Job(_recipe())], v), WHOLE | {"10^20", "10^5000"}),
     "Processes workers": Parameter(Processes, WHOLE | {"None"}),
     "Processes threads": Parameter(lambda v: Processes(1, v), WHOLE),
     "Processes retries": Parameter(lambda v: Processes(1, 1, v), WHOLE | {"0"}),

@@ -6,7 +6,7 @@ import pytest
 from small_campaign import recipe, write_set
 
 from esan.train.campaigns.campaign import run_campaign
-from esan.train.campaigns.grid import by_validation, search
+from esan.train.campaigns.grid import rank_by_validation, search
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
 from esan.train.runs.loggers import ProgressBars
@@ -39,7 +39,7 @@ def test_validation_decides_though_the_test_set_says_the_opposite(metric: str, s
         *(record("worse", seed, [poor, poor], [good, good], metric, select) for seed in range(3)),
         *(record("better", seed, [poor, good], [poor, poor], metric, select) for seed in range(3)),
     ]
-    (first, second) = by_validation(records)
+    (first, second) = rank_by_validation(records)
     assert first.recipe.name == "better"
     assert first.valid is not None
     assert first.valid.mean == pytest.approx(good)
@@ -52,7 +52,7 @@ def test_among_equals_the_first_of_the_grid_is_chosen_and_what_has_no_value_come
     blank = record("blank", 0, [0.5], [0.9], "accuracy", "best-valid")
     blank = Record(**{**vars(blank), "best": blank.best._replace(valid=None)})
     equal = [record(name, 0, [0.7], [t], "accuracy", "best-valid") for name, t in (("a", 0.1), ("b", 0.9))]
-    assert [one.recipe.name for one in by_validation([blank, *equal])] == ["a", "b", "blank"]
+    assert [one.recipe.name for one in rank_by_validation([blank, *equal])] == ["a", "b", "blank"]
 
 
 def test_a_search_does_not_show_the_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,9 +113,7 @@ def test_a_damaged_record_is_put_aside(tmp_path: Path) -> None:
     folder = trained(tmp_path)
     before = Record.load(folder / "record.json")
     (folder / "record.json").write_text('{"recipe": ')
-    with pytest.warns(
-        UserWarning, match=r"The record of small/quick/0-0 was damaged: it is put aside as .*damaged.json"
-    ):
+    with pytest.warns(UserWarning, match=r"The record of small/quick/0-0 was damaged: it is renamed to .*damaged.json"):
         trained(tmp_path)
     assert (folder / "record.damaged.json").read_text() == '{"recipe": '
     assert Record.load(folder / "record.json") == before

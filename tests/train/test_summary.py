@@ -3,7 +3,7 @@
 import pytest
 from small_sets import quick
 
-from esan.train import Epoch, Point, Record, summary
+from esan.train import Epoch, MeanStd, Point, Record, summary
 
 
 def record(valid: list[float | None], test: list[float] | None = None, **recipe: object) -> Record:
@@ -73,3 +73,10 @@ def test_records_that_do_not_belong_together() -> None:
         summary([record([0.5]), record([0.5], lr=0.5)])
     with pytest.raises(ValueError, match="Expected at least one record"):
         summary([])
+
+
+def test_one_run_has_no_deviation() -> None:
+    (alone, both) = summary([record([0.5])]), summary([record([0.5]), record([0.5])])
+    assert alone.value == MeanStd(0.5, None)
+    assert f"{alone.value:.4f}" == "0.5000"
+    assert f"{both.value:.4f}" == "0.5000 ± 0.0000", "of two runs that agree it is 0"

@@ -9,7 +9,7 @@ from esan.report.paper_tables import TABLES, table_named
 from esan.report.results_page import results_page, table_text
 from esan.report.stored_results import chosen_rows, has_result, is_selected, load_results, result_file, save_result
 from esan.report.timing import load_times, measure, save_times, timing_recipes
-from esan.train.campaigns.campaign import finished, run_campaign
+from esan.train.campaigns.campaign import finished_record, run_campaign
 from esan.train.campaigns.executors import Executor, Failure
 from esan.train.campaigns.grid import search
 from esan.train.recipes.catalogue import named
@@ -79,7 +79,7 @@ def reproduce(
 
     def store_finished(done: int, total: int) -> None:
         for job in missing:
-            if not result_file(job, folder).is_file() and (record := finished(job, runs)) is not None:
+            if not result_file(job, folder).is_file() and (record := finished_record(job, runs)) is not None:
                 save_result(record, folder)
         write_table(table, results)
         if done:

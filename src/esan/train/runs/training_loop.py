@@ -82,7 +82,7 @@ def run_jobs(
                     run.save()
                 last_save = time.monotonic()
                 cost = last_save - began
-            if interrupt.is_set() and active:
+            if interrupt.is_set():
                 raise KeyboardInterrupt(_resume_message(list(active.values())))
     return [done[index] for index in sorted(done)]
 
@@ -167,14 +167,14 @@ def _logged(loggers: Sequence[Logger], runs: list[Run]) -> Iterator[None]:
 def _deferred_interrupt(active: dict[int, Run]) -> Iterator[threading.Event]:
     """Inside, Ctrl-C sets the event: the loop ends the epoch and writes checkpoints, which are of whole epochs.
 
-    It raises KeyboardInterrupt at once if all checkpoints are of the last epoch already, or the second time. Nothing is
-    changed where another handler is installed, in other threads than the main one, and in distributed trainings, whose
-    processes would stop at different epochs.
+    It raises KeyboardInterrupt at once if all checkpoints are of the last epoch already, or the second time. This holds
+    for every signal that would raise KeyboardInterrupt: SIGINT, in the workers of a campaign SIGTERM. Nothing changes
+    in other threads than the main one, and in distributed trainings, whose processes would stop at different epochs.
     """
     interrupt = threading.Event()
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signals = [number for number in (signal.SIGINT, signal.SIGTERM) if _interrupts(number)]
     main = threading.current_thread() is threading.main_thread()
-    if not (usual and main) or (dist.is_available() and dist.is_initialized()):
+    if not (signals and main) or (dist.is_available() and dist.is_initialized()):
         yield interrupt
         return
 
@@ -183,15 +183,23 @@ def _deferred_interrupt(active: dict[int, Run]) -> Iterator[threading.Event]:
             raise KeyboardInterrupt(_resume_message(list(active.values())))
         interrupt.set()
 
-    signal.signal(signal.SIGINT, handle)
+    for number in signals:
+        signal.signal(number, handle)
     try:
         yield interrupt
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in signals:
+            signal.signal(number, signal.default_int_handler)
+
+
+def _interrupts(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is signal.default_int_handler
 
 
 def _resume_message(runs: list[Run]) -> str:
     """How to continue after an interrupt, in one line."""
+    if not runs:
+        return "Interrupted. Run the same command again to continue."
     if any(run.folder is None for run in runs):
         return "Interrupted. Nothing was written: there is no folder for the runs."
     resumed = [f"{run.job.name} at epoch {run.saved_epoch + 1}" for run in runs]
