@@ -88,8 +88,8 @@ def check_predictions(t: Trial) -> None:
             check_close(engine.predict(ids), expected, f"predictions of network {seed}", tolerance=1e-5)
 
 
-def check_room(t: Trial, tolerance: float) -> None:
-    """Predictions that need more room than training: both go on, and find the fields of batches where they lie."""
+def check_capacity(t: Trial, tolerance: float) -> None:
+    """Predictions that need a larger capacity than training: both continue with the new shape."""
     (ours,), (theirs,) = t.engines([0]), t.engines([0], EagerEngine)
     (member,) = members([ours])
     largest = t.bag.graphs.num_nodes.argmax().cpu()
@@ -104,24 +104,24 @@ def check_room(t: Trial, tolerance: float) -> None:
 
 
 def check_states(t: Trial) -> None:
-    """A state that is loaded into a fresh engine continues as if nothing had happened, in an ensemble or out of it."""
+    """A state that is loaded into a new engine continues as if nothing had happened, in an ensemble or out of it."""
     engine = t.engines([0])[0]
     epoch([engine], [t.order(0, 0)], t.valid)
     state = _copied(engine.state_dict())
     known = engine.weights()
-    kept = {name: tensor.clone() for name, tensor in known.items()}
+    copies = {name: tensor.clone() for name, tensor in known.items()}
     expected = epoch([engine], [t.order(0, 1)], t.valid)[0]
-    same_bits(known, kept, "weights are copies, which training does not change")
-    fresh, beside = t.engines([0, 1])
-    fresh.load_state_dict(state)
-    fresh.set_lr(t.lr(0))
-    got = epoch([fresh, beside], [t.order(0, 1), t.order(1, 1)], t.valid)[0]
+    same_bits(known, copies, "weights are copies, which training does not change")
+    new, other = t.engines([0, 1])
+    new.load_state_dict(state)
+    new.set_lr(t.lr(0))
+    got = epoch([new, other], [t.order(0, 1), t.order(1, 1)], t.valid)[0]
     assert torch.equal(got[1], expected[1])
-    same_bits(fresh.weights(), engine.weights(), "continued and never interrupted")
+    same_bits(new.weights(), engine.weights(), "continued and never interrupted")
     # Back to that state, in an engine that has gone on.
-    fresh.load_state_dict(state)
-    same_bits(fresh.weights(), state["model"], "loaded again")
-    got = epoch([fresh], [t.order(0, 1)], t.valid)[0]
+    new.load_state_dict(state)
+    same_bits(new.weights(), state["model"], "loaded again")
+    got = epoch([new], [t.order(0, 1)], t.valid)[0]
     assert torch.equal(got[1], expected[1])
     # Batch after batch understands it too, and is understood.
     eager = t.engines([0], EagerEngine)[0]
@@ -180,12 +180,12 @@ def check_out_of_step(t: Trial) -> None:
 
 
 def check_recalibrated(t: Trial, tolerance: float, size: int | None = None) -> None:
-    """Statistics are renewed for who asks, as batch after batch renews them and as alone; nothing is trained by it.
+    """Statistics are recalibrated for members that call for it, as by the eager engine and alone; weights stay.
 
     Args:
         t: the trial.
         tolerance: of statistics.
-        size: graphs a batch that they are renewed over; None for that of training.
+        size: of the batches of recalibration; None for that of training.
     """
     seeds, size = [0, 1], size or t.batch_size
     ensemble, alone, never, eager = t.engines(seeds), t.engines([0]), t.engines([1]), t.engines([0], EagerEngine)
@@ -195,8 +195,8 @@ def check_recalibrated(t: Trial, tolerance: float, size: int | None = None) -> N
             engine.train_epoch(t.order(seed, e), recalibration_batch_size=size if seed == 0 else 0)
         for engine in (*ensemble, *alone, *never):
             engine.flush()
-    same_bits(ensemble[0].weights(), alone[0].weights(), "renewed in an ensemble and alone")
-    same_bits(ensemble[1].weights(), never[0].weights(), "never renewed, beside one that is")
+    same_bits(ensemble[0].weights(), alone[0].weights(), "recalibrated in an ensemble and alone")
+    same_bits(ensemble[1].weights(), never[0].weights(), "never recalibrated, next to one that is")
     plain = t.engines([0])[0]
     for e in range(2):
         plain.train_epoch(t.order(0, e))

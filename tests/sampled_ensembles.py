@@ -13,24 +13,24 @@ from esan.train.engines.engine import EagerEngine, Engine
 from esan.train.engines.samples import graphs_only_bag
 
 
-def check_fresh(t: trials.Trial) -> None:
+def check_new_samples(t: trials.Trial) -> None:
     """A new sample for every epoch and every prediction, and the same ones for the same seed."""
     found = []
     for _ in range(2):
         engine = t.engines([0])[0]
         ensembles.members([engine])
-        told = [ensembles.epoch([engine], [t.order(0, e)], t.valid)[0] for e in range(2)]
+        results = [ensembles.epoch([engine], [t.order(0, e)], t.valid)[0] for e in range(2)]
         every = torch.arange(len(t.bag))
-        told.append((engine.predict(every).cpu(), engine.predict(every).cpu()))
-        assert all(bool(number.isfinite().all()) for pair in told for number in pair)
-        assert not torch.equal(*told[-1])
-        found.append(told)
+        results.append((engine.predict(every).cpu(), engine.predict(every).cpu()))
+        assert all(bool(number.isfinite().all()) for pair in results for number in pair)
+        assert not torch.equal(*results[-1])
+        found.append(results)
     for mine, theirs in zip(*found, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
-def never_whole(device: torch.device | str, count: int, largest: int, width: int) -> trials.Trial:
-    """Ego-networks of a bag that is taken to be too large to hold, and a DSS network on GIN."""
+def graphs_only(device: torch.device | str, count: int, largest: int, width: int) -> trials.Trial:
+    """Ego-networks of a bag that counts as too large for memory, and a DSS network on GIN."""
     policy = esan.Sampled(esan.EgoNets(1, marked=True), 0.5)
 
     def build() -> esan.nn.SubgraphGNN:
@@ -68,17 +68,17 @@ def check_together(t: trials.Trial, parts: list[Tensor]) -> None:
         assert ensembles.changed(first[seed], mine.weights())
         generators = [engine.state_dict()["generator"] for engine in (mine, theirs)]
         assert torch.equal(*generators), f"network {seed} has drawn other numbers than alone"
-    # A state that is loaded begins anew, whatever was predicted before.
+    # A state that is loaded starts again, whatever was predicted before.
     state, expected = ensemble[0].state_dict(), ensemble[0].predict(t.valid)
     ensemble[0].load_state_dict(state)
     assert torch.equal(ensemble[0].predict(t.valid), expected)
 
 
 def _epoch(engines: list[Engine], orders: list[Tensor], valid: Tensor) -> list[Tensor]:
-    """An epoch with two votes on each prediction."""
+    """An epoch with two samples per prediction."""
     for engine, order in zip(engines, orders, strict=True):
         engine.train_epoch(order)
     for engine in engines:
         engine.flush()
-    votes = [torch.stack([engine.predict(valid), engine.predict(valid)]) for engine in engines]
-    return [both.cpu() for both in votes]
+    samples = [torch.stack([engine.predict(valid), engine.predict(valid)]) for engine in engines]
+    return [both.cpu() for both in samples]

@@ -1,4 +1,4 @@
-"""What an ensemble of wide networks must give, who would work on filler: steps that need less have smaller rooms."""
+"""Ensembles of wide networks, whose matrix products work on padding: small batches have smaller shapes."""
 
 from dataclasses import replace
 from typing import Any
@@ -37,7 +37,7 @@ def trial(
     return trials.trial_of(device, policy, trials.paths_and_cycles(count, largest), 1, build, count // 2)
 
 
-def _rooms(ensemble: EnsembleEngine) -> set[tuple[int, ...]]:
+def _shapes(ensemble: EnsembleEngine) -> set[tuple[int, ...]]:
     assert ensemble._batches is not None
     return {shape.rows for shape in ensemble._batches._bytes}
 
@@ -51,13 +51,13 @@ def check_sized(t: trials.Trial, tolerance: float) -> None:
         check_close(loss, other, "loss", tolerance=tolerance)
         check_close(answer, expected, "predictions", tolerance=20 * tolerance)
     (ensemble,) = {id(member.ensemble): member.ensemble for member in ensembles.members(ours)}.values()
-    assert len(_rooms(ensemble)) > 1
-    # A larger batch than any before: there is room for it.
+    assert len(_shapes(ensemble)) > 1
+    # A larger batch than any before: the capacity grows.
     most = ensemble._rooms.known[t.batch_size]
     ensemble._rooms.known[t.batch_size] = most.smaller(0.5)
     largest = t.bag.graphs.num_nodes.argmax().cpu()[None]
     answer, expected = (engines[0].predict(largest).cpu() for engines in (ours, theirs))
-    check_close(answer, expected, "predictions that need more room", tolerance=20 * tolerance)
+    check_close(answer, expected, "predictions that need a larger capacity", tolerance=20 * tolerance)
     assert ensemble._rooms.known[t.batch_size].holds(most.smaller(0.5))
     assert ensemble._rooms.known[t.batch_size] != most.smaller(0.5)
 
@@ -80,4 +80,4 @@ def check_near_alone(t: trials.Trial, tolerance: float) -> None:
             # Gradients do not become small with the rate: what a step does wrong shows in their means.
             of = f"the mean gradient of parameter {place} of network {seed}"
             check_close(mine["exp_avg"].cpu(), theirs["exp_avg"].cpu(), of, scale=1e-2, tolerance=20 * tolerance)
-    assert len(_rooms(ensembles.members(ensemble)[0].ensemble)) > 1
+    assert len(_shapes(ensembles.members(ensemble)[0].ensemble)) > 1

@@ -22,7 +22,7 @@ class Trial:
     Attributes:
         bag: of all graphs, with targets, on the host.
         build: makes a network; torch's generator draws its weights.
-        batch_size: graphs a step.
+        batch_size: graphs per step.
         train: the graphs that networks are trained on.
         valid: the graphs that they predict.
         device: where they are trained.
@@ -40,7 +40,7 @@ class Trial:
     rate: float = 1e-3
 
     def engines(self, seeds: list[int], make: Callable[..., Engine] | None = None) -> list[Engine]:
-        """An engine a seed; all of them in one ensemble, unless `make` makes others."""
+        """One engine per seed; all of them in one ensemble, unless `make` makes others."""
         make = EngineFactory() if make is None else make
         found = []
         for seed in seeds:

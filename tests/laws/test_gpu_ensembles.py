@@ -51,8 +51,8 @@ def test_predictions_of_an_ensemble(gpu: torch.device) -> None:
 
 
 @PINNED
-def test_predictions_that_need_more_room(gpu: torch.device) -> None:
-    ensembles.check_room(trials.trial(gpu), 1e-3)
+def test_predictions_that_need_a_larger_capacity(gpu: torch.device) -> None:
+    ensembles.check_capacity(trials.trial(gpu), 1e-3)
 
 
 def test_states_of_an_ensemble(gpu: torch.device) -> None:
@@ -73,13 +73,13 @@ def test_statistics_recalibrated_in_ensembles(size: int | None, gpu: torch.devic
     ensembles.check_recalibrated(trials.trial(gpu), 1e-4, size)
 
 
-def test_fresh_samples(gpu: torch.device) -> None:
-    sampled_ensembles.check_fresh(trials.trial(gpu, sampled=0.5))
+def test_new_samples(gpu: torch.device) -> None:
+    sampled_ensembles.check_new_samples(trials.trial(gpu, sampled=0.5))
 
 
-def test_samples_of_what_is_never_whole(gpu: torch.device) -> None:
-    t = sampled_ensembles.never_whole(gpu, 30, 12, 32)
-    sampled_ensembles.check_fresh(t)
+def test_samples_of_a_bag_too_large_for_memory(gpu: torch.device) -> None:
+    t = sampled_ensembles.graphs_only(gpu, 30, 12, 32)
+    sampled_ensembles.check_new_samples(t)
     sampled_ensembles.check_whole(t, 1e-3)
 
 
@@ -94,24 +94,24 @@ def test_dropout_in_an_ensemble(gpu: torch.device) -> None:
 
 @PINNED
 @pytest.mark.parametrize("tf32", [False, True])
-def test_smaller_rooms(tf32: bool, gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smaller_shapes(tf32: bool, gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of wide networks, whose products are a library's."""
     monkeypatch.setattr(ensemble_engine, "_MANY_ROWS", 0)
     sized_ensembles.check_sized(sized_ensembles.trial(gpu, 40, 40, 300, tf32=tf32), 2e-2 if tf32 else 1e-3)
 
 
 @PINNED
-def test_smaller_rooms_for_many_rows(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smaller_shapes_for_many_rows(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "_MANY_ROWS", 0)
     sized_ensembles.check_sized(sized_ensembles.trial(gpu, 40, 40, 32), 1e-3)
 
 
 @PINNED
 @pytest.mark.parametrize(("dropout", "sampled"), [(0.5, None), (0.0, 0.5)])
-def test_smaller_rooms_beside_others(
+def test_smaller_shapes_in_an_ensemble(
     dropout: float, sampled: float | None, gpu: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a network draws depends neither on the room nor on the networks beside."""
+    """What a network draws depends neither on the capacity nor on the other members."""
     monkeypatch.setattr(ensemble_engine, "_MANY_ROWS", 0)
     sized_ensembles.check_near_alone(sized_ensembles.trial(gpu, 40, 40, 300, dropout=dropout, sampled=sampled), 1e-4)
 
@@ -122,7 +122,7 @@ def test_kinds_of_ensembles(gpu: torch.device) -> None:
 
 @pytest.mark.parametrize("kind", ["classification", "regression", "labels"])
 def test_a_batch_larger_than_any_before(kind: str, gpu: torch.device) -> None:
-    """The step is captured anew, with more room, and goes on."""
+    """The step is captured again with a larger capacity, and continues."""
     outputs = {"classification": 2, "regression": 1, "labels": 2}[kind]
     small = [strategies.from_edges(3, [(0, 1), (1, 2)], i) for i in range(30)]
     large = [strategies.from_edges(40, [(i, i + 1) for i in range(39)], 50 + i) for i in range(2)]

@@ -72,9 +72,9 @@ def test_predictions() -> None:
 
 
 @PLAINLY
-def test_predictions_that_need_more_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictions_that_need_a_larger_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shape, "grown", lambda shape, factor: shape)
-    ensembles.check_room(trial(), 1e-4)
+    ensembles.check_capacity(trial(), 1e-4)
 
 
 @PLAINLY
@@ -94,20 +94,20 @@ def test_out_of_step() -> None:
 
 @PLAINLY
 def test_recalibrated_statistics() -> None:
-    """Over batches of another size than that of training, with room for more graphs than there are."""
+    """Over batches of another size than that of training, with capacity for more graphs than there are."""
     t = trial()
     assert t.batch_size != 5 > len(t.train)
     ensembles.check_recalibrated(t, 1e-4, 5)
 
 
-def test_fresh_samples() -> None:
-    sampled_ensembles.check_fresh(trial(sampled=0.5))
+def test_new_samples() -> None:
+    sampled_ensembles.check_new_samples(trial(sampled=0.5))
 
 
 @PLAINLY
-def test_samples_of_what_is_never_whole() -> None:
-    t = sampled_ensembles.never_whole("cpu", 6, 4, 3)
-    sampled_ensembles.check_fresh(t)
+def test_samples_of_a_bag_too_large_for_memory() -> None:
+    t = sampled_ensembles.graphs_only("cpu", 6, 4, 3)
+    sampled_ensembles.check_new_samples(t)
     sampled_ensembles.check_whole(t, 1e-4)
 
 
@@ -126,12 +126,12 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @PLAINLY
 @pytest.mark.usefixtures("_wide")
-def test_smaller_rooms_for_wide_networks() -> None:
+def test_smaller_shapes_for_wide_networks() -> None:
     sized_ensembles.check_sized(sized_ensembles.trial("cpu", 6, 8, 3), 1e-4)
 
 
 @PLAINLY
-def test_smaller_rooms_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smaller_shapes_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "_MANY_ROWS", 0)
     sized_ensembles.check_sized(sized_ensembles.trial("cpu", 6, 8, 3), 1e-4)
 
@@ -139,14 +139,14 @@ def test_smaller_rooms_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 @PLAINLY
 @pytest.mark.usefixtures("_wide")
 @pytest.mark.parametrize(("dropout", "sampled"), [(0.5, None), (0.0, 0.5)])
-def test_smaller_rooms_beside_others(dropout: float, sampled: float | None) -> None:
-    """What is drawn, for dropout on the literal bag and for samples, depends neither on the room nor on others."""
+def test_smaller_shapes_in_an_ensemble(dropout: float, sampled: float | None) -> None:
+    """What is drawn, for dropout on the literal bag and for samples, depends neither on the capacity nor on others."""
     sized_ensembles.check_near_alone(sized_ensembles.trial("cpu", 6, 8, 3, dropout=dropout, sampled=sampled), 1e-4)
 
 
 @pytest.mark.parametrize(("width", "sizes"), [(WIDEST + 1, [2, 2, 1]), (WIDEST, [5])])
 def test_few_wide_networks_fill_a_device(width: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """EngineFactory of them are no larger: all networks of one have the room of the largest batch."""
+    """Their ensembles are no larger: all members have the capacity of the largest batch."""
     t = sized_ensembles.trial("cpu", 8, 8, width)
     monkeypatch.setattr(engine_factory, "_MAX_ACTIVATIONS", 2.5 * t.bag.num_rows / len(t.bag) * width)
     found = [member.ensemble for member in ensembles.members(t.engines([0, 1, 2, 3, 4]))]
@@ -161,8 +161,8 @@ def test_dropout() -> None:
 
 @PLAINLY
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_filler_is_not_read(monkeypatch: pytest.MonkeyPatch, dropout: float) -> None:
-    """Steps, predictions and renewed statistics are, to the bit, the same whatever memory held, and how much of it."""
+def test_padding_is_not_read(monkeypatch: pytest.MonkeyPatch, dropout: float) -> None:
+    """Steps, predictions and recalibrated statistics do not depend on what memory held, nor on how much of it."""
     found = []
     for clean in (True, False):
         if not clean:

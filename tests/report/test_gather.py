@@ -78,8 +78,8 @@ def test_runs_that_have_only_begun_are_shown(tmp_path: Path) -> None:
     (tmp_path / "broken" / "recipe.toml").write_text("lr = ")
     found = gather([tmp_path])
     assert [(row.recipe, row.state) for row in found.rows()] == [
-        ("zinc/gin", "1 of 10 runs, 1 unfinished"),
-        ("zinc/dss-gin-ego+", "not yet run, 1 unfinished"),
+        ("zinc/gin", "1 of 10 runs, 1 begun"),
+        ("zinc/dss-gin-ego+", "not yet run, 1 begun"),
     ]
     assert "recipe.toml" in found.problems[0]
 

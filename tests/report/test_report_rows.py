@@ -69,13 +69,13 @@ def test_what_was_not_run_is_said_so() -> None:
     assert line["ours"] == "not yet run"
     assert line["paper"] == "0.102 ± 0.003"
     assert not any(line[name] for name in HEAD if name not in ("method", "paper", "ours"))
-    assert cells(empty_row(named("zinc/gin"), unfinished=2))["runs"] == "not yet run, 2 unfinished"
+    assert cells(empty_row(named("zinc/gin"), unfinished=2))["runs"] == "not yet run, 2 begun"
 
 
 def test_sampled_bags_show_how_much_their_votes_differ() -> None:
     runs = [record("exp/ds-gin-ed-5%", 0.99, fold=fold) for fold in range(2)]
     row = row_of([replace(run, spread=0.1 * (1 + run.fold)) for run in runs])
-    assert cells(row)["samples differ"] == "0.150"
+    assert cells(row)["votes differ"] == "0.150"
 
 
 def test_a_markdown_table_leaves_out_columns_of_which_nothing_is_known() -> None:
@@ -86,7 +86,7 @@ def test_a_markdown_table_leaves_out_columns_of_which_nothing_is_known() -> None
     assert [part.strip() for part in head.strip("|").split("|")] == [
         "test at best validation" if name == "best validation" else name
         for name in HEAD
-        if name not in ("samples differ", "ours is")
+        if name not in ("votes differ", "ours is")
     ]
     assert len({line.count("|") for line in (head, ruler, *lines)}) == 1
     assert "| GIN | 0.252 ± 0.017 | not yet run |" in lines[0]

@@ -98,10 +98,10 @@ def test_weights_and_biases(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.over == 1
 
 
-@pytest.mark.parametrize(("name", "watcher", "extra"), [("wandb", WandB, "wandb"), ("tensorboard", TensorBoard, "log")])
-def test_extras_that_are_not_there(name: str, watcher: type[Any], extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "logger", "extra"), [("wandb", WandB, "wandb"), ("tensorboard", TensorBoard, "log")])
+def test_extras_that_are_not_there(name: str, logger: type[Any], extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [key for key in sys.modules if key.split(".")[0] == name or key == "torch.utils.tensorboard"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ValueError, match=rf"pip install 'esan\[{extra}\]'"):
-        watcher()
+        logger()

@@ -1,4 +1,4 @@
-"""Running statistics taken anew: those of the training graphs, for nothing but predictions."""
+"""Recalibrated norms: the statistics are those of the training graphs; only predictions change."""
 
 import copy
 from pathlib import Path
@@ -75,55 +75,55 @@ def test_the_statistics_are_means_over_the_batches_of_the_epoch(options: dict[st
 
 
 def test_nothing_else_changes() -> None:
-    plain, renewing = engine(), engine()
+    plain, recalibrating = engine(), engine()
     for epoch in range(2):
         order = torch.randperm(24, generator=torch.Generator().manual_seed(epoch))
-        assert torch.equal(plain.train_epoch(order), renewing.train_epoch(order, recalibration_batch_size=5))
-    mine, other = renewing.state_dict(), plain.state_dict()
+        assert torch.equal(plain.train_epoch(order), recalibrating.train_epoch(order, recalibration_batch_size=5))
+    mine, other = recalibrating.state_dict(), plain.state_dict()
     apart = {name for name, tensor in mine["model"].items() if not torch.equal(tensor, other["model"][name])}
     assert apart == {name for name in mine["model"] if name.endswith(("running_mean", "running_var"))}
     assert torch.equal(mine["generator"], other["generator"])
-    assert all(norm.momentum == 0.1 for norm in renewing.model.modules() if isinstance(norm, BatchNorm))
+    assert all(norm.momentum == 0.1 for norm in recalibrating.model.modules() if isinstance(norm, BatchNorm))
 
 
 def test_statistics_survive_an_interruption() -> None:
     mine = engine()
     mine.train_epoch(torch.arange(24))
     before = copy.deepcopy(mine.model.state_dict())
-    renewal = NormRecalibration(mine.model)
+    recalibration = NormRecalibration(mine.model)
 
     def forward() -> None:
         mine.model(mine.loader.bag[[0, 1, 2]])
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), renewal.over_batches():
-        renewal.add_batch(forward, 3)
+    with pytest.raises(KeyboardInterrupt), recalibration.over_batches():
+        recalibration.add_batch(forward, 3)
     for name, tensor in mine.model.state_dict().items():
         assert torch.equal(tensor, before[name]), name
     assert not any(part.training for part in mine.model.modules())
 
 
-def test_a_network_without_norms_has_nothing_to_renew() -> None:
-    plain, renewing = (engine(conv="graphconv", norm=None) for _ in range(2))
+def test_a_network_without_norms_has_nothing_to_recalibrate() -> None:
+    plain, recalibrating = (engine(conv="graphconv", norm=None) for _ in range(2))
     plain.train_epoch(torch.arange(24))
-    renewing.train_epoch(torch.arange(24), recalibration_batch_size=5)
+    recalibrating.train_epoch(torch.arange(24), recalibration_batch_size=5)
     for name, tensor in plain.model.state_dict().items():
-        assert torch.equal(tensor, renewing.model.state_dict()[name])
+        assert torch.equal(tensor, recalibrating.model.state_dict()[name])
 
 
 @pytest.mark.parametrize("more", [{}, SAMPLES])
 def test_the_training_is_the_same(more: dict[str, Any]) -> None:
     assert Recipe(data="zinc").renew_norms is False
-    plain, renewing = (
+    plain, recalibrating = (
         run_jobs([Job(quick(renew_norms=renew, **more))], None, dataset=small("regression"))[0]
         for renew in (False, True)
     )
-    assert [line.loss for line in plain.curve] == [line.loss for line in renewing.curve]
-    assert [line.valid for line in plain.curve] != [line.valid for line in renewing.curve]
+    assert [line.loss for line in plain.curve] == [line.loss for line in recalibrating.curve]
+    assert [line.valid for line in plain.curve] != [line.valid for line in recalibrating.curve]
 
 
 def test_batches_of_another_size() -> None:
-    """Those of a recipe without renewal are not looked at; all graphs as one batch are more than that of training."""
+    """A recipe without recalibration ignores the size; all graphs as one batch are more than that of training."""
     lines = [
         run_jobs([Job(quick(renew_norms=renew, renew_batch=size))], None, dataset=small("regression"))[0].curve
         for renew, size in ((False, 0), (False, 100), (True, 0), (True, 4), (True, 100))
@@ -162,13 +162,13 @@ def test_kept_weights_give_what_the_record_says(double: bool, tmp_path: Path) ->
         assert float((given - dataset.y[dataset.given.valid]).abs().mean()) == pytest.approx(told.valid)
 
 
-def test_csl_is_learned_with_renewed_statistics_alone() -> None:
+def test_csl_is_learned_with_recalibrated_statistics_alone() -> None:
     """All nodes of these graphs have one degree: what the first shared norm divides by is near 0."""
     recipe = named("csl/dss-gin-ego+")
     assert recipe.renew_norms
-    renewed, lagging = (
+    recalibrated, lagging = (
         run_jobs([Job(recipe.variant(epochs=6, renew_norms=renew))], None)[0] for renew in (True, False)
     )
-    assert renewed.best.valid == 1.0
+    assert recalibrated.best.valid == 1.0
     assert lagging.best.valid is not None
     assert lagging.best.valid <= 0.5

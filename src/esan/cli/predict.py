@@ -48,7 +48,7 @@ def run(
         more |= _known(whole, fitted)
     if graphs.smiles is not None:
         more["smiles"] = list(graphs.smiles)
-    predictions = Predictions.of(fitted.votes(graphs), fitted.task.kind, model_spec.classes)
+    predictions = Predictions.of(fitted.predict_samples(graphs), fitted.task.kind, model_spec.classes)
     predictions.to_csv(out, more)
     console.print(Text(f"{len(predictions):,} predictions of {model_spec.recipe.name}: {out}"))
 

@@ -45,8 +45,8 @@ class GatheredRecords:
         rows += [empty_row(some[0], len(some)) for name, some in unfinished.items() if name not in done]
         order = list(by_recipe())
         # The paper's rows in its order, then all others by name.
-        place = {name: at for at, name in enumerate(order)}
-        return sorted(rows, key=lambda r: (r.data, place.get(r.recipe.partition("~")[0], len(order)), r.recipe))
+        position = {name: index for index, name in enumerate(order)}
+        return sorted(rows, key=lambda r: (r.data, position.get(r.recipe.partition("~")[0], len(order)), r.recipe))
 
 
 def gather(folders: Sequence[str | Path]) -> GatheredRecords:

@@ -45,7 +45,7 @@ _KEY = (
 _READ = (
     "Mean ± standard deviation over runs. <b>Difference</b>: ours minus the paper's, and how many of the paper's "
     "standard deviations (sd) that is better or worse. <b>At best validation</b>: the value at each run's own epoch "
-    "of best validation, whatever the protocol reports. <b>Samples differ</b>: for sampled bags, how much predictions "
+    "of best validation, whatever the protocol reports. <b>Votes differ</b>: for sampled bags, how much predictions "
     "differ between samples. <b>Time</b> is the mean over runs, <b>memory</b> the peak of any."
 )
 

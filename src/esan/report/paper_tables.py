@@ -75,7 +75,7 @@ def by_recipe() -> dict[str, PaperNumber]:
 
 
 def paper_number(recipe: str) -> PaperNumber | None:
-    """The paper's number for a recipe; one with changed values (`zinc/gin~lr=0.01`) is held against its origin's."""
+    """The paper's number for a recipe; for a variant (`zinc/gin~lr=0.01`) that of the recipe it changes."""
     return by_recipe().get(recipe.partition("~")[0])
 
 

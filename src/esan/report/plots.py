@@ -159,8 +159,8 @@ def learning_curves(
     shapes += _drawn(test, across, up, "test", dash="5 2")
     if paper is not None:
         y = up(paper)
-        beside = y - 3 if y > up.end + 14 else y + 10
-        shapes += [line(left, y, right, y, "paper", 1, "2 3"), text(left + 3, beside, f"paper {paper:g}", "paper", 9)]
+        label_y = y - 3 if y > up.end + 14 else y + 10
+        shapes += [line(left, y, right, y, "paper", 1, "2 3"), text(left + 3, label_y, f"paper {paper:g}", "paper", 9)]
     if chosen is not None:
         shapes.append(dot(across(chosen[0]), up(chosen[1]), "ours", 3.4))
     if len(loss.epochs) > 1:

@@ -137,10 +137,10 @@ def _tune_row(
     known = [Record.load(result_file(job, folder)) for job in jobs if has_result(job, folder)]
     say(f"{recipe.name}: {len(known)} of {len(jobs)} runs of its grid are there")
 
-    def tell(done: int, total: int) -> None:
+    def report_progress(done: int, total: int) -> None:
         say(f"{recipe.name}: {len(jobs) - total + done} of {len(jobs)} runs")
 
-    found = search(recipe, runs, executor, known=known, progress=tell, **settings)
+    found = search(recipe, runs, executor, known=known, progress=report_progress, **settings)
     if found.failures:
         return found.failures
     for one in found.scored:
@@ -162,7 +162,7 @@ def check_rows(table: str, rows: Sequence[str]) -> None:
 
 
 def rows_of_all(rows: Sequence[str]) -> dict[str, list[str]]:
-    """All tables that have some of the rows, each with those that it has; all of them if no rows are asked for."""
+    """All tables that have some of the rows, each with those that it has; all of them for no rows."""
     found = {table: [row for row in rows if any(is_selected(row, name) for name in _names(table))] for table in TABLES}
     for row in rows:
         if not any(row in some for some in found.values()):

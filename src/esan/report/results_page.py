@@ -15,14 +15,14 @@ from esan.report.timing import load_times, times_table
 
 _HEAD = """# Results
 
-The paper's numbers and ours. `esan reproduce` generates this page from the records in [{results}]({link}), which hold
-recipe, seed, curve, versions, hardware and seconds of every run; no number in the tables was typed by hand. The text
-below a table is the `notes.md` beside its records. Numbers are mean ± standard deviation (over n, not n − 1);
-**difference** is ours minus the paper's, with how many of the paper's standard deviations (sd) that is better or worse;
-**at best validation** is the value at each run's own epoch of best validation, whatever the protocol reports. ED^ is ED
-with the graph itself in every bag; 5% is a sample of the bag. Where runs trained together, **time per run** is their
-total time divided by their number, and **memory** what the device held for all of them. `esan report {results}` draws
-the curves.
+The paper's numbers and ours. This page is written by `esan reproduce` from the records in
+[{results}]({link}), which hold recipe, seed, curve, versions, hardware and seconds of every run; no number of
+its tables was typed. The words below tables are those of `notes.md` beside the records. Numbers are mean ± standard
+deviation (over n, not n − 1); **difference** is ours less the paper's, with how many of the paper's standard
+deviations (sd) that is better or worse; **at best validation** is the value at each run's own epoch of
+best validation, whatever the protocol reports. ED^ is ED with the graph itself in every bag; 5% is a sample of the bag.
+Where runs trained together, **time a run** is the time of all of them divided by their number, and **memory** what the
+device held for all of them. `esan report {results}` draws the curves.
 """
 #: In place of a number that is missing.
 DASH = "–"
@@ -63,7 +63,7 @@ def rows_text(rows: Sequence[Row]) -> str:
     variants = sum(row.paper is not None and "~" in row.recipe for row in run)
     more = sum(row.paper is None for row in run)
     count = f"{done} of the paper's {len(whole)} rows run" if done else f"None of the paper's {len(whole)} rows run yet"
-    count += f", {unfinished} more unfinished" * bool(unfinished) + f"; {counted(variants, 'variant')} of them" * bool(
+    count += f", {unfinished} more begun" * bool(unfinished) + f"; {counted(variants, 'variant')} of them" * bool(
         variants
     )
     count += f"; {more} that the paper does not have" * bool(more) + "."

@@ -98,8 +98,8 @@ class Row:
 
     @property
     def state(self) -> str:
-        """Its progress: "not yet run", "4 of 10 runs, 2 unfinished", or "10 seeds"."""
-        done, unfinished = len(self.records), f", {self.unfinished} unfinished" if self.unfinished else ""
+        """Its progress: "not yet run", "4 of 10 runs, 2 begun", or "10 seeds"."""
+        done, unfinished = len(self.records), f", {self.unfinished} begun" if self.unfinished else ""
         if not done:
             return f"not yet run{unfinished}"
         if done < self.jobs:
@@ -115,8 +115,8 @@ class Row:
             return ""
         worse = self.difference if self.lower_is_better else -self.difference
         # A number that is printed with so many digits is no nearer than half of the last.
-        room = max(2 * (self.paper.std or 0.0), 0.5 * 10.0**-self.paper.digits)
-        return "good" if worse <= room else "bad"
+        tolerance = max(2 * (self.paper.std or 0.0), 0.5 * 10.0**-self.paper.digits)
+        return "good" if worse <= tolerance else "bad"
 
 
 def row_of(records: Sequence[Record], jobs: int | None = None, unfinished: int = 0) -> Row:

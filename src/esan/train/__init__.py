@@ -1,4 +1,4 @@
-"""Training: recipes, jobs, records, the loop that runs them, and what it gives."""
+"""Training: `recipes` say what, `runs` train one job to its record, `engines` compute, `campaigns` run many jobs."""
 
 from esan.train.campaigns.campaign import Outcome as Outcome
 from esan.train.campaigns.campaign import run_campaign as run_campaign

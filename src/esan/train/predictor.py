@@ -61,8 +61,8 @@ class Predictor:
             smiles: the column of SMILES in a table; None for that of the training data.
             skip_unreadable: whether rows of a table that cannot be read are left out with a warning.
         """
-        votes = self.votes(read_graphs(source, self.header.model_spec, smiles, skip_unreadable))
-        return Predictions.of(votes, self.task.kind, self.header.model_spec.classes)
+        samples = self.predict_samples(read_graphs(source, self.header.model_spec, smiles, skip_unreadable))
+        return Predictions.of(samples, self.task.kind, self.header.model_spec.classes)
 
     def score(self, source: Source | Dataset | str | Path, **asked: Any) -> float:
         """The metric of the task on graphs with targets: accuracy, ROC-AUC (parts of 1), or mean absolute error.
@@ -75,11 +75,11 @@ class Predictor:
         """
         dataset = with_targets(source, self.header.model_spec, asked)
         y = targets_for(dataset, self.header.model_spec)
-        outcome = average_samples(self.votes(read_graphs(dataset, self.header.model_spec)), self.task.kind)
+        outcome = average_samples(self.predict_samples(read_graphs(dataset, self.header.model_spec)), self.task.kind)
         return METRICS[self.task.metric](outcome.prediction, y)
 
-    def votes(self, dataset: Dataset) -> Tensor:
-        """What the network gives for each sample of each graph, `[votes, G, C]`, on the CPU; one for whole bags."""
+    def predict_samples(self, dataset: Dataset) -> Tensor:
+        """What the network gives for each sample of each graph, `[samples, G, C]`, on the CPU; one for whole bags."""
         recipe, model_spec = self.header.model_spec.recipe, self.header.model_spec
         if recipe.walk_features:
             dataset = with_walks(dataset, recipe.walk_features)

@@ -136,7 +136,7 @@ class BagSampler:
 
 
 class GraphSampler:
-    """Selects the subgraphs of a sample anew from the graphs, where the whole bag is too large; for one network.
+    """Selects the subgraphs of every sample from the graphs, where the whole bag is too large; for one network.
 
     The interface is that of `BagSampler`.
 
