@@ -106,7 +106,7 @@ def _section(title: str, rows: Sequence[Row]) -> str:
 
 
 def comparison_of(title: str, rows: Sequence[Row], alone: bool = False) -> str:
-    """The drawing of the paper's numbers and ours."""
+    """The plot of the paper's numbers and ours."""
     pairs = [
         ComparisonRow(
             row.name,

@@ -1,4 +1,4 @@
-"""Run the rows of a table of the paper as a resumable campaign, and save_result their records with its Markdown."""
+"""`reproduce`: run the rows of a table of the paper as a resumable campaign; store records and Markdown."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ ProgressLine = Callable[[str], None]
 
 
 def _nothing(words: str) -> None:
-    """ProgressLine nothing."""
+    """Ignore progress."""
 
 
 def table_jobs(

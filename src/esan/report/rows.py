@@ -69,7 +69,7 @@ class Row:
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether less is better."""
+        """Whether lower values are better."""
         return not HIGHER_IS_BETTER.get(self.metric, True)
 
     @property
@@ -81,7 +81,7 @@ class Row:
 
     @property
     def difference(self) -> float | None:
-        """Ours less the paper's, in its units."""
+        """Ours minus the paper's, in its units."""
         return None if self.ours is None or self.paper is None else self.ours.mean - self.paper.value
 
     @property

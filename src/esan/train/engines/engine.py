@@ -169,7 +169,7 @@ class BatchEngine(ABC):
         with recalibration.over_batches(), self._seeded():
             for batch in self._batches(ids, batch_size):
                 recalibration.add_batch(partial(self._forward, batch), len(batch))
-        # BagSampler drawn here must not change what is drawn next.
+        # Samples drawn here must not change what is drawn next.
         self.generator.set_state(state)
 
     def _batches(self, ids: Tensor, size: int) -> Iterator[Bag]:
