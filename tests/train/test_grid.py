@@ -64,7 +64,7 @@ def test_a_search_does_not_show_the_test_set(tmp_path: Path, monkeypatch: pytest
             shown.append(self.test)
 
     monkeypatch.setenv("ESAN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("esan.train.campaigns.campaign.Bars", Seen)
+    monkeypatch.setattr("esan.train.campaigns.campaign.ProgressBars", Seen)
     tuned = recipe(write_set(tmp_path), grid=({"lr": (0.01,)},), seeds=1, epochs=1)
     search(tuned, tmp_path / "runs", folds=[0], bars=True)
     run_campaign([Job(tuned)], tmp_path / "others", bars=True)
