@@ -33,8 +33,8 @@ NOTE = (
 
 PARTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "as it is": nullcontext,
-    "padding is computed too": lambda: patch.object(PaddedLayerView, "row_ranges", None),
-    "products: a program a tile": lambda: patch.object(gpu_linear, "_MAX_RESIDENT", 0),
+    "padding is computed too": lambda: patch.object(PaddedLayerView, "real", None),
+    "products: a program a tile": lambda: patch.object(gpu_linear, "_KEPT", 0),
     "products: two programs a processor": lambda: patch.object(gpu_linear, "_RUNNING", 264),
     "products: one tile in flight": lambda: patch.object(gpu_linear, "_STAGES", 1),
     "batches gathered over the bus": lambda: patch.object(kept, "_A_NETWORK", 0),

@@ -16,7 +16,7 @@ from esan.data import own, random, stratified_folds
 from esan.graphs import read
 from esan.train import Recipe
 from esan.train.runs.job import Job
-from esan.train.runs.loop import run_jobs
+from esan.train.runs.training_loop import run_jobs
 
 BOTH = torch.tensor([[0, 1], [1, 0]])
 QUANTISED = torch.quantize_per_tensor(torch.ones(2, 1), 0.1, 0, torch.qint8)

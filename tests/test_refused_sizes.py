@@ -15,7 +15,7 @@ from esan.cli.executing import whole_numbers
 from esan.cli.main import app
 from esan.graphs import graph_of, read
 from esan.train import Recipe
-from esan.train.model_spec import Blueprint
+from esan.train.model_spec import ModelSpec
 
 FIFTY = tuple(range(1, 51))
 
@@ -116,7 +116,7 @@ def test_a_network_that_would_not_fit() -> None:
     with pytest.raises(
         ValueError, match=r"^Expected a network of 3 layers of width 65,536 to fit .*got 48.0 GiB needed, 16.0 G"
     ):
-        Blueprint(recipe, esan.data.Task("regression", 1), 7, None).build()
+        ModelSpec(recipe, esan.data.Task("regression", 1), 7, None).build()
 
 
 def test_nearly_all_nodes_deleted() -> None:

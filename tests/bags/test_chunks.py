@@ -12,8 +12,8 @@ from esan.bags.build.chunks import chunks
 from esan.bags.build.on_device import bag_built_on
 from esan.graphs import Graphs, read
 from esan.policies import Policy, Selection
-from esan.train.engines.copies import bag_at
-from esan.train.engines.resample import bag_of
+from esan.train.engines.engine import bag_on
+from esan.train.engines.samples import training_bag
 
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
@@ -77,7 +77,7 @@ def test_a_random_policy_draws_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_samples_are_those_of_a_bag_built_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact, "CHUNK_PAIRS", 20)
     policy, graphs = esan.Sampled(esan.EdgeDeletion(), 0.5), read(GRAPHS)
-    bags = [bag_of(graphs, policy, 3, device) for device in (None, CPU)]
+    bags = [training_bag(graphs, policy, 3, device) for device in (None, CPU)]
     same(*bags)
     drawn = [bag.resample(torch.Generator().manual_seed(5)) for bag in bags]
     same(*drawn)
@@ -87,12 +87,12 @@ def test_samples_are_those_of_a_bag_built_at_once(monkeypatch: pytest.MonkeyPatc
 def test_a_bag_goes_to_a_device_once() -> None:
     """The device "meta" has shapes and no numbers, which is enough here."""
     there, policy = torch.device("meta"), esan.Sampled(esan.NodeDeletion(), 0.5)
-    bag = bag_of(read(GRAPHS), policy, 2)
-    assert bag_at(bag, CPU) is bag
-    first = bag_at(bag, there)
+    bag = training_bag(read(GRAPHS), policy, 2)
+    assert bag_on(bag, CPU) is bag
+    first = bag_on(bag, there)
     assert first.device == there
     assert first.policy == policy
-    assert bag_at(bag, there) is first
+    assert bag_on(bag, there) is first
     # What a sampled bag shares with the whole one is there once, too.
     assert first.sampled_from is not None
     assert first.sampled_from.rows is first.rows

@@ -59,7 +59,7 @@ class Alike:
 
 
 def _numbered(values: Tensor) -> tuple[Tensor, Tensor]:
-    return implementation("dedup", values).numbered(values)
+    return implementation("dedup", values).distinct_ids(values)
 
 
 def _alike(bag: esan.Bag, kinds: int, num_layers: int) -> Alike:

@@ -18,10 +18,10 @@ from esan.data.sets.zinc import read_zinc_part
 from esan.data.tables import read_labels, read_molecules
 from esan.graphs import Graphs, graph_of, load_graphs, read
 from esan.report.gather import gather
-from esan.report.page import html
+from esan.report.html_page import html
 from esan.report.tables import markdown
-from esan.report.timing import times_of
-from esan.train import Fitted
+from esan.report.timing import load_times
+from esan.train import Predictor
 from esan.train.campaigns.grid import read_scores
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.records import Record
@@ -109,9 +109,9 @@ def record(path: str) -> dict[str, Any]:
 
 
 def fitted(path: str) -> str:
-    loaded = Fitted.load(path)
+    loaded = Predictor.load(path)
     weights = {name: tensor.tolist() for name, tensor in loaded.model.state_dict().items()}
-    return _digest([weights, loaded.belongs.blueprint.to_dict(), loaded.belongs.fold, loaded.belongs.seed])
+    return _digest([weights, loaded.header.model_spec.to_dict(), loaded.header.fold, loaded.header.seed])
 
 
 def scores(path: str) -> dict[str, float]:
@@ -119,7 +119,7 @@ def scores(path: str) -> dict[str, float]:
 
 
 def times(folder: str) -> dict[str, list[float]]:
-    return {name: list(timed.seconds) for name, timed in times_of(Path(folder)).items()}
+    return {name: list(timed.seconds) for name, timed in load_times(Path(folder)).items()}
 
 
 def report(folder: str) -> list[int]:

@@ -72,7 +72,7 @@ def test_edges_that_a_transform_put_elsewhere(transform: T.BaseTransform, name: 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("name", ["x", "edge_attr"])
 def test_features_that_are_not_finite(name: str, bad: float) -> None:
-    with pytest.raises(ValueError, match=rf"Expected finite numbers in {name} \(got .* at row 1 .*Fill or drop"):
+    with pytest.raises(ValueError, match=rf"Expected finite numbers in {name} \(got .* at line 1 .*Fill or drop"):
         read(_data(**{name: torch.tensor([[0.0], [bad]])}))
 
 

@@ -206,7 +206,7 @@ def test_an_mlp_of_ones_own() -> None:
 
 def test_sync_batch_norm_is_refused() -> None:
     model = nn.SyncBatchNorm.convert_sync_batchnorm(network("dss", "gin"))
-    with pytest.raises(TypeError, match=r"got SyncBatchNorm.*esan\.train\.synced\(model\)"):
+    with pytest.raises(TypeError, match=r"got SyncBatchNorm.*esan\.train\.convert_sync_batch_norm\(model\)"):
         model(bag_of())
 
 

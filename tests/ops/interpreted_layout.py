@@ -77,7 +77,7 @@ def test_the_same_batches_for_all_networks() -> None:
 
 def test_some_fields() -> None:
     padder = Padder(esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3), 3)
-    check(padder, IDS, capacity(padder), 2, {"x", "stage2.out.perm", "graph_weight"})
+    check(padder, IDS, capacity(padder), 2, {"x", "view2.out.perm", "graph_multiplicity"})
 
 
 def test_more_items_than_a_program_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ HERE = Path(__file__).parent
 NEEDS_TRITON = pytest.mark.skipif(find_spec("triton") is None, reason="needs triton (the extra dev, on Linux)")
 CHECKS = sorted(HERE.glob("interpreted_*.py"))
 #: Two processes, which take about as long: each takes seconds to import what the checks need.
-FIRST = [HERE / "interpreted_fast_interpreter.py", HERE / "interpreted_teams.py"]
-SHARES = {"teams": FIRST, "others": [path for path in CHECKS if path not in FIRST]}
+FIRST = [HERE / "interpreted_sooner.py", HERE / "interpreted_ensembles.py"]
+SHARES = {"ensembles": FIRST, "others": [path for path in CHECKS if path not in FIRST]}
 
 
 @NEEDS_TRITON

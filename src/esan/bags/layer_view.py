@@ -220,12 +220,12 @@ class LayerView:
         weight = self._edge_weight(edge_id)
         fast = implementation("indices", source)
         if fast is not None:
-            found = fast.sort_edges(source, target, rows.node, rows.background, num_sources, self.num_rows)
-            edges = Edges(found.ends, self._copies, self.num_rows, weight)
+            sorted_edges = fast.sort_edges(source, target, rows.node, rows.background, num_sources, self.num_rows)
+            edges = Edges(sorted_edges.ends, self._copies, self.num_rows, weight)
             edges.__dict__["by_source"] = CSR.from_sorted(
-                found.ends[0], num_sources, found.source_perm, found.source_ptr
+                sorted_edges.ends[0], num_sources, sorted_edges.source_perm, sorted_edges.source_ptr
             )
-            edges.by_target.__dict__["ptr"] = found.target_ptr
+            edges.by_target.__dict__["ptr"] = sorted_edges.target_ptr
             return edges
         if self.background and num_sources < rows.row_ends[-1]:
             source = torch.where(source < num_sources, source, self._graphs.edge_index[0, edge_id])

@@ -43,7 +43,7 @@ class Layer(nn.Module):
     @never_compiled
     def forward(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor:
         """Rows → rows of a stage; h has the rows of this stage, or of an earlier one."""
-        if not replaying():
+        if not replaying(bag):
             return self._as_one(bag, stage, h)
         if may_replay(self):
             return in_part(self._as_one, [self], bag, stage, h)

@@ -99,7 +99,7 @@ def why_every_pair(module: Any) -> str | None:
     if isinstance(module, nn.SyncBatchNorm):
         raise TypeError(
             "Expected a norm that knows how many pairs a row stands for (got SyncBatchNorm). Leave esan's norms in "
-            "place and call esan.train.synced(model), whose statistics are those of all processes."
+            "place and call esan.train.convert_sync_batch_norm(model), whose statistics are those of all processes."
         )
     if _takes_multiplicity(module) or all(type(part) in _BY_ROW for part in module.modules()):
         return None

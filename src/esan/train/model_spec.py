@@ -1,4 +1,4 @@
-"""`Blueprint`: what a network is built from, so that it can be built again where the training data is not."""
+"""`ModelSpec`: what a network is built from, so that it can be built again where the training data is not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ WITH_EDGES = ("gine", "gine-ogb", "gcn", "ppgn")
 
 
 @dataclass(frozen=True)
-class Blueprint:
+class ModelSpec:
     """A recipe, and what it must know of the data.
 
     Attributes:
@@ -39,10 +39,10 @@ class Blueprint:
     classes: tuple[int, ...] | None = None
 
     @staticmethod
-    def of(recipe: Recipe, dataset: Dataset) -> "Blueprint":
+    def of(recipe: Recipe, dataset: Dataset) -> "ModelSpec":
         used = recipe.edge_features and recipe.conv in WITH_EDGES
         edges = dataset.edge_channels if used else None
-        return Blueprint(recipe, dataset.task, dataset.in_channels, edges, dataset.classes)
+        return ModelSpec(recipe, dataset.task, dataset.in_channels, edges, dataset.classes)
 
     def build(self) -> SubgraphGNN:
         """The network, its weights drawn from torch's own generator."""
@@ -109,12 +109,12 @@ class Blueprint:
         }
 
     @staticmethod
-    def from_dict(values: dict[str, Any]) -> "Blueprint":
+    def from_dict(values: dict[str, Any]) -> "ModelSpec":
         recipe, task = Recipe.from_dict(values["recipe"]), Task(**values["task"])
         classes = None if values["classes"] is None else tuple(values["classes"])
         if classes is not None and not all(type(label) is int for label in classes):
             raise TypeError(f"Expected whole numbers as classes (got {classes!r:.60}). Train again.")
-        return Blueprint(
+        return ModelSpec(
             recipe, task, _channels(values["in_channels"]), _channels(values["edge_channels"]), classes=classes
         )
 

@@ -25,20 +25,25 @@ class PaddedCSR(CSR):
     Args:
         fields: of the batch.
         name: of the index among them.
-        index: the name of the field of indices.
-        is_sorted: whether the indices are sorted.
+        owner: the name of the field of owners.
+        is_sorted: whether the owners are sorted.
         row_ranges: which rows are not padding; None if none is, or if padding rows are computed too.
     """
 
     def __init__(
-        self, fields: Fields, name: str, index: str, *, is_sorted: bool = False, row_ranges: RowRanges | None = None
+        self, fields: Fields, name: str, owner: str, *, is_sorted: bool = False, row_ranges: RowRanges | None = None
     ) -> None:
-        self._fields, self._name, self._index = fields, name, index
-        self._is_sorted, self.row_ranges = is_sorted, row_ranges
+        self._fields, self._name, self._owner, self._is_sorted, self.row_ranges = (
+            fields,
+            name,
+            owner,
+            is_sorted,
+            row_ranges,
+        )
 
     @cached_property
     def index(self) -> Tensor:  # type: ignore[override]
-        return self._fields[self._index]
+        return self._fields[self._owner]
 
     @cached_property
     def size(self) -> int:  # type: ignore[override]
@@ -83,8 +88,8 @@ class PaddedEdges(Edges):
     def _field(self, name: str) -> Tensor:
         return self.__dict__["_fields"][f"{self.__dict__['_name']}.{name}"]
 
-    def _csr(self, name: str, index: str, is_sorted: bool = False) -> CSR:
-        return PaddedCSR(self.__dict__["_fields"], f"{self.__dict__['_name']}.{name}", index, is_sorted=is_sorted)
+    def _csr(self, name: str, owner: str, is_sorted: bool = False) -> CSR:
+        return PaddedCSR(self.__dict__["_fields"], f"{self.__dict__['_name']}.{name}", owner, is_sorted=is_sorted)
 
     @property
     def _of_graphs(self) -> bool:
@@ -175,8 +180,8 @@ class PaddedLayerView(LayerView):
     def _field(self, name: str) -> Tensor:
         return self._fields[f"{self._name}.{name}"]
 
-    def _csr(self, name: str, index: str, row_ranges: RowRanges | None = None) -> CSR:
-        return PaddedCSR(self._fields, f"{self._name}.{name}", f"{self._name}.{index}", row_ranges=row_ranges)
+    def _csr(self, name: str, owner: str, row_ranges: RowRanges | None = None) -> CSR:
+        return PaddedCSR(self._fields, f"{self._name}.{name}", f"{self._name}.{owner}", row_ranges=row_ranges)
 
     @cached_property
     def row_ranges(self) -> RowRanges | None:  # type: ignore[override]

@@ -182,7 +182,7 @@ def _check_finite(value: Tensor, name: str) -> None:
     if value.is_floating_point() and not bool(torch.isfinite(value).all()):
         where = int((~torch.isfinite(value)).reshape(value.size(0), -1).any(1).nonzero()[0])
         raise ValueError(
-            f"Expected finite numbers in {name} (got {value[where].tolist()} at row {where} of all graphs together). "
+            f"Expected finite numbers in {name} (got {value[where].tolist()} at line {where} of all graphs together). "
             "Fill or drop missing values first."
         )
 

@@ -99,8 +99,10 @@ class SubgraphGNN(nn.Module):
         if isinstance(read[-1].stage, DedupLayerView) or not all(is_plain(part, type(part)) for part in self._last):
             return bag.drop_padding(self._predict(read, bag))
 
+        blocks = [layer.stage.block for layer in read]
+
         def predict(bag: Bag, stage: LayerView, *rows: Tensor) -> Tensor:  # noqa: ARG001
-            stages = [bag.layer_view_of_block(layer.stage.block) for layer in read]
+            stages = [bag.layer_view_of_block(block) for block in blocks]
             return self._predict([Encoded(h, stage) for h, stage in zip(rows, stages, strict=True)], bag)
 
         last = read[-1].stage

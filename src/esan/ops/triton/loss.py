@@ -70,7 +70,7 @@ def loss_backward(
     sums: Tensor,
     scaled: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `esan.train.engines.losses.loss_backward`, for predictions that `fits` takes.
+    """As `esan.train.engines.objective.loss_backward`, for predictions that `fits` takes.
 
     Args:
         kind: of the task, as `Objective` has it.
