@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from esan.bags.build.large import never_whole
+from esan.bags.build.stored import stored_rows
 from esan.bags.check import check_selection
 from esan.bags.draw import draw_bag
-from esan.bags.files import load_bag, save_bag
-from esan.bags.large import never_whole
+from esan.bags.io import load_bag, save_bag
+from esan.bags.layer_view import Stage
 from esan.bags.rows import Rows
 from esan.bags.shared import SharedArcs
-from esan.bags.stage import Stage
-from esan.bags.stored import stored_rows
 from esan.bags.subgraph import Subgraph
 from esan.checks import device_here, random_source, shown, whole_number
 from esan.counted import counted

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
-from esan.nn.conv import unknown_why
+from esan.nn.convs.base import unknown_why
 from esan.nn.dropout import drop
 from esan.nn.layer import DSLayer, DSSLayer, Layer
 from esan.ops.dispatch import is_plain, never_compiled

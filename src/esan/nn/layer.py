@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
-from esan.nn.conv import GIN, GINE, Conv, EdgeFeatures, WeightedMLP
+from esan.nn.convs.base import GIN, GINE, Conv, EdgeFeatures, WeightedMLP
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, is_relu, on_rows
 from esan.nn.terms import Inside, Shared, SharedByOthers, Term

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from esan.bags import Bag, Stage
-from esan.nn.conv import Conv, why_every_pair_in
+from esan.nn.convs.base import Conv, why_every_pair_in
 from esan.nn.norm import why_every_pair
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from esan.bags.literal import literal_rows
+from esan.bags.build.literal import literal_rows
 from esan.graphs import Graphs
 from esan.policies import Selection
 from esan.wl.board import Board, Labels, numpy

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from esan.graphs import Graphs
-from esan.graphs.things import Thing
+from esan.graphs.readers.anything import Thing
 from esan.policies import Policy, Selection
 from esan.wl.inputs import collection, labels_of
 from esan.wl.kinds import policy_for, test_named
