@@ -28,6 +28,7 @@ from maths import Maths
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "docs"
+FOLDER = re.compile(r"\[([^\]]+)\]\((?!https?:|#)([^)#\s]+)\)")
 LINK = re.compile(r"(\]\()(?!https?:|mailto:|#)([^)#\s]+)((?:#[^)]*)?\))")
 OUTSIDE = "repository"
 
@@ -75,7 +76,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return match[0]  # MkDocs says that it leads nowhere
         return match[1] + posixpath.relpath(site_path(target), posixpath.dirname(uri) or ".") + match[3]
 
-    markdown = LINK.sub(link, markdown)
+    def folder(match: re.Match[str]) -> str:
+        """A folder of the repository has no page: its name alone."""
+        return match[1] if (ROOT / path.parent / match[2]).is_dir() else match[0]
+
+    markdown = LINK.sub(link, FOLDER.sub(folder, markdown))
     if uri in _outputs:
         outputs = iter(_outputs[uri])
         names = iter(pictures(uri))
