@@ -1,4 +1,4 @@
-"""Documentation: every Python block runs, links lead somewhere, numbers are those of the records, no name is missing."""
+"""Documentation: every Python block runs, links lead somewhere, numbers are the records', no name is missing."""
 
 import ast
 import dataclasses
@@ -64,7 +64,7 @@ def test_a_tutorial_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_blocks_are_found_run_and_shown() -> None:
-    page = '# A\n\n```python\nx = 1\nprint("said")\nx + 1\n```\n\n```python no-run="why"\nimport nothing\n```\n\n```bash\nls\n```\n'
+    page = '# A\n\n```python\nx = 1\nprint("said")\nx + 1\n```\n\n```python no-run="why"\nimport nothing\n```\n'
     first, second = blocks(page)
     assert first == Block(line=3, code='x = 1\nprint("said")\nx + 1\n', reason="")
     assert second.reason == "why"
@@ -216,9 +216,7 @@ def test_costs_in_the_readme_are_those_of_the_records() -> None:
     rows = {line[0]: line[1:] for line in cells}
     loop = loops()
     own, faster, ten = (
-        rows[key]
-        for key in rows
-        if key.startswith("epoch of ZINC12k, DSS-GNN EGO+(3), your") or key.startswith("the same with")
+        rows[key] for key in rows if key.startswith(("epoch of ZINC12k, DSS-GNN EGO+(3), your", "the same with"))
     )
     assert own[0] == f"{loop['DSS EGO+(3), step']:.2g} s"
     assert own[1].startswith(f"{loop['PyG GIN']:.2g} s")

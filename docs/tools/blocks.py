@@ -74,7 +74,7 @@ def run(block: Block, page: Path, names: dict[str, Any]) -> Output:
             if hasattr(value, "savefig"):
                 figures.append(_png(value))
             elif value is not None:
-                print(repr(value))
+                printed.write(f"{value!r}\n")
     return Output(printed.getvalue(), tuple(figures))
 
 

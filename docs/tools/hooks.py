@@ -1,4 +1,4 @@
-"""What MkDocs does not do by itself: run the tutorials, draw formulas, and show files of the repository that pages link.
+"""Hooks of MkDocs: run the tutorials, draw formulas, and show the files of the repository that pages link.
 
 Links are written for the repository (`../benchmarks/figures/loop.md`). On the site such a file is a page of its own, so
 that every link can be checked and nothing needs a network.
