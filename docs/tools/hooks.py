@@ -37,7 +37,7 @@ _outputs: dict[str, list[dict[str, Any]]] = {}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    config.markdown_extensions.append(Maths())  # type: ignore[arg-type]
+    config.markdown_extensions.append(Maths())
     return config
 
 

@@ -56,7 +56,7 @@ class _Displayed(Preprocessor):
 class _Inline(InlineProcessor):
     """Formulas inside a sentence."""
 
-    def handleMatch(self, m: re.Match[str], data: str) -> tuple[Any, int, int]:  # type: ignore[override]  # noqa: N802, ARG002
+    def handleMatch(self, m: re.Match[str], data: str) -> tuple[Any, int, int]:  # noqa: N802, ARG002
         return self.md.htmlStash.store(convert(m[1])), m.start(0), m.end(0)
 
 
