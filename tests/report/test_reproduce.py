@@ -125,10 +125,10 @@ def test_the_page_of_results_has_every_table_and_the_notes_beside_its_records(tm
 
 def test_the_page_of_results_is_what_the_records_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    page, results = Path("docs/results.md"), Path("paper/results")
+    page, results = Path("docs/tables.md"), Path("paper/results")
     if not page.exists():
         pytest.skip("there is no page of results yet")
-    assert page.read_text() == results_page(results, page), "run: esan reproduce all --dry --docs docs/results.md"
+    assert page.read_text() == results_page(results, page), "run: esan reproduce all --dry --docs docs/tables.md"
 
 
 def test_times_are_kept_and_stand_beside_the_papers(tmp_path: Path) -> None:

@@ -13,16 +13,20 @@ from esan.report.stored_results import load_results, result_rows
 from esan.report.tables import by_data, by_metric, rule_line, table
 from esan.report.timing import load_times, times_table
 
-_HEAD = """# Results
+_HEAD = """# All tables
 
-The paper's numbers and ours. This page is written by `esan reproduce` from the records in
-[{results}]({link}), which hold recipe, seed, curve, versions, hardware and seconds of every run; no number of
-its tables was typed. The words below tables are those of `notes.md` beside the records. Numbers are mean ± standard
-deviation (over n, not n − 1); **difference** is ours less the paper's, with how many of the paper's standard
-deviations (sd) that is better or worse; **at best validation** is the value at each run's own epoch of
-best validation, whatever the protocol reports. ED^ is ED with the graph itself in every bag; 5% is a sample of the bag.
-Where runs trained together, **time a run** is the time of all of them divided by their number, and **memory** what the
-device held for all of them. `esan report {results}` draws the curves.
+Every row of the paper's tables that has been run, beside the paper's number. `esan reproduce` writes this page from the
+records in [{results}]({link}), which hold the recipe, seed, curve, versions, hardware and time of every run; no number
+in its tables was typed by hand. The text below each table comes from `notes.md` beside the records.
+
+- Numbers are mean ± standard deviation (divided by n, not n − 1).
+- **difference** is ours minus the paper's, with its size in the paper's standard deviations (sd).
+- **at best validation** is the value at each run's own epoch of best validation, whatever the protocol reports.
+- ED^ is ED with the graph itself added to every bag; 5% is a 5 % sample of the bag.
+- Where runs were trained together, **time a run** is their total time divided by their number, and **memory** is what the
+  device held for all of them.
+
+`esan report {results}` draws the learning curves.
 """
 #: In place of a number that is missing.
 DASH = "–"
