@@ -162,7 +162,7 @@ class _BranchFunction(torch.autograd.Function):
             gin_loops.first, x, count, rows=rows, width=width, out_width=hidden, e_rows=0 if e is None else e.size(0),
             num_edges=source.numel(), chunk_rows=chunk_rows, x=x, e=e, a=a, source=source, edge_id=edges.edge_id,
             ptr=edges.by_target.ptr, weight=spec.weight, own=own, edge_type=edge_type,
-            num_graph_edges=0 if edge_type is None else edge_type.numel(), w=w1, z=z, multiplicity=spec.multiplicity,
+            graph_edges=0 if edge_type is None else edge_type.numel(), w=w1, z=z, multiplicity=spec.multiplicity,
             total=moments.total, mean=moments.mean, square=moments.square, blas=blas(x.dtype), x_rows=x_rows,
             unchanged=rows if expansion is None else expansion.unchanged,
             origin=None if expansion is None else expansion.by_origin.index,

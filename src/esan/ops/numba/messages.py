@@ -58,7 +58,7 @@ class _MessageSum(torch.autograd.Function):
             messages_loops.forward, x, num_chunks(rows, _CHUNK), rows=rows, width=width,
             e_rows=0 if e is None else e.size(0), num_edges=edges.edge_index.size(1), chunk_rows=_CHUNK, x=x, e=e, y=y,
             source=edges.ends[0], edge_id=edges.edge_id, ptr=edges.by_target.ptr, weight=weight, own=own,
-            edge_type=edge_type, num_graph_edges=0 if edge_type is None else edge_type.numel(),
+            edge_type=edge_type, graph_edges=0 if edge_type is None else edge_type.numel(),
         )  # fmt: skip
         ctx.save_for_backward(x if e is not None or ctx.needs_input_grad[2] else None, e, own)
         ctx.edges, ctx.edge_type, ctx.weight = edges, edge_type, weight
@@ -103,7 +103,7 @@ def messages_backward(
         messages_loops.to_rows, grad, count, x_rows=x_rows, width=width, e_rows=e_rows, num_edges=num_edges,
         chunk_rows=_CHUNK, x=x, e=e, grad=grad, target=target, edge_id=edges.edge_id, perm=edges.by_source.perm,
         ptr=edges.by_source.ptr, weight=weight, own=own, grad_x=grad_x, grad_e=part_e, grad_own=part_own,
-        edge_type=edge_type, num_graph_edges=0 if edge_type is None else edge_type.numel(), rows=rows,
+        edge_type=edge_type, graph_edges=0 if edge_type is None else edge_type.numel(), rows=rows,
         origins=0 if expanded is None else expanded.size, expanded_perm=None if expanded is None else expanded.perm,
         expanded_ptr=None if expanded is None else expanded.ptr,
         expanded_total=0 if expanded is None else expanded.index.numel(), unchanged=unchanged,

@@ -41,7 +41,7 @@ def add_product_of_rows(blas, rows, out_rows, columns, a, b, c, beta):
 
 _FIRST = arguments(
     "rows width out_width e_rows num_edges chunk_rows x e a source edge_id ptr weight own edge_type "
-    "num_graph_edges w z multiplicity total mean square blas x_rows unchanged origin"
+    "graph_edges w z multiplicity total mean square blas x_rows unchanged origin"
 )
 
 
@@ -55,7 +55,7 @@ def _first(block, dtype):
     source, edge_id = vector(args.source, num_edges, np.int64), vector(args.edge_id, num_edges, np.int64)
     ptr, weight = vector(args.ptr, n, np.int64), vector(args.weight, num_edges, dtype)
     own = vector(args.own, 1, dtype)[0] if args.own else dtype(0)
-    edge_type, origin = vector(args.edge_type, args.num_graph_edges, np.int64), vector(args.origin, n, np.int64)
+    edge_type, origin = vector(args.edge_type, args.graph_edges, np.int64), vector(args.origin, n, np.int64)
     has_e, has_types, has_weight = args.e != 0, args.edge_type != 0, args.weight != 0
     z, multiplicity = matrix(args.z, n, o, dtype), vector(args.multiplicity, n, dtype)
     total = vector(args.total, count, np.float64)

@@ -8,22 +8,7 @@ from esan.ops.numba.loops.entry import MATHS, CompiledLoop, Loop, arguments, bef
 
 @njit(fastmath=MATHS)
 def sum_messages(
-    begin,
-    end,
-    x,
-    e,
-    y,
-    source,
-    edge_id,
-    edge_type,
-    ptr,
-    weight,
-    unchanged,
-    origin,
-    own,
-    has_e,
-    has_types,
-    has_weight,
+    begin, end, x, e, y, source, edge_id, edge_type, ptr, weight, unchanged, origin, own, has_e, has_types, has_weight
 ):
     """The sums of the rows from `begin` to `end`; the flags say which of the arrays are given.
 
@@ -48,9 +33,7 @@ def sum_messages(
                     out[j] += w * there[j]
 
 
-_FORWARD = arguments(
-    "rows width e_rows num_edges chunk_rows x e y source edge_id ptr weight own edge_type num_graph_edges"
-)
+_FORWARD = arguments("rows width e_rows num_edges chunk_rows x e y source edge_id ptr weight own edge_type graph_edges")
 
 
 @njit(fastmath=MATHS)
@@ -61,7 +44,7 @@ def _forward(block, dtype):
     source, edge_id = vector(args.source, num_edges, np.int64), vector(args.edge_id, num_edges, np.int64)
     ptr, weight = vector(args.ptr, n, np.int64), vector(args.weight, num_edges, dtype)
     own = vector(args.own, 1, dtype)[0] if args.own else dtype(0)
-    edge_type = vector(args.edge_type, args.num_graph_edges, np.int64)
+    edge_type = vector(args.edge_type, args.graph_edges, np.int64)
     has_e, has_types, has_weight = args.e != 0, args.edge_type != 0, args.weight != 0
     chunk = next_chunk(block)
     while chunk < args.chunks:
@@ -75,7 +58,7 @@ def _forward(block, dtype):
 
 _TO_ROWS = arguments(
     "x_rows width e_rows num_edges chunk_rows x e grad target edge_id perm ptr weight own grad_x grad_e "
-    "grad_own edge_type num_graph_edges rows origins expanded_perm expanded_ptr expanded_total unchanged"
+    "grad_own edge_type graph_edges rows origins expanded_perm expanded_ptr expanded_total unchanged"
 )
 
 
@@ -97,10 +80,7 @@ def _to_rows(block, dtype):
     expanded, expanded_ptr = vector(args.expanded_perm, total, np.int64), vector(args.expanded_ptr, origins, np.int64)
     own = vector(args.own, 1, dtype)[0] if args.own else dtype(0)
     grad_x, grad_e = matrix(args.grad_x, n, d, dtype), matrix(args.grad_e, count * e_rows, d, dtype)
-    grad_own, edge_type = (
-        vector(args.grad_own, count, np.float64),
-        vector(args.edge_type, args.num_graph_edges, np.int64),
-    )
+    grad_own, edge_type = vector(args.grad_own, count, np.float64), vector(args.edge_type, args.graph_edges, np.int64)
     zero, one = dtype(0), dtype(1)
     chunk = next_chunk(block)
     while chunk < count:
