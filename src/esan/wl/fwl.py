@@ -5,8 +5,8 @@ import numpy as np
 from esan.bags.literal import literal_rows
 from esan.graphs import Graphs
 from esan.policies import Selection
-from esan.wl.board import Board, Labels, numpy
-from esan.wl.palette import Colours, Palette
+from esan.wl.board import Board, Labels, Seen, numpy
+from esan.wl.palette import Colours, Ints, Palette
 
 #: A round of 2-FWL lists every triple of nodes; beyond this many it would take tens of gigabytes.
 _MOST_TRIPLES = 400_000_000
@@ -22,6 +22,7 @@ class FWLBoard(Board):
     """
 
     rule = "HASH(c(u,v), {{(c(u,w), c(w,v))}})"
+    couples = True
 
     def __init__(self, graphs: Graphs, selection: Selection, labels: Labels) -> None:
         super().__init__(graphs, selection, labels)
@@ -37,6 +38,7 @@ class FWLBoard(Board):
         self._first = np.cumsum(cells) - cells
         local = np.arange(self.cell_subgraph.size) - self._first[self.cell_subgraph]
         self._u, self._v = np.divmod(local, self._n[self.cell_subgraph])
+        self.cell_node = numpy(graphs.node_start)[self.cell_graph] + self._u
 
     def initial(self, palette: Palette) -> Colours:
         rows = literal_rows(self.graphs, self.selection)
@@ -54,11 +56,23 @@ class FWLBoard(Board):
         return palette.pair(palette.pair(ends, same), Colours(joined, self.labels.arc.count + 1))
 
     def refine(self, palette: Palette, colours: Colours) -> Colours:
-        n = self._n[self.cell_subgraph]
-        cell = np.repeat(np.arange(n.size), n)
-        w = np.arange(cell.size) - np.repeat(np.cumsum(n) - n, n)
-        first = self._first[self.cell_subgraph]
-        left = (first + self._u * n)[cell] + w
-        right = (first + self._v)[cell] + w * n[cell]
+        every = np.arange(self.cell_subgraph.size)
+        owner, left, right = self._through(every)
         seen = Colours(colours.values[left] * colours.count + colours.values[right], colours.count**2)
-        return palette.pair(colours, palette.multiset(cell, seen, n.size))
+        return palette.pair(colours, palette.multiset(owner, seen, every.size))
+
+    def seen(self, cells: Ints) -> Seen:
+        _, left, right = self._through(cells)
+        return Seen(np.append(0, np.cumsum(self._n[self.cell_subgraph[cells]])), left, right)
+
+    def nodes_of(self, cell: int) -> tuple[int, ...]:
+        return int(self._u[cell]), int(self._v[cell])
+
+    def _through(self, cells: Ints) -> tuple[Ints, Ints, Ints]:
+        """For each cell (u, v) and each node w: the place of the cell, the cell (u, w) and the cell (w, v)."""
+        n, first = self._n[self.cell_subgraph[cells]], self._first[self.cell_subgraph[cells]]
+        owner = np.repeat(np.arange(n.size), n)
+        w = np.arange(owner.size) - np.repeat(np.cumsum(n) - n, n)
+        left = (first + self._u[cells] * n)[owner] + w
+        right = (first + self._v[cells])[owner] + w * n[owner]
+        return owner, left, right
