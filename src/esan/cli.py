@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from esan.commands import advise, bag, bench, campaign, compiling, predict, report, reproduce, search, train, wl
+from esan.commands import advise, bag, bench, campaign, compiling, explore, predict, report, reproduce, search, train, wl
 from esan.commands.plainly import Commands
 from esan.version import __version__
 
@@ -19,6 +19,7 @@ app = typer.Typer(
 
 app.command("bag")(bag.run)
 app.command("wl")(wl.run)
+app.command("explore")(explore.run)
 app.command("advise")(advise.run)
 app.command("train")(train.run)
 app.command("predict")(predict.run)
