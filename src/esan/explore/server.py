@@ -106,6 +106,9 @@ class _HTTPServer(ThreadingHTTPServer):
     daemon_threads = True
     server: Server
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: a browser that leaves before its answer is no error, and bugs are told to the page."""
+
 
 class _Handler(BaseHTTPRequestHandler):
     server_version = "esan"

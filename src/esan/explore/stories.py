@@ -14,7 +14,7 @@ class Look:
         round: the round that is shown first.
         panel: the part of the page that is opened: "subgraphs", "colours", "shared" or "bag".
         separated: what the test says of the two graphs; None for one graph.
-        says: the words on the button that leads here from the story's first view.
+        says: the words on the button that leads here.
     """
 
     graphs: tuple[str, ...]
@@ -55,9 +55,9 @@ STORIES = (
     Story(
         "cycles",
         "One ring or two",
-        "Every node has two neighbours, so 1-WL sees one colour. Delete any edge and step to round 2: between the two "
-        "ends of the gap the ring has nodes that saw a 1 and a 2, the triangles have none.",
-        Look(_CYCLES, "ds", "ED", 2, separated=True),
+        "Every node has two neighbours, so 1-WL sees one colour. Delete any edge and step to round 2: next to the gap "
+        "the ring has nodes that saw a 1 and a 2, and the triangles have none.",
+        Look(_CYCLES, "ds", "ED", 2, separated=True, says="Without an edge"),
         (Look(_CYCLES, "1", None, separated=False, says="1-WL fails"),),
     ),
     Story(
@@ -65,7 +65,7 @@ STORIES = (
         "Too near to see",
         "Within one hop every node of both circulant graphs sees the same star, so EGO(1) finds nothing however many "
         "rounds it takes. One more hop shows the cycles that differ.",
-        Look(_SKIPS, "ds", "EGO(1)", separated=False),
+        Look(_SKIPS, "ds", "EGO(1)", separated=False, says="EGO(1) fails"),
         (Look(_SKIPS, "ds", "EGO(2)", 1, separated=True, says="EGO(2) succeeds"),),
     ),
     Story(
@@ -73,7 +73,7 @@ STORIES = (
         "Beyond 3-WL",
         "Rook's graph and the Shrikhande graph are strongly regular with equal parameters, so 2-FWL, which is as "
         "strong as 3-WL, is blind. Without one edge, plain colours part them in round 3.",
-        Look(_SQUARES, "ds", "ED", 3, separated=True),
+        Look(_SQUARES, "ds", "ED", 3, separated=True, says="Without an edge"),
         (Look(_SQUARES, "2-fwl", None, separated=False, says="2-FWL fails"),),
     ),
     Story(
@@ -81,15 +81,15 @@ STORIES = (
         "What copies share",
         "Each subgraph is a single edge, and all look alike, so DS-WL sees nothing. DSS-WL also compares the copies of "
         "a node across subgraphs: select a node, and see what its copies and its neighbours' copies share.",
-        Look(_TREES, "dss", "SE", 1, "shared", separated=True),
-        (Look(_TREES, "ds", "SE", separated=False, says="DS-WL fails"),),
+        Look(_TREES, "dss", "SE", 1, "shared", separated=True, says="DSS-WL succeeds"),
+        (Look(_TREES, "ds", "SE", 1, "shared", separated=False, says="DS-WL fails"),),
     ),
     Story(
         "molecules",
         "Two molecules",
         "Decalin and bicyclopentyl have the same atoms and the same bonds at every atom, and 1-WL takes them for one. "
         "Delete a bond and follow the colours to round 3: the rings of six and of five come apart.",
-        Look(_RINGS, "ds", "ED", 3, separated=True),
+        Look(_RINGS, "ds", "ED", 3, separated=True, says="Without a bond"),
         (Look(_RINGS, "1", None, 2, separated=False, says="1-WL fails"),),
     ),
     Story(

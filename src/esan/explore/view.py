@@ -101,7 +101,9 @@ def _graph(choice: Choice, history: History, graph: int) -> dict[str, Any]:
         marks = (selection.mark_node[mark == lo + number] - start).tolist()
         root = _root(choice.policy, number, int(graphs.num_nodes[graph]))
         title = _title(edges, listed, marks, root, selection.keeps_edges)
-        subgraphs.append({"title": title, "listed": listed, "marks": marks, "root": root})
+        short = title.replace("edge ", "").replace("node ", "").replace("the graph itself", "whole graph")
+        short = short.removesuffix(", marked") if root is not None else short
+        subgraphs.append({"title": title, "short": short, "listed": listed, "marks": marks, "root": root})
     return {
         "name": choice.names[graph],
         "spec": spec,

@@ -1,7 +1,7 @@
 """Where the nodes of a graph are drawn: known drawings of known graphs, molecules as chemists draw them, else springs."""
 
 import re
-from math import cos, hypot, pi, sin, sqrt
+from math import atan2, cos, hypot, pi, sin, sqrt
 
 import networkx as nx
 
@@ -125,7 +125,16 @@ def _component(part: nx.Graph, nodes: list[int]) -> list[Point]:
     points = [(float(spots[v][0]), float(spots[v][1])) for v in nodes]
     x0, y0 = (sum(point[axis] for point in points) / n for axis in (0, 1))
     reach = max(hypot(x - x0, y - y0) for x, y in points) or 1.0
-    return [((x - x0) / reach, (y - y0) / reach) for x, y in points]
+    return _lying([((x - x0) / reach, (y - y0) / reach) for x, y in points])
+
+
+def _lying(points: list[Point]) -> list[Point]:
+    """The points, turned so that their longer side lies flat; as they are where no side is longer."""
+    xx, yy, xy = (sum(p[a] * p[b] for p in points) for a, b in ((0, 0), (1, 1), (0, 1)))
+    if hypot(xx - yy, 2 * xy) < 0.2 * (xx + yy):
+        return points
+    turn = -0.5 * atan2(2 * xy, xx - yy)
+    return [(x * cos(turn) - y * sin(turn), x * sin(turn) + y * cos(turn)) for x, y in points]
 
 
 def _is_circulant(part: nx.Graph, nodes: list[int]) -> bool:

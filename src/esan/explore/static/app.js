@@ -5,9 +5,11 @@
   const $ = (id) => document.getElementById(id);
   const TABS = [["subgraphs", "Subgraphs"], ["colours", "Colours"], ["shared", "Copies of a node"], ["bag", "Compact bag"]];
   // Told apart by colour-blind readers and in grey too: neighbours in the list differ in lightness. Cells carry numbers besides.
-  const TONES = ["#b5cfe9", "#e0752f", "#2f7d5b", "#f2cb4b", "#7d57b3", "#7cc4c9", "#a8324f", "#9cab3c", "#57606c", "#eba9cd"];
+  const TONES = ["#b5cfe9", "#e0752f", "#2f7d5b", "#f2cb4b", "#7d57b3", "#7cc4c9", "#a8324f", "#9cab3c", "#57606c", "#eba9cd",
+    "#2b4b8c", "#c9e3a6", "#8b5a2b", "#ff9d80", "#00796b", "#cdb4f0", "#6d1f4f", "#f7e3b5", "#3b8fd0", "#46591f"];
   const LIGHT = { ink: "#1b2027", soft: "#5a6472", edge: "#8a94a1", ghost: "#c3cad2", gone: "#b4473f", halo: "#c2185b", card: "#ffffff", line: "#dfe3e8", accent: "#1f5fa8" };
   const SIZE = 400;
+  const SHARP = Math.min(Math.max(window.devicePixelRatio || 1, 1), 2);
 
   const state = { graphs: [], test: "dss", policy: null, round: 0, sub: [0, 0], node: null, tab: "subgraphs", layer: 0, story: null, moved: [null, null], edit: [false, false], from: [null, null], kinds: false, all: false };
   let data = null;
@@ -32,21 +34,24 @@
     return made;
   }
 
+  const tones = [...TONES];
   function tone(number) {
-    if (number < TONES.length) return TONES[number];
-    const hue = (number * 137.508) % 360;
-    return d3.hsl(hue, 0.45 + 0.2 * (number % 3 === 0), [0.72, 0.46, 0.6, 0.34][number % 4]).formatHex();
+    while (number >= tones.length) {
+      const k = tones.length;
+      tones.push(d3.hsl((k * 137.508) % 360, 0.45 + 0.2 * (k % 3 === 0), [0.72, 0.46, 0.6, 0.34][k % 4]).formatHex());
+    }
+    return tones[number];
   }
   const inkOn = (() => {
-    const known = new Map();
+    const known = [];
     return (number) => {
-      if (!known.has(number)) {
+      if (known[number] === undefined) {
         const { r, g, b } = d3.rgb(tone(number));
         const part = (value) => ((value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
         const light = 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
-        known.set(number, light > 0.19 ? "#10151b" : "#ffffff");
+        known[number] = light > 0.19 ? "#10151b" : "#ffffff";
       }
-      return known.get(number);
+      return known[number];
     };
   })();
 
@@ -72,7 +77,28 @@
     return found;
   };
   const said = (numbers) => runs(numbers).map(([one, times]) => (Array.isArray(one) ? `(${one[0] + 1}, ${one[1] + 1})` : one + 1) + (times > 1 ? ` ×${times}` : "")).join(", ");
-  const css = () => { const style = getComputedStyle(document.documentElement); return Object.fromEntries(Object.keys(LIGHT).map((name) => [name, style.getPropertyValue(`--${name}`).trim()])); };
+  // Reading styles forces a layout, so they are read once per colour scheme.
+  let paints = null;
+  function css() {
+    if (!paints) {
+      const style = getComputedStyle(document.documentElement);
+      paints = Object.fromEntries(Object.keys(LIGHT).map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    }
+    return paints;
+  }
+  // Sets an attribute where it changes: what stays as it is costs nothing.
+  function put(selection, name, value) {
+    selection.each(function each(datum) {
+      const now = typeof value === "function" ? value(datum) : value;
+      const known = this.known || (this.known = {});
+      if (known[name] === now) return;
+      known[name] = now;
+      if (name === "text") this.textContent = now;
+      else if (now === null) this.removeAttribute(name);
+      else this.setAttribute(name, now);
+    });
+    return selection;
+  }
 
   // ---- reading the data -----------------------------------------------------------------------------------------
 
@@ -126,11 +152,24 @@
 
   // ---- scenes: one description, drawn on a canvas, as SVG or as TikZ ---------------------------------------------
 
-  function radius(n, size) { return Math.max(Math.min(size * 0.052, (size * 0.34) / Math.sqrt(n + 1)), size * 0.017); }
+  // As large as the number of nodes and the nearest two of them allow.
+  const gaps = new WeakMap();
+  function gap(spots) {
+    if (!gaps.has(spots)) {
+      let least = 1;
+      for (let u = 0; u < spots.length; u += 1) for (let v = 0; v < u; v += 1) least = Math.min(least, Math.hypot(spots[u][0] - spots[v][0], spots[u][1] - spots[v][1]));
+      gaps.set(spots, least);
+    }
+    return gaps.get(spots);
+  }
+  function radius(gi, size) {
+    const { n, places: given } = data.graphs[gi];
+    return Math.max(Math.min(size * 0.05, (size * 0.34) / Math.sqrt(n + 1), gap(given) * size * 0.35), size * 0.016);
+  }
 
   function scene(gi, si, box, paint) {
     const graph = data.graphs[gi];
-    const r = radius(graph.n, box.size);
+    const r = radius(gi, box.size);
     const pad = r + box.size * 0.05;
     const at = places(gi).map(([x, y]) => [box.x + pad + x * (box.size - 2 * pad), box.y + pad + y * (box.size - 2 * pad)]);
     const there = presence(gi, si);
@@ -221,7 +260,7 @@
   }
 
   function project(gi) {
-    const r = radius(data.graphs[gi].n, SIZE);
+    const r = radius(gi, SIZE);
     const pad = r + 22;
     return { r, out: ([x, y]) => [pad + x * (SIZE - 2 * pad), pad + y * (SIZE - 2 * pad)], back: ([x, y]) => [(x - pad) / (SIZE - 2 * pad), (y - pad) / (SIZE - 2 * pad)] };
   }
@@ -253,9 +292,10 @@
         lines.push({ id: `${e}.${k}`, kind: there[e] ? "" : graph.keeps ? "gone" : "ghost", x1: at[u][0] - (dy / long) * off, y1: at[u][1] + (dx / long) * off, x2: at[v][0] - (dy / long) * off, y2: at[v][1] + (dx / long) * off });
       }
     });
-    svg.select(".edges").selectAll("line").data(lines, (line) => line.id).join("line")
-      .attr("class", (line) => `edge ${line.kind}`).attr("stroke-width", graph.n > 30 ? 1.3 : 2)
-      .attr("x1", (line) => line.x1).attr("y1", (line) => line.y1).attr("x2", (line) => line.x2).attr("y2", (line) => line.y2);
+    const drawn = svg.select(".edges").selectAll("line").data(lines, (line) => line.id).join("line");
+    put(drawn, "class", (line) => `edge ${line.kind}`);
+    put(drawn, "stroke-width", graph.n > 30 ? 1.3 : 2);
+    for (const end of ["x1", "y1", "x2", "y2"]) put(drawn, end, (line) => line[end]);
     const marks = new Set(sub.marks);
     const chosen = state.node && state.node[0] === gi ? state.node[1] : null;
     const groups = svg.select(".nodes").selectAll("g.node").data(d3.range(graph.n)).join((enter) => {
@@ -267,36 +307,48 @@
       return made.on("keydown", (event, v) => nodeKey(event, gi, v)).call(dragging(gi));
     });
     const r = view.r;
-    groups.attr("transform", (v) => `translate(${at[v][0]},${at[v][1]})`)
-      .attr("tabindex", (v) => (v === (chosen === null ? 0 : chosen) ? 0 : -1))
-      .attr("aria-pressed", (v) => String(v === chosen || v === state.from[gi]))
-      .attr("aria-label", (v) => describe(gi, v, colours));
-    groups.select(".disc").attr("r", r).attr("fill", (v) => tone(colours[v]));
-    groups.select(".halo").attr("r", r + 4.5).attr("display", (v) => (colours[v] === first ? null : "none"));
-    groups.select(".mark").attr("r", r + 1.5).attr("display", (v) => (marks.has(v) ? null : "none"));
-    groups.select(".root").attr("r", r + 4).attr("display", (v) => (sub.root === v ? null : "none"));
-    groups.select(".ring").attr("r", r + 7.5).attr("display", (v) => (v === chosen || v === state.from[gi] ? null : "none"));
-    groups.select(".number").text((v) => colours[v] + 1).attr("fill", (v) => inkOn(colours[v])).attr("font-size", (v) => r * (colours[v] > 98 ? 0.75 : 1.0));
+    const shown = (test) => (v) => (test(v) ? null : "none");
+    const part = (name) => groups.select(`.${name}`);
+    put(groups, "transform", (v) => `translate(${at[v][0]},${at[v][1]})`);
+    put(groups, "tabindex", (v) => (v === (chosen === null ? 0 : chosen) ? 0 : -1));
+    put(groups, "aria-pressed", (v) => String(v === chosen || v === state.from[gi]));
+    put(groups, "aria-label", (v) => describe(gi, v, colours));
+    put(put(part("disc"), "r", r), "fill", (v) => tone(colours[v]));
+    put(put(part("halo"), "r", r + 4.5), "display", shown((v) => colours[v] === first));
+    put(put(part("mark"), "r", r + 1.5), "display", shown((v) => marks.has(v)));
+    put(put(part("root"), "r", r + 4), "display", shown((v) => sub.root === v && !marks.has(v)));
+    put(put(part("ring"), "r", r + 7.5), "display", shown((v) => v === chosen || v === state.from[gi]));
+    put(put(put(part("number"), "text", (v) => String(colours[v] + 1)), "fill", (v) => inkOn(colours[v])), "font-size", (v) => r * (colours[v] > 98 ? 0.75 : 1.0));
     const labelled = graph.n <= 24;
     const outward = labelled ? at.map((point, v) => away(gi, v, at)) : null;
-    groups.select(".index").attr("display", labelled && !graph.symbols ? null : "none").text((v) => v).attr("font-size", 11)
-      .attr("x", (v) => (labelled ? outward[v][0] * (r + 13) : 0)).attr("y", (v) => (labelled ? outward[v][1] * (r + 13) : 0));
-    groups.select(".symbol").attr("display", (v) => (graph.symbols && graph.symbols[v] !== "C" && labelled ? null : "none")).text((v) => (graph.symbols ? graph.symbols[v].slice(0, 6) : "")).attr("font-size", 13)
-      .attr("x", (v) => (labelled ? outward[v][0] * (r + 13) : 0)).attr("y", (v) => (labelled ? outward[v][1] * (r + 13) : 0));
-    $(`sub-${gi}`).textContent = graph.subgraphs.length > 1 ? `${si + 1} of ${graph.subgraphs.length}: ${sub.title}` : sub.title;
-    $(`chips-${gi}`).replaceChildren(...histogram(ofSubgraph(gi, si)).map(([number, often]) => el("span", { class: "chip" }, dot(number, number === first), `×${often}`)));
+    const far = (v) => r + (v === chosen || v === state.from[gi] ? 19 : colours[v] === first || sub.root === v ? 15 : 12);
+    for (const [name, size, when, text] of [["index", 11, () => labelled && !graph.symbols, String], ["symbol", 13, (v) => labelled && graph.symbols && graph.symbols[v] !== "C", (v) => (graph.symbols ? graph.symbols[v].slice(0, 6) : "")]]) {
+      const label = put(put(put(part(name), "display", shown(when)), "text", text), "font-size", size);
+      put(put(label, "x", (v) => (labelled ? outward[v][0] * far(v) : 0)), "y", (v) => (labelled ? outward[v][1] * far(v) : 0));
+    }
+    $(`sub-${gi}`).textContent = graph.subgraphs.length > 1 ? `${si + 1} of ${graph.subgraphs.length}: ${sub.short}` : sub.title;
+    const held = histogram(ofSubgraph(gi, si));
+    // The colour to look at comes first where not all can be shown.
+    if (held.length > 20) held.sort((a, b) => (b[0] === first) - (a[0] === first) || b[1] - a[1] || a[0] - b[0]);
+    $(`chips-${gi}`).replaceChildren(...held.slice(0, 20).map(([number, often]) => el("span", { class: "chip" }, dot(number, number === first), `×${often}`)), held.length > 20 ? `and ${held.length - 20} more` : "");
     $(`edit-${gi}`).setAttribute("aria-pressed", String(state.edit[gi]));
     $(`bar-${gi}`).hidden = !state.edit[gi];
     $(`hint-${gi}`).textContent = state.from[gi] === null ? "Choose two nodes to join or part them." : `From node ${state.from[gi]}: choose the other one.`;
   }
 
   function away(gi, v, at) {
-    // The direction with most room: opposite to the neighbours; away from the middle where they cancel out.
-    let [x, y] = [0, 0];
-    for (const w of neighbours(gi, v)) { const long = Math.hypot(at[w][0] - at[v][0], at[w][1] - at[v][1]) || 1; x -= (at[w][0] - at[v][0]) / long; y -= (at[w][1] - at[v][1]) / long; }
-    if (Math.hypot(x, y) < 0.3) { x = at[v][0] - SIZE / 2 + 0.1; y = at[v][1] - SIZE / 2 - 0.1; }
-    const long = Math.hypot(x, y);
-    return [x / long, y / long];
+    // The middle of the widest gap between its edges; away from the middle of the drawing where it has none.
+    const angles = neighbours(gi, v).map((w) => Math.atan2(at[w][1] - at[v][1], at[w][0] - at[v][0])).sort((a, b) => a - b);
+    const outward = Math.atan2(at[v][1] - SIZE / 2 - 0.1, at[v][0] - SIZE / 2 + 0.1);
+    let [best, widest] = [outward, 0];
+    angles.forEach((angle, k) => {
+      const next = k + 1 < angles.length ? angles[k + 1] : angles[0] + 2 * Math.PI;
+      const middle = (angle + next) / 2;
+      // Of two gaps that are about equal, the outer one.
+      const width = next - angle + 0.2 * Math.cos(middle - outward);
+      if (width > widest) [best, widest] = [middle, width];
+    });
+    return [Math.cos(best), Math.sin(best)];
   }
 
   function dragging(gi) {
@@ -345,7 +397,7 @@
 
   function focusNode(gi, v) {
     const groups = $(`svg-${gi}`).querySelectorAll("g.node");
-    groups.forEach((group, w) => group.setAttribute("tabindex", w === v ? "0" : "-1"));
+    put(d3.selectAll(groups), "tabindex", (w) => (w === v ? 0 : -1));
     groups[v].focus();
   }
 
@@ -413,6 +465,11 @@
     return found.length > 40 ? [...made, `and ${found.length - 40} more`] : made;
   }
 
+  function multiset(number, t, most = 12) {
+    const held = copiesOf(number, t);
+    return [...held.slice(0, most).map(([one, times]) => el("span", { class: "chip" }, dot(one), el("span", { class: "times" }, `×${times}`))), held.length > most ? `and ${held.length - most} more` : null];
+  }
+
   function drawSeen() {
     const t = state.round;
     if (!state.node || !data.graphs[state.node[0]]) {
@@ -433,9 +490,9 @@
     } else row("Because", data.graphs[gi].symbols ? `its label is ${graph.symbols[v]}` : graph.subgraphs[si].marks.length ? (graph.subgraphs[si].marks.includes(v) ? "it is marked" : "it is not marked") : "all nodes start alike");
     if (data.shares && t > 0) {
       const own = data.copies[t - 1].ofNode[gi][v];
-      row("Copies", ...copiesOf(own, t - 1).map(([one, times]) => el("span", { class: "chip" }, dot(one), el("span", { class: "times" }, `×${times}`))));
+      row("Copies", ...multiset(own, t - 1));
       const around = histogram(neighbours(gi, v).map((w) => data.copies[t - 1].ofNode[gi][w]));
-      row("Neighbours’ copies", ...(around.length ? around.map(([multiset, times]) => el("span", { class: "chip" }, `${times} ×`, ...copiesOf(multiset, t - 1).slice(0, 8).flatMap(([one, often]) => [dot(one), el("span", { class: "times" }, `×${often}`)]))) : ["none"]));
+      rows.push(el("dt", { class: "long" }, "Neighbours’ copies"), el("dd", { class: "long" }, ...(around.length ? around.slice(0, 4).map(([one, times]) => el("div", { class: "saw" }, `${times} ×`, ...multiset(one, t - 1, 6))) : ["none"]), around.length > 4 ? `and ${around.length - 4} more kinds` : ""));
     }
     const here = `Node ${v}${graph.symbols ? ` (${graph.symbols[v]})` : ""} of ${graph.name}, in the subgraph ${graph.subgraphs[si].title}.`;
     $("seen").replaceChildren(el("p", {}, data.couples ? `Couples that begin at node ${v} of ${graph.name}; its own couple (${v}, ${v}):` : here), el("dl", {}, ...rows));
@@ -472,11 +529,11 @@
       const shown = shownSubgraphs(gi);
       const only = differing(gi);
       const thumbs = shown.map(([si, times]) => {
-        const canvas = el("canvas", { width: 184, height: 208, "aria-hidden": "true" });
+        const canvas = el("canvas", { width: 92 * SHARP, height: 104 * SHARP, "aria-hidden": "true" });
         canvas.dataset.graph = gi;
         canvas.dataset.subgraph = si;
         return el("button", { type: "button", class: "thumb", "data-subgraph": si, "aria-pressed": String(si === state.sub[gi]), onclick: () => { state.sub[gi] = si; render(); saveHash(); } },
-          canvas, el("span", {}, times > 1 ? `×${times} ${graph.subgraphs[si].title}` : graph.subgraphs[si].title));
+          canvas, el("span", {}, times > 1 ? `×${times} ${graph.subgraphs[si].short}` : graph.subgraphs[si].short));
       });
       const kinds = new Set(data.subgraphColours[state.round][gi]).size;
       return el("div", {}, el("div", { class: "headline" }, el("h3", {}, graph.name), el("span", { class: "soft" }, `${count(graph.subgraphs.length, "subgraph")} of ${count(kinds, "kind")}${only ? `, ${only} that ${data.graphs[1 - gi].name} lacks` : ""}`)),
@@ -484,7 +541,10 @@
     });
     $("panel-subgraphs").replaceChildren(el("div", { class: "headline" }, el("p", { class: "soft" }, legend()), check), el("div", { class: "pair" }, columns));
     labelThumbs();
-    for (const canvas of $("panel-subgraphs").querySelectorAll("canvas")) watcher.observe(canvas);
+    const every = $("panel-subgraphs").querySelectorAll("canvas");
+    // Many are drawn when they come into view; few at once.
+    for (const canvas of every) { if (every.length > 48) watcher.observe(canvas); else visible.add(canvas); }
+    drawThumbs();
   }
 
   function legend() {
@@ -499,20 +559,29 @@
     return data.subgraphColours[state.round][gi].filter((colour) => !other.has(colour)).length;
   }
 
+  // What readers of the screen hear of each subgraph; set after the picture, which is seen first.
+  let labelling = null;
   function labelThumbs() {
+    clearTimeout(labelling);
+    for (const button of $("panel-subgraphs").querySelectorAll(".thumb")) {
+      const { graph, subgraph } = button.firstChild.dataset;
+      put(d3.select(button), "aria-pressed", String(Number(subgraph) === state.sub[Number(graph)]));
+    }
+    labelling = setTimeout(nameThumbs, 60);
+  }
+  function nameThumbs() {
     for (const button of $("panel-subgraphs").querySelectorAll(".thumb")) {
       const canvas = button.firstChild;
       const [gi, si] = [Number(canvas.dataset.graph), Number(canvas.dataset.subgraph)];
-      button.setAttribute("aria-pressed", String(si === state.sub[gi]));
       const colours = histogram(ofSubgraph(gi, si)).slice(0, 12).map(([number, often]) => `${number + 1} ×${often}`).join(", ");
-      button.setAttribute("aria-label", `${data.graphs[gi].subgraphs[si].title}. Colours ${colours}`);
+      put(d3.select(button), "aria-label", `${data.graphs[gi].subgraphs[si].title}. Colours ${colours}`);
     }
   }
 
   function drawThumb(canvas, paint) {
     const [gi, si] = [Number(canvas.dataset.graph), Number(canvas.dataset.subgraph)];
     const context = canvas.getContext("2d");
-    context.setTransform(2, 0, 0, 2, 0, 0);
+    context.setTransform(SHARP, 0, 0, SHARP, 0, 0);
     context.clearRect(0, 0, 92, 104);
     onCanvas(context, data.couples ? matrixParts(gi, si, { x: 2, y: 0, size: 88 }) : scene(gi, si, { x: 0, y: 0, size: 92 }, paint));
     onCanvas(context, histogramParts(ofSubgraph(gi, si), 4, 95, 84, 7));
@@ -528,12 +597,12 @@
   function drawColours() {
     const both = data.graphs.length > 1;
     const counts = data.graphs.map((_, gi) => new Map(histogram(cells(gi))));
-    const total = Math.max(...data.colours[state.round].map((numbers) => d3.max(numbers))) + 1;
+    const total = data.totals[state.round];
     const rows = d3.range(total).map((number) => ({ number, often: counts.map((one) => one.get(number) || 0) }));
     const differs = (row) => both && row.often[0] !== row.often[1];
     rows.sort((a, b) => (a.number === witnessColour() ? -1 : 0) - (b.number === witnessColour() ? -1 : 0) || differs(b) - differs(a) || a.number - b.number);
     const most = d3.max(rows, (row) => d3.max(row.often)) || 1;
-    const shown = state.all ? rows : rows.slice(0, 40);
+    const shown = state.all ? rows : rows.slice(0, 24);
     const first = witnessColour();
     const thing = data.couples ? "couples" : data.policy ? "pairs" : "nodes";
     const body = shown.map((row) => {
@@ -541,7 +610,7 @@
       const meter = (often) => { const bar = el("i"); bar.style.width = `${(100 * often) / most}%`; return el("span", { class: "meter", "aria-hidden": "true" }, bar); };
       return el("tr", { class: differs(row) ? "differs" : "" }, el("th", { scope: "row" }, dot(row.number, row.number === first)),
         el("td", {}, found ? dot(found.was) : "–"), el("td", {}, found ? el("div", { class: "saw" }, ...spread(found.saw, null, found.label)) : "at the start"),
-        ...(data.shares ? [el("td", {}, found && found.copies !== null ? el("div", { class: "saw" }, ...copiesOf(found.copies, state.round - 1).slice(0, 10).map(([one, times]) => el("span", { class: "chip" }, dot(one), el("span", { class: "times" }, `×${times}`)))) : "–")] : []),
+        ...(data.shares ? [el("td", {}, found && found.copies !== null ? el("div", { class: "saw" }, ...multiset(found.copies, state.round - 1, 6)) : "–")] : []),
         ...row.often.map((often) => el("td", { class: "num" }, `${often.toLocaleString("en")} `, meter(often))));
     });
     const head = el("tr", {}, ...["Colour", "Was", "Saw", ...(data.shares ? ["Copies of its node"] : [])].map((name) => el("th", { scope: "col" }, name)), ...data.graphs.map((graph) => el("th", { scope: "col", class: "num" }, `${thing} in ${graph.name}`)));
@@ -553,33 +622,53 @@
 
   // ---- a matrix of node × subgraph ------------------------------------------------------------------------------
 
-  function matrix(gi, fill, label, extra = 0) {
+  const packs = new Map();
+  function packed(colour) {
+    if (!packs.has(colour)) { const { r, g, b } = d3.rgb(colour); packs.set(colour, ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0); }
+    return packs.get(colour);
+  }
+
+  function matrix(gi, fill, label, extra = 0, label_ = null) {
     const graph = data.graphs[gi];
     const m = graph.subgraphs.length;
-    const side = Math.max(Math.min(Math.floor(Math.min(520, window.innerWidth - 110) / (m + extra)), 24), 4);
+    const side = Math.max(Math.min(Math.floor(Math.min(520, window.innerWidth - 110) / (m + extra)), extra ? 24 : 30), 4);
     const gutter = 26;
     const [width, height] = [gutter + (m + extra) * side + (extra ? 8 : 0), graph.n * side + 18];
-    const canvas = el("canvas", { width: 2 * width, height: 2 * height, role: "img", "aria-label": label });
+    const canvas = el("canvas", { width: SHARP * width, height: SHARP * height, role: "img", "aria-label": label });
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
     const context = canvas.getContext("2d");
-    context.scale(2, 2);
+    context.scale(SHARP, SHARP);
     const paint = css();
     const parts = [];
+    const left = gutter + (extra ? extra * side + 8 : 0);
+    // One pixel per cell, enlarged without smoothing: as fast for thousands of cells as for ten.
+    const small = el("canvas", { width: m, height: graph.n });
+    const dots = small.getContext("2d");
+    const image = dots.createImageData(m, graph.n);
+    const whole = new Uint32Array(image.data.buffer);
+    for (let v = 0; v < graph.n; v += 1) for (let s = 0; s < m; s += 1) whole[v * m + s] = packed(fill(v, s));
+    dots.putImageData(image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(small, left, 16, m * side, graph.n * side);
+    context.fillStyle = paint.card;
+    const line = side >= 8 ? 1 : 0.5;
+    for (let s = 1; s <= m; s += 1) context.fillRect(left + s * side - line, 16, line, graph.n * side);
+    for (let v = 1; v <= graph.n; v += 1) context.fillRect(left, 16 + v * side - line, m * side, line);
     const every = side >= 10 ? 1 : Math.ceil(12 / side);
     for (let v = 0; v < graph.n; v += 1) {
       const y = 16 + v * side;
       if (v % every === 0) parts.push({ k: "text", x: gutter - 12, y: y + side / 2, t: String(v), size: 10, c: paint.soft });
-      for (let s = 0; s < m; s += 1) parts.push(...fill(v, s, gutter + (extra ? extra * side + 8 : 0) + s * side, y, side, paint));
+      if (label_ && side >= 13) for (let s = 0; s < m; s += 1) parts.push(...label_(v, s, left + s * side, y, side, paint));
       if (extra) parts.push({ k: "box", x: gutter, y, w: side - 1, h: side - 1, f: paint.soft });
     }
-    for (let s = 0; s < m; s += Math.max(every, side < 16 ? 5 : 1)) parts.push({ k: "text", x: gutter + (extra ? extra * side + 8 : 0) + (s + 0.5) * side, y: 7, t: String(s + 1), size: 10, c: paint.soft });
+    for (let s = 0; s < m; s += Math.max(every, side < 16 ? 5 : 1)) parts.push({ k: "text", x: left + (s + 0.5) * side, y: 7, t: String(s + 1), size: 10, c: paint.soft });
     onCanvas(context, parts);
     if (state.node && state.node[0] === gi) { context.strokeStyle = paint.accent; context.lineWidth = 2; context.strokeRect(gutter - 1, 15 + state.node[1] * side, width - gutter, side + 1); }
     canvas.addEventListener("click", (event) => {
       const box = canvas.getBoundingClientRect();
       const v = Math.floor((event.clientY - box.top - 16) / side);
-      const s = Math.floor((event.clientX - box.left - gutter - (extra ? extra * side + 8 : 0)) / side);
+      const s = Math.floor((event.clientX - box.left - left) / side);
       if (v < 0 || v >= graph.n) return;
       state.node = [gi, v];
       if (s >= 0 && s < m) state.sub[gi] = s;
@@ -597,16 +686,15 @@
     const columns = data.couples || !data.policy ? [] : data.graphs.map((graph, gi) => {
       const colours = cells(gi);
       const first = witnessColour();
-      const fill = (v, s, x, y, side, paint) => {
+      const fill = (v, s) => tone(colours[s * graph.n + v]);
+      const letter = (v, s, x, y, side, paint) => {
         const number = colours[s * graph.n + v];
-        const made = [{ k: "box", x, y, w: side - 1, h: side - 1, f: number === first ? paint.halo : tone(number) }];
-        if (number === first) made.push({ k: "box", x: x + 2, y: y + 2, w: side - 5, h: side - 5, f: tone(number) });
-        if (side >= 15) made.push({ k: "text", x: x + (side - 1) / 2, y: y + side / 2, t: String(number + 1), size: side * 0.5, c: inkOn(number), bold: true });
-        return made;
+        const made = number === first ? [{ k: "box", x, y, w: side - 1, h: side - 1, f: paint.halo }, { k: "box", x: x + 2, y: y + 2, w: side - 5, h: side - 5, f: tone(number) }] : [];
+        return [...made, { k: "text", x: x + (side - 1) / 2, y: y + side / 2, t: String(number + 1), size: side * (number > 98 ? 0.4 : 0.5), c: inkOn(number), bold: true }];
       };
       const classes = data.shares ? new Set(data.copies[state.round].ofNode[gi]).size : null;
       const label = `Colours of ${graph.name}: ${graph.n} nodes in rows, ${graph.subgraphs.length} subgraphs in columns`;
-      return el("div", {}, el("div", { class: "headline" }, el("h3", {}, graph.name), el("span", { class: "soft" }, classes === null ? "" : `${count(classes, "kind")} of rows`)), matrix(gi, fill, label), rowWords(gi));
+      return el("div", {}, el("div", { class: "headline" }, el("h3", {}, graph.name), el("span", { class: "soft" }, classes === null ? "" : `${count(classes, "kind")} of rows`)), matrix(gi, fill, label, 0, letter), rowWords(gi));
     });
     $("panel-shared").replaceChildren(el("p", { class: "words" }, words), el("div", { class: "pair" }, columns));
   }
@@ -615,7 +703,7 @@
     if (!data.shares) return null;
     const graph = data.graphs[gi];
     const v = state.node && state.node[0] === gi ? state.node[1] : 0;
-    const say = (w) => copiesOf(data.copies[state.round].ofNode[gi][w], state.round).slice(0, 10).flatMap(([one, times]) => [dot(one), el("span", { class: "times" }, `×${times}`)]);
+    const say = (w) => multiset(data.copies[state.round].ofNode[gi][w], state.round, 8);
     const around = neighbours(gi, v).slice(0, 6);
     return el("table", { class: "list" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Node"), el("th", { scope: "col" }, "Its copies hold"))),
       el("tbody", {}, el("tr", {}, el("th", { scope: "row" }, `${v}`), el("td", {}, el("div", { class: "saw" }, say(v)))), around.map((w) => el("tr", {}, el("td", { class: "soft" }, `neighbour ${w}`), el("td", {}, el("div", { class: "saw" }, say(w)))))));
@@ -641,16 +729,16 @@
     $("bags").replaceChildren(...data.graphs.map((graph, gi) => {
       const bag = data.bags[gi];
       const at = Math.min(t, bag.rows.length - 1);
-      const fill = (v, s, x, y, side, paint) => {
+      const fill = (v, s) => {
         const level = bag.level[s * graph.n + v];
-        return [{ k: "box", x, y, w: side - 1, h: side - 1, f: level >= 0 && level <= t ? (level === t && t > 0 ? "#e0752f" : shades(Math.min(level, 6))) : paint.line }];
+        return level >= 0 && level <= t ? (level === t && t > 0 ? "#e0752f" : shades(Math.min(level, 6))) : css().line;
       };
       const share = Math.round((100 * bag.rows[at]) / bag.literalRows);
       const size = bag.bytes[at] === null ? "" : `, ${bytes(bag.bytes[at])}`;
       const rows = bag.rows.map((stored, layer) => el("tr", { class: layer === at ? "differs" : "" }, el("td", { class: "num" }, String(layer)), el("td", { class: "num" }, `+${(layer ? stored - bag.rows[layer - 1] : stored).toLocaleString("en")}`), el("td", { class: "num" }, stored.toLocaleString("en")), el("td", { class: "num" }, bag.bytes[layer] === null ? "–" : bytes(bag.bytes[layer]))));
       return el("div", {}, el("h3", {}, graph.name), el("p", { class: "figure" }, el("b", {}, bag.rows[at].toLocaleString("en")), ` rows${size}, ${share} % of the ${bag.literalRows.toLocaleString("en")} rows (${bytes(bag.literalBytes)}) of the literal bag`),
-        matrix(gi, fill, `Rows of the compact bag of ${graph.name} up to layer ${at}: ${bag.rows[at]} of ${bag.literalRows}`, 1),
-        el("table", { class: "list" }, el("thead", {}, el("tr", {}, ...["Layer", "New rows", "Rows", "Bytes"].map((name) => el("th", { scope: "col", class: "num" }, name)))), el("tbody", {}, rows)));
+        el("div", { class: "beside" }, matrix(gi, fill, `Rows of the compact bag of ${graph.name} up to layer ${at}: ${bag.rows[at]} of ${bag.literalRows}`, 1),
+        el("table", { class: "list" }, el("thead", {}, el("tr", {}, ...["Layer", "New rows", "Rows", "Bytes"].map((name) => el("th", { scope: "col", class: "num" }, name)))), el("tbody", {}, rows))));
     }));
   }
 
@@ -659,15 +747,16 @@
   function sentence() {
     const t = state.round;
     const last = data.rounds - 1;
-    const colours = Math.max(...data.colours[t].map((numbers) => d3.max(numbers))) + 1;
+    const colours = data.totals[t];
+    const same = colours === 1 ? "the same colour" : `the same ${colours.toLocaleString("en")} colours`;
     const stable = t === last ? " Nothing changes any more." : "";
     if (!data.verdict) return `Round ${t}: ${count(colours, "colour")}.${stable}`;
     const { witness } = data.verdict;
     if (data.parted !== null) {
-      if (t < data.parted) return `Round ${t}: ${data.graphs[0].name} and ${data.graphs[1].name} have the same ${count(colours, "colour")}.`;
+      if (t < data.parted) return `Round ${t}: ${data.graphs[0].name} and ${data.graphs[1].name} have ${same}.`;
       return t === data.parted ? witness.text : `Round ${t}: they have differed since round ${data.parted}. ${witness.text}`;
     }
-    return t === last ? data.verdict.text : `Round ${t}: both graphs have the same ${count(colours, "colour")}.`;
+    return t === last ? data.verdict.text : `Round ${t}: both graphs have ${same}.`;
   }
 
   function drawSteps() {
@@ -719,23 +808,25 @@
     if (data) drawSteps();
   }
 
-  function pickSubgraph(gi, step) {
-    const m = data.graphs[gi].subgraphs.length;
-    state.sub[gi] = (state.sub[gi] + step + m) % m;
-    render();
+  function pickSubgraph(gi, step) { pickSubgraphs([gi], step); }
+  function pickSubgraphs(some, step) {
+    for (const gi of some) { const m = data.graphs[gi].subgraphs.length; state.sub[gi] = (state.sub[gi] + step + m) % m; }
+    render(true);
     saveHash();
   }
 
   // ---- the whole page -------------------------------------------------------------------------------------------
 
-  function render() {
+  // What stays as it is when only the subgraph is another one is not drawn again.
+  function render(sameRound = false) {
     drawSteps();
     data.graphs.forEach((_, gi) => drawFocus(gi));
     drawSeen();
     if (state.tab === "subgraphs") {
       if (state.kinds) buildSubgraphs();
-      else { drawThumbs(); labelThumbs(); heads(); }
-    } else drawTab();
+      else { if (!sameRound) { drawThumbs(); heads(); } labelThumbs(); }
+    } else if (state.tab !== "bag" && !(sameRound && state.tab === "colours")) drawTab();
+    else if (state.tab === "bag" && data.bags && !sameRound) outline();
   }
   function heads() {
     data.graphs.forEach((graph, gi) => {
@@ -745,6 +836,7 @@
       if (head) head.previousSibling.lastChild.textContent = `${count(graph.subgraphs.length, "subgraph")} of ${count(kinds, "kind")}${only ? `, ${only} that ${data.graphs[1 - gi].name} lacks` : ""}`;
     });
   }
+  function outline() { if (state.outlined !== String(state.node)) { state.outlined = String(state.node); fillBag(); } }
   function drawTab() { ({ subgraphs: buildSubgraphs, colours: drawColours, shared: drawShared, bag: drawBag })[state.tab](); }
 
   function openTab(name) {
@@ -809,6 +901,7 @@
     if (reply.error) { fail({ [reply.error.field]: reply.error.message }); document.body.dataset.ready = "true"; return false; }
     fail(look.notice ? { view: look.notice } : {});
     data = reply.view;
+    data.totals = data.colours.map((round) => d3.max(round, (numbers) => d3.max(numbers)) + 1);
     views.set(key(choice), data);
     if (views.size > 60) views.delete(views.keys().next().value);
     state.graphs = choice.graphs;
@@ -847,7 +940,7 @@
     $("tale").hidden = !story;
     if (!story) return;
     const at = key({ graphs: state.graphs, test: state.test, policy: state.policy });
-    const looks = [{ ...story.look, says: "The story" }, ...story.others];
+    const looks = [story.look, ...story.others];
     $("tale").replaceChildren(el("p", {}, story.text), el("div", {}, looks.length < 2 ? null : looks.map((look) => el("button", { type: "button", "aria-pressed": String(key(look) === at), onclick: () => see(story, look) }, look.says))));
   }
   function see(story, look) {
@@ -863,7 +956,7 @@
   function saveHash() {
     // Browsers allow few changes a second; dragging makes many.
     clearTimeout(saving);
-    saving = setTimeout(() => history.replaceState(null, "", hash()), 120);
+    saving = setTimeout(() => history.replaceState(null, "", hash()), 300);
   }
   function hash() {
     const words = new URLSearchParams();
@@ -942,7 +1035,7 @@
         shown.forEach(([si, times], k) => {
           const [tx, ty] = [x + (k % 4) * 102, low + Math.floor(k / 4) * 124];
           parts.push(...(data.couples ? matrixParts(gi, si, { x: tx + 3, y: ty, size: 90 }) : scene(gi, si, { x: tx, y: ty, size: 96 }, LIGHT)), ...histogramParts(ofSubgraph(gi, si), tx + 6, ty + 98, 84, 6));
-          parts.push({ k: "text", x: tx + 48, y: ty + 113, t: (times > 1 ? `×${times} ` : "") + graph.subgraphs[si].title, size: 9, c: LIGHT.soft });
+          parts.push({ k: "text", x: tx + 48, y: ty + 113, t: (times > 1 ? `×${times} ` : "") + graph.subgraphs[si].short, size: 9, c: LIGHT.soft });
         });
         low += Math.ceil(shown.length / 4) * 124;
       }
@@ -1018,6 +1111,10 @@
     else document.documentElement.dataset.theme = theme;
     $("theme").textContent = { auto: "Auto", light: "Light", dark: "Dark" }[theme];
     $("theme").setAttribute("aria-label", `Colour scheme: ${{ auto: "automatic", light: "light", dark: "dark" }[theme]}`);
+    repaint();
+  }
+  function repaint() {
+    paints = null;
     if (data) render();
   }
 
@@ -1059,7 +1156,7 @@
     $("svg").addEventListener("click", () => download(new Blob([asSvg(picture())], { type: "image/svg+xml" }), "esan.svg"));
     $("png").addEventListener("click", () => asCanvas(picture()).toBlob((blob) => download(blob, "esan.png")));
     $("tikz").addEventListener("click", () => download(new Blob([asTikz(picture())], { type: "text/x-tex" }), "esan.tex"));
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (data) render(); });
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
     window.addEventListener("hashchange", openHash);
     document.addEventListener("keydown", (event) => {
       if (!data || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=range]), select, dialog[open]")) return;
@@ -1067,7 +1164,7 @@
       // A slider of its own moves by itself, and scrolling with the arrows stays within what scrolls.
       if (event.key in steps && !event.target.closest("input, .thumbs, .scroll, .matrix")) goto(steps[event.key]);
       else if (event.key === " " && !event.target.closest("button, a, [role=button]")) play();
-      else if (event.key === "s" || event.key === "S") data.graphs.forEach((_, gi) => pickSubgraph(gi, event.shiftKey ? -1 : 1));
+      else if (event.key === "s" || event.key === "S") pickSubgraphs(d3.range(data.graphs.length), event.shiftKey ? -1 : 1);
       else if (/^[1-6]$/.test(event.key) && setup.stories[Number(event.key) - 1]) see(setup.stories[Number(event.key) - 1], setup.stories[Number(event.key) - 1].look);
       else if ((event.key === "e" || event.key === "E") && setup.token) toggleEdit(state.node ? state.node[0] : 0);
       else if ((event.key === "n" || event.key === "N") && state.edit.includes(true)) addNode(state.edit[0] ? 0 : 1);
