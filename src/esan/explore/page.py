@@ -48,10 +48,11 @@ def page(
     """
     views = []
     if token is None:
-        if choice is not None:
-            views.append({"choice": _sent(choice), "view": view(choice)})
         looks = [look for story in STORIES for look in (story.look, *story.others)] if stories else []
         views += [{"choice": _look(look), "view": view(Choice.of(look.graphs, look.test, look.policy))} for look in looks]
+        # Behind the stories: one of them may have the same graphs under other names.
+        if choice is not None:
+            views.append({"choice": _sent(choice), "view": view(choice)})
     story = STORIES[0]
     first = {"choice": _look(story.look), "story": story.key, "panel": story.look.panel, "round": story.look.round}
     if choice is not None:

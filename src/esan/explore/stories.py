@@ -13,6 +13,7 @@ class Look:
         policy: the policy, None for a test of whole graphs.
         round: the round that is shown first.
         panel: the part of the page that is opened: "subgraphs", "colours", "shared" or "bag".
+        layer: the layer of the compact bag that is shown first.
         separated: what the test says of the two graphs; None for one graph.
         says: the words on the button that leads here.
     """
@@ -22,6 +23,7 @@ class Look:
     policy: str | None
     round: int = 0
     panel: str = "subgraphs"
+    layer: int = 0
     separated: bool | None = None
     says: str = ""
 
@@ -97,6 +99,6 @@ STORIES = (
         "A bag that grows",
         "Deleting a node changes only what is near it, so a compact bag stores few of the 576 pairs. Move the layer: "
         "each one adds the pairs one hop farther, and the rest is still read from one row per node.",
-        Look(("cycle(24)",), "dss", "ND", 0, "bag"),
+        Look(("cycle(24)",), "dss", "ND", 0, "bag", layer=2),
     ),
 )

@@ -1,5 +1,6 @@
 """Whatever names or holds one graph → the graph: PyG data, networkx, a name, a line of graph6, a file, an edge list."""
 
+import difflib
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ NAMED: dict[str, Callable[..., Data]] = {
     **KNOWN,
 }
 _NAME = re.compile(r"(?P<times>\d+x)?(?P<name>[a-z_]+)(?:\((?P<numbers>\d+(?:,\s*\d+)*)\))?")
+#: Names that an error lists; it counts the rest.
+_LISTED = 12
 #: What a list of edges in one line begins with: "edges:0-1,1-2,4", where 4 stands alone.
 EDGES = "edges:"
 
@@ -78,9 +81,12 @@ def _from_text(text: str, files: bool = True) -> Data:
     try:
         return from_graph6(text)
     except ValueError as error:
+        near = difflib.get_close_matches(text.partition("(")[0], NAMED, 3)
+        meant = f"Did you mean {' or '.join(near)}? " if near else ""
         raise ValueError(
-            f"Expected the name of a graph, {'a file ' if files else ''}or a line of graph6 (got {shown(text)}). "
-            f"Known names: {', '.join(NAMED)}, as in csl(12,3) or 2xcycle(3). As graph6: {error}"
+            f"Expected the name of a graph, {'a file or' if files else 'or'} a line of graph6 (got {shown(text)}). "
+            f"{meant}Known names: {', '.join(list(NAMED)[:_LISTED])}, as in csl(12,3) or 2xcycle(3), and "
+            f"{len(NAMED) - _LISTED} more (esan.graphs.things.NAMED). As graph6: {error}"
         ) from None
 
 

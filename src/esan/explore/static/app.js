@@ -944,10 +944,7 @@
     $("tale").replaceChildren(el("p", {}, story.text), el("div", {}, looks.length < 2 ? null : looks.map((look) => el("button", { type: "button", "aria-pressed": String(key(look) === at), onclick: () => see(story, look) }, look.says))));
   }
   function see(story, look) {
-    state.story = story.key;
-    state.tab = look.panel;
-    state.layer = story.key === "compact" ? 2 : 0;
-    return load({ graphs: look.graphs, test: look.test, policy: look.policy }, { round: look.round });
+    return load({ graphs: look.graphs, test: look.test, policy: look.policy }, { round: look.round, state: { story: story.key, tab: look.panel, layer: look.layer } });
   }
 
   // ---- links ----------------------------------------------------------------------------------------------------
@@ -992,9 +989,7 @@
   async function openHash() {
     const asked_ = fromHash();
     if (!asked_) return false;
-    state.tab = asked_.view.tab;
-    state.story = asked_.view.story;
-    if (!(await load(asked_.choice, asked_.look))) {
+    if (!(await load(asked_.choice, { ...asked_.look, state: { tab: asked_.view.tab, story: asked_.view.story } }))) {
       $("g").value = asked_.choice.graphs[0] || "";
       $("h").value = asked_.choice.graphs[1] || "";
       return false;
@@ -1142,8 +1137,7 @@
       event.preventDefault();
       const test = setup.tests.find((one) => one.name === $("test").value);
       const graphs = [$("g").value.trim(), $("h").value.trim()].filter((text, place) => place === 0 || text);
-      state.story = null;
-      load({ graphs, test: test.name, policy: test.subgraphs ? $("policy").value.trim() || "ED" : null });
+      load({ graphs, test: test.name, policy: test.subgraphs ? $("policy").value.trim() || "ED" : null }, { state: { story: null } });
     });
     $("test").addEventListener("change", usePolicy);
     $("round").addEventListener("input", (event) => goto(Number(event.target.value)));
@@ -1176,7 +1170,7 @@
     openTab("subgraphs");
     openHash().then((opened) => {
       if (opened || location.hash.length > 1 && data) return;
-      if (setup.first) { state.story = setup.first.story; state.tab = setup.first.panel; load(setup.first.choice, setup.first.round === null ? {} : { round: setup.first.round }); }
+      if (setup.first) load(setup.first.choice, { ...(setup.first.round === null ? {} : { round: setup.first.round }), state: { story: setup.first.story, tab: setup.first.panel } });
     });
   }
   start();
