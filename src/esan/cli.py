@@ -4,7 +4,20 @@ from typing import Annotated
 
 import typer
 
-from esan.commands import advise, bag, bench, campaign, compiling, explore, predict, report, reproduce, search, train, wl
+from esan.commands import (
+    advise,
+    bag,
+    bench,
+    campaign,
+    compiling,
+    explore,
+    predict,
+    report,
+    reproduce,
+    search,
+    train,
+    wl,
+)
 from esan.commands.plainly import Commands
 from esan.version import __version__
 

@@ -60,7 +60,7 @@ def test_it_listens_on_the_loopback_address_alone(server: Server) -> None:
     own = socket.gethostbyname(socket.gethostname())
     if own.startswith("127."):
         pytest.skip("needs a machine with an address of its own")
-    with pytest.raises(OSError, match="refused|timed out"), socket.create_connection((own, server.port), timeout=2):
+    with pytest.raises(OSError, match=r"refused|timed out"), socket.create_connection((own, server.port), timeout=2):
         pass
 
 

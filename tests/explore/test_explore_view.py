@@ -62,7 +62,8 @@ def test_every_story_is_true(story: esan.explore.Story) -> None:
     for look in (story.look, *story.others):
         if look.separated is None:
             continue
-        verdict = wl.separates(*look.graphs, look.test, look.policy)
+        first, second = look.graphs
+        verdict = wl.separates(first, second, look.test, look.policy)
         assert verdict.separated == look.separated
         if look.separated:
             assert verdict.iteration == look.round

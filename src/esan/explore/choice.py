@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import comb
 from pathlib import Path
 from typing import Any, TypeVar
@@ -85,7 +86,7 @@ class Choice:
             raise FieldError("view", f"Expected one or two graphs (got {len(things)}). Choose a graph.")
         kind = _in_field("test", lambda: test_named(test))
         chosen = _in_field("policy", lambda: policy_for(kind, policy))
-        found = [_in_field(name, lambda thing=thing: _read(thing, reader)) for name, thing in zip("gh", things)]
+        found = [_in_field(name, partial(_read, thing, reader)) for name, thing in zip("gh", things, strict=False)]
         graphs = _in_field("h" if len(things) > 1 else "g", lambda: read(found))
         _in_field("policy", lambda: _check_cells(graphs, kind, chosen))
         texts = tuple(str(thing) if isinstance(thing, str | Path) else "" for thing in things)
@@ -143,9 +144,7 @@ def _check_cells(graphs: Graphs, kind: Test, policy: Policy) -> None:
         raise ValueError(f"Expected at most {MOST_CELLS:,} {what} pairs in the explorer (got {cells:,}). {remedy}")
     triples = sum(m * v**3 for v, m in zip(n, subgraphs, strict=True)) if kind.couples else 0
     if triples > MOST_TRIPLES:
-        raise ValueError(
-            f"Expected at most {MOST_TRIPLES:,} triples for a test of couples (got {triples:,}). {remedy}"
-        )
+        raise ValueError(f"Expected at most {MOST_TRIPLES:,} triples for a test of couples (got {triples:,}). {remedy}")
     policy.select(graphs)  # what the policy itself refuses
 
 

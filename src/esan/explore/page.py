@@ -31,7 +31,7 @@ def page(
     *,
     token: str | None = None,
     stories: bool = True,
-    round: int | None = None,
+    first_round: int | None = None,
     names: tuple[str, ...] = (),
 ) -> str:
     """The page as text.
@@ -43,23 +43,27 @@ def page(
         choice: what is shown first; None for the first story.
         token: what the page proves to its server that it is its own.
         stories: whether a page without a server holds the results of the stories.
-        round: the round that is shown first; None for the one in which the graphs part.
+        first_round: the round that is shown first; None for the one in which the graphs part.
         names: further graphs that its fields suggest, e.g. files.
     """
     views = []
     if token is None:
         looks = [look for story in STORIES for look in (story.look, *story.others)] if stories else []
-        views += [{"choice": _look(look), "view": view(Choice.of(look.graphs, look.test, look.policy))} for look in looks]
+        views += [
+            {"choice": _look(look), "view": view(Choice.of(look.graphs, look.test, look.policy))} for look in looks
+        ]
         # Behind the stories: one of them may have the same graphs under other names.
         if choice is not None:
             views.append({"choice": _sent(choice), "view": view(choice)})
     story = STORIES[0]
     first = {"choice": _look(story.look), "story": story.key, "panel": story.look.panel, "round": story.look.round}
     if choice is not None:
-        first = {"choice": _sent(choice), "story": None, "panel": "subgraphs", "round": round}
+        first = {"choice": _sent(choice), "story": None, "panel": "subgraphs", "round": first_round}
     setup = {
         "token": token,
-        "tests": [{"name": name, "title": title, "subgraphs": TESTS[name].subgraphs} for name, title in TEST_NAMES.items()],
+        "tests": [
+            {"name": name, "title": title, "subgraphs": TESTS[name].subgraphs} for name, title in TEST_NAMES.items()
+        ],
         "names": [*names, *_NAMES],
         "policies": _POLICIES,
         "stories": [asdict(story) for story in STORIES] if stories or token else [],
@@ -69,16 +73,16 @@ def page(
     return _filled(_as_script_data(setup), policy_of_page(token is not None))
 
 
-def save_page(path: str | Path, choice: Choice | None = None, *, round: int | None = None) -> Path:
+def save_page(path: str | Path, choice: Choice | None = None, *, first_round: int | None = None) -> Path:
     """Write the page with the results of a choice and of the stories to one file.
 
     Args:
         path: the file, which ends in .html.
         choice: what is shown first; None for the first story.
-        round: the round that is shown first.
+        first_round: the round that is shown first.
     """
     path = html_file(path)
-    text = page(choice, round=round)
+    text = page(choice, first_round=first_round)
     write_file(path, lambda file: file.write(text.encode("utf-8")))
     return path
 

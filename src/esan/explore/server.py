@@ -1,4 +1,4 @@
-"""`Server`: serves the explorer's page on the loopback address, to its own page alone, and computes what it asks for."""
+"""`Server`: the explorer on the loopback address; it answers its own page alone, and computes what that asks for."""
 
 import hmac
 import json
@@ -137,7 +137,9 @@ class _Handler(BaseHTTPRequestHandler):
         if urlsplit(self.path).path != "/view":
             self._refuse(HTTPStatus.NOT_FOUND, "Expected the address /view (got another).")
         elif not self._explorer.allows(self.headers.get("X-Esan-Token")):
-            self._refuse(HTTPStatus.FORBIDDEN, "Expected the token of this run. Reload the page from the printed address.")
+            self._refuse(
+                HTTPStatus.FORBIDDEN, "Expected the token of this run. Reload the page from the printed address."
+            )
         elif self.headers.get_content_type() != "application/json":
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Expected application/json.")
         elif not length.isdecimal() or len(length) > 9:
@@ -156,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, "application/json", json.dumps(answer, separators=(",", ":")).encode("utf-8"))
 
     def _is_own(self) -> bool:
-        """Whether the request names this server and comes from its own page; a name of another host is DNS rebinding."""
+        """Whether the request names this server and comes from its page; another host's name is DNS rebinding."""
         hosts = self._explorer.hosts
         origin = self.headers.get("Origin")
         if self.headers.get("Host") not in hosts:
@@ -194,5 +196,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *arguments: Any) -> None:
+    def log_message(self, *_: Any) -> None:
         """Nothing: the terminal is the user's."""

@@ -1,5 +1,6 @@
 """`view`: everything that a page shows of a choice, as plain data for JSON. All colours are those of `esan.wl`."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -164,7 +165,7 @@ def _copies(history: History, t: int) -> dict[str, Any] | None:
         return None
     starts = [*history.graphs.node_start.tolist(), found.of_node.size]
     return {
-        "ofNode": [found.of_node[a:b].tolist() for a, b in zip(starts, starts[1:], strict=False)],
+        "ofNode": [found.of_node[a:b].tolist() for a, b in pairwise(starts)],
         "ptr": found.ptr.tolist(),
         "number": found.number.tolist(),
         "times": found.times.tolist(),

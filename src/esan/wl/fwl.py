@@ -1,5 +1,7 @@
 """The rule of 2-FWL (as strong as the paper's 3-WL): one colour an ordered couple of nodes, in every subgraph."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from esan.bags.literal import literal_rows
@@ -10,6 +12,14 @@ from esan.wl.palette import Colours, Ints, Palette
 
 #: A round of 2-FWL lists every triple of nodes; beyond this many it would take tens of gigabytes.
 _MOST_TRIPLES = 400_000_000
+
+
+class _Through(NamedTuple):
+    """What cells (u, v) see through every node w: the place of the cell in the list, the cell (u, w) and (w, v)."""
+
+    owner: Ints
+    left: Ints
+    right: Ints
 
 
 class FWLBoard(Board):
@@ -57,22 +67,22 @@ class FWLBoard(Board):
 
     def refine(self, palette: Palette, colours: Colours) -> Colours:
         every = np.arange(self.cell_subgraph.size)
-        owner, left, right = self._through(every)
-        seen = Colours(colours.values[left] * colours.count + colours.values[right], colours.count**2)
-        return palette.pair(colours, palette.multiset(owner, seen, every.size))
+        through = self._through(every)
+        both = colours.values[through.left] * colours.count + colours.values[through.right]
+        return palette.pair(colours, palette.multiset(through.owner, Colours(both, colours.count**2), every.size))
 
     def seen(self, cells: Ints) -> Seen:
-        _, left, right = self._through(cells)
-        return Seen(np.append(0, np.cumsum(self._n[self.cell_subgraph[cells]])), left, right)
+        through = self._through(cells)
+        return Seen(np.append(0, np.cumsum(self._n[self.cell_subgraph[cells]])), through.left, through.right)
 
     def nodes_of(self, cell: int) -> tuple[int, ...]:
         return int(self._u[cell]), int(self._v[cell])
 
-    def _through(self, cells: Ints) -> tuple[Ints, Ints, Ints]:
-        """For each cell (u, v) and each node w: the place of the cell, the cell (u, w) and the cell (w, v)."""
+    def _through(self, cells: Ints) -> "_Through":
+        """What each of these cells sees through every node."""
         n, first = self._n[self.cell_subgraph[cells]], self._first[self.cell_subgraph[cells]]
         owner = np.repeat(np.arange(n.size), n)
         w = np.arange(owner.size) - np.repeat(np.cumsum(n) - n, n)
-        left = (first + self._u[cells] * n)[owner] + w
+        left: Ints = (first + self._u[cells] * n)[owner] + w
         right = (first + self._v[cells])[owner] + w * n[owner]
-        return owner, left, right
+        return _Through(owner, left, right)

@@ -1,4 +1,4 @@
-"""`History`: the colours of some graphs round by round, numbered so that a reader can follow them, and what each saw."""
+"""`History`: the colours of some graphs round by round, with numbers that a reader can follow, and what each saw."""
 
 from dataclasses import dataclass
 from functools import cached_property

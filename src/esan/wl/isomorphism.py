@@ -96,14 +96,20 @@ def _search(one: _Labelled, other: _Labelled, colour: np.ndarray, colour_of_othe
 
 
 def _candidates(
-    a: np.ndarray, b: np.ndarray, colour: np.ndarray, others: np.ndarray, order: list[int], image: np.ndarray, depth: int
+    a: np.ndarray,
+    b: np.ndarray,
+    colour: np.ndarray,
+    others: np.ndarray,
+    order: list[int],
+    image: np.ndarray,
+    depth: int,
 ) -> list[int]:
     """The nodes that the next one may be mapped to: of its colour, free, and joined as it is to all that are mapped."""
     v, mapped = order[depth], order[:depth]
     free = others == colour[v]
     free[image[mapped]] = False
     free &= np.diagonal(b) == a[v, v]
-    fits = (b[:, image[mapped]] == a[v, mapped]).all(1) & (b[image[mapped], :].T == a[mapped, v]).all(1)
+    fits = (b[:, image[mapped]] == a[v, mapped]).all(1) & (a[mapped, v] == b[image[mapped], :].T).all(1)
     return np.flatnonzero(free & fits).tolist()[::-1]
 
 

@@ -1,4 +1,4 @@
-"""Where the nodes of a graph are drawn: known drawings of known graphs, molecules as chemists draw them, else springs."""
+"""Where nodes are drawn: known drawings of known graphs, molecules as chemists draw them, else springs."""
 
 import re
 from math import atan2, cos, hypot, pi, sin, sqrt
@@ -70,7 +70,7 @@ def _known(text: str) -> list[Point] | None:
         side = numbers[0] if numbers else 4
         return _board(side, side, _BEND)
     if len(numbers) == 2:
-        return _board(*numbers, 0.0 if match["name"] == "grid" else _BEND)
+        return _board(numbers[0], numbers[1], 0.0 if match["name"] == "grid" else _BEND)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from esan.graphs import Graphs
 from esan.graphs.things import Thing
@@ -85,9 +86,10 @@ def separates(
     shown = chosen if kind.subgraphs else None
     at_once = _different_sizes(graphs, selection)
     if at_once is not None:
-        a, b, what = at_once
-        text = f"Separated at once: the graphs have {a} and {b} {what}, and {called} counts them."
-        witness = of_sizes(a, b, what, called_graphs)
+        text = (
+            f"Separated at once: the graphs have {at_once.a} and {at_once.b} {at_once.what}, and {called} counts them."
+        )
+        witness = of_sizes(at_once.a, at_once.b, at_once.what, called_graphs)
         return Verdict(True, 0, 0, (), test, shown, text, witness, "not isomorphic")
     labels = labels_of(graphs, Palette(), node_labels, edge_labels)
     board = kind.board(graphs, selection, labels)
@@ -143,9 +145,15 @@ def _called(test: str, policy: Policy | None) -> str:
     return name if policy is None else f"{name} with {policy!r}"
 
 
-def _different_sizes(graphs: Graphs, selection: Selection) -> tuple[int, int, str] | None:
+class _Sizes(NamedTuple):
+    a: int
+    b: int
+    what: str
+
+
+def _different_sizes(graphs: Graphs, selection: Selection) -> _Sizes | None:
     for what, counts in (("nodes", graphs.num_nodes), ("subgraphs in their bags", selection.num_subgraphs)):
         a, b = counts.tolist()
         if a != b:
-            return a, b, what
+            return _Sizes(a, b, what)
     return None

@@ -1,13 +1,13 @@
 """`Witness`: the first colour that two graphs do not share, as data and in one sentence."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from esan.counted import counted
-
 from esan.wl.board import Board, numpy
 from esan.wl.history import Copies, Meanings, copies_of, meanings
 from esan.wl.palette import Ints
@@ -151,9 +151,10 @@ def _described(board: Board, seen: Meanings | None, before: Ints | None, number:
 
 
 def _shared(board: Board, before: Ints, seen: Meanings, number: int, alike: list[int]) -> str:
-    """What a node has in all subgraphs, and its neighbours: the first of these that tells it from all that are alike."""
+    """What a node has in all subgraphs, and its neighbours there: as much as tells it from all that are alike."""
     copies = copies_of(board, before)
-    assert copies is not None and seen.copies is not None
+    assert copies is not None
+    assert seen.copies is not None
     mine = int(seen.copies[number])
     said = ""
     if any(seen.copies[k] != mine for k in alike):
@@ -174,15 +175,14 @@ def _held(copies: Copies, multiset: int) -> str:
     return _listed([number + 1 for number, times in copies.of(multiset) for _ in range(times)])
 
 
-def _one_up(seen: Iterable[int] | Iterable[tuple[int, int]]) -> tuple:
+def _one_up(seen: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(tuple(part + 1 for part in one) if isinstance(one, tuple) else one + 1 for one in seen)
 
 
-def _listed(numbers: Iterable[int] | Iterable[tuple[int, int]]) -> str:
-    """1, 2, 2 as it is where it is short; else 1 ×12, 2 ×3."""
-    numbers = list(numbers)
+def _listed(numbers: Sequence[Any]) -> str:
+    """1, 2, 2 as it is where it is short; else 1 ×12, 2 ×3. Colours, or pairs of them."""
 
-    def said(one: int | tuple[int, int]) -> str:
+    def said(one: Any) -> str:
         return "({}, {})".format(*one) if isinstance(one, tuple) else str(one)
 
     if len(numbers) <= 4:

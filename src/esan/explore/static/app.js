@@ -501,6 +501,8 @@
   // ---- subgraphs side by side -----------------------------------------------------------------------------------
 
   let watcher = null;
+  // What the panel was built for: as long as that is shown, pictures are drawn again but nothing is built.
+  let built = null;
   const visible = new Set();
 
   function shownSubgraphs(gi) {
@@ -516,6 +518,8 @@
   }
 
   function buildSubgraphs() {
+    if (built === data && !state.kinds) { drawThumbs(); heads(); labelThumbs(); return; }
+    built = state.kinds ? null : data;
     if (watcher) watcher.disconnect();
     visible.clear();
     watcher = new IntersectionObserver((entries) => {
@@ -524,7 +528,7 @@
         if (entry.isIntersecting) { visible.add(entry.target); drawThumb(entry.target, paint); } else visible.delete(entry.target);
       }
     }, { rootMargin: "80px" });
-    const check = el("label", { class: "check" }, el("input", { type: "checkbox", id: "kinds", checked: state.kinds, onchange: (event) => { state.kinds = event.target.checked; buildSubgraphs(); saveHash(); } }), "One of each kind in this round");
+    const check = el("label", { class: "check" }, el("input", { type: "checkbox", id: "kinds", checked: state.kinds, onchange: (event) => { state.kinds = event.target.checked; built = null; buildSubgraphs(); saveHash(); } }), "One of each kind in this round");
     const columns = data.graphs.map((graph, gi) => {
       const shown = shownSubgraphs(gi);
       const only = differing(gi);
@@ -823,7 +827,7 @@
     data.graphs.forEach((_, gi) => drawFocus(gi));
     drawSeen();
     if (state.tab === "subgraphs") {
-      if (state.kinds) buildSubgraphs();
+      if (state.kinds || built !== data) buildSubgraphs();
       else { if (!sameRound) { drawThumbs(); heads(); } labelThumbs(); }
     } else if (state.tab !== "bag" && !(sameRound && state.tab === "colours")) drawTab();
     else if (state.tab === "bag" && data.bags && !sameRound) outline();
