@@ -24,7 +24,7 @@ from esan.data import load
 from esan.graphs import Graphs
 from esan.report.timing import measure
 from esan.train import named
-from esan.train.fresh import bag_of
+from esan.train.engines.resample import bag_of
 from report import machine, markdown, print_table
 
 NOTE = (

@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 
-from esan.bags.padded_layout.shapes import Counts, Rooms, sized
+from esan.bags.padded.shapes import Counts, Rooms, sized
 from esan.data import load
 from esan.train import named
-from esan.train.fresh import bag_of
-from esan.train.steps import steps_of
+from esan.train.engines.resample import bag_of
+from esan.train.engines.steps import steps_of
 from report import machine, markdown, print_table
 
 RECIPES = ["zinc/dss-gin-ego+", "zinc/dss-gin-ed", "nci1/dss-gin-ego+", "nci1/dss-gin-ed"]

@@ -18,9 +18,9 @@ from pathlib import Path
 import torch
 
 from esan.train import EagerEngine, named, protocol
-from esan.train.metrics import METRICS
-from esan.train.prepare import prepare
-from esan.train.run import Run
+from esan.train.runs.metrics import METRICS
+from esan.train.runs.prepare import prepare
+from esan.train.runs.run import Run
 
 
 def metric_under(run: Run, sizes: list[int]) -> Iterator[float]:

@@ -19,9 +19,9 @@ from unittest.mock import patch
 import torch
 
 from esan.bags import kept
-from esan.bags.padded import PaddedStage
+from esan.bags.padded.bag import PaddedStage
 from esan.ops.triton import layout as gpu_layout
-from esan.ops.triton import linear as gpu_linear
+from esan.ops.triton.kernels import linear as gpu_linear
 from esan.report.timing import measure
 from report import machine, markdown, print_table
 

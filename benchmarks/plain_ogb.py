@@ -21,7 +21,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINEConv, global_mean_pool
 
 from esan.data import Dataset, load
-from esan.train.metrics import rocauc
+from esan.train.runs.metrics import rocauc
 
 WIDTH, LAYERS, DROPOUT, BATCH, RATE = 300, 5, 0.5, 32, 0.001
 COLUMNS = ("seed", "epoch", "loss", "valid", "test")

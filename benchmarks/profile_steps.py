@@ -15,11 +15,11 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from esan.train import named
-from esan.train.engine import EagerEngine
-from esan.train.graphed import Teams
-from esan.train.job import Job
-from esan.train.prepare import prepare
-from esan.train.run import Run
+from esan.train.engines.engine import EagerEngine
+from esan.train.engines.ensembles import Teams
+from esan.train.runs.job import Job
+from esan.train.runs.prepare import prepare
+from esan.train.runs.run import Run
 from report import machine
 
 SHOWN = 24

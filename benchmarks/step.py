@@ -28,7 +28,7 @@ from torch_geometric.data import Data
 
 import esan
 from esan.bags import dedup
-from esan.nn import dedup as deduplicating
+from esan.nn.execution import dedup as deduplicating
 from report import machine, markdown, print_table
 from workloads import ATOM_TYPES, BOND_TYPES, zinc, zinc_like
 from yardstick import Union, Yardstick

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 import esan
-from esan.bags.padded_layout.batches import Batches
-from esan.bags.padded_layout.shapes import Shape
+from esan.bags.padded.buffers import Batches
+from esan.bags.padded.shapes import Shape
 from esan.bags.rows import slot_of_layer
 
 

@@ -9,8 +9,8 @@ import esan
 import teams
 import trials
 from esan.testing.compare import check_close
-from esan.train.engine import EagerEngine, Engine
-from esan.train.fresh import fresh_bag
+from esan.train.engines.engine import EagerEngine, Engine
+from esan.train.engines.resample import fresh_bag
 
 
 def check_fresh(t: trials.Trial) -> None:

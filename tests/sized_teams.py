@@ -10,8 +10,8 @@ import teams
 import trials
 from esan.nn.linear import Linear
 from esan.testing.compare import check_close
-from esan.train.engine import EagerEngine
-from esan.train.team import Team
+from esan.train.engines.engine import EagerEngine
+from esan.train.engines.ensemble_engine import Team
 
 
 def trial(

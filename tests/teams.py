@@ -7,10 +7,10 @@ from torch import Tensor
 
 import esan
 from esan.testing.compare import check_close
-from esan.train.engine import EagerEngine, Engine
-from esan.train.graphed import Teams
-from esan.train.objective import Objective
-from esan.train.team import Seat
+from esan.train.engines.engine import EagerEngine, Engine
+from esan.train.engines.ensemble_engine import Seat
+from esan.train.engines.ensembles import Teams
+from esan.train.engines.objective import Objective
 from trials import Trial
 
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import esan
-from esan.cli import app
+from esan.cli.main import app
 from esan.graphs import cycle, to_graph6
 
 RUNNER = CliRunner(env={"COLUMNS": "200"})

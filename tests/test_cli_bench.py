@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from esan.cli import app
+from esan.cli.main import app
 
 
 def test_an_epoch_is_timed(tmp_path: Path) -> None:

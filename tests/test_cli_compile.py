@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from esan.cli import app
-from esan.commands import compiling as command
+from esan.cli import compiling as command
+from esan.cli.main import app
 from esan.ops.numba import compiling
 from esan.ops.numba import runtime as cpu
 
@@ -21,7 +21,7 @@ def test_every_loop_is_known_in_both_precisions() -> None:
     for loop in known:
         single, double = (f"{loop.module}.{loop.name.rsplit('_', 1)[0]}_{kind}" for kind in ("single", "double"))
         assert {single, double} <= names
-    norms = import_module("esan.ops.numba.norm_loops")
+    norms = import_module("esan.ops.numba.loops.norm")
     assert [*norms.moments] == [getattr(norms, loop.name) for loop in known if loop.name.startswith("_moments_")]
 
 
@@ -34,11 +34,13 @@ def test_loops_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     assert done.exit_code == 0, done.output
     assert "Compiled and kept: 1 loop." in done.output
     (kept,) = tmp_path.rglob("*.nbi")
-    assert kept.name.startswith("merge_loops._merge_double")
+    assert kept.name.startswith("merge._merge_double")
 
 
 def test_steps_use_what_is_compiled_for_what_it_is_given() -> None:
-    from esan.ops.numba import dedup_loops, indices_loops, segments_loops
+    from esan.ops.numba.loops import dedup as dedup_loops
+    from esan.ops.numba.loops import indices as indices_loops
+    from esan.ops.numba.loops import segments as segments_loops
 
     command._take_steps()
     named = {

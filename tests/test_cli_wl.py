@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from esan.cli import app
+from esan.cli.main import app
 from esan.graphs import cycle, disjoint_union, path, to_graph6
 
 RUNNER = CliRunner(env={"COLUMNS": "200"})

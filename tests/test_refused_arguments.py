@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 import esan
 from esan import Bag, Loader, graphs
-from esan.cli import app
+from esan.cli.main import app
 from esan.data import own, random, stratified_folds
 from esan.graphs import read
 from esan.train import Recipe
-from esan.train.job import Job
-from esan.train.loop import run_jobs
+from esan.train.runs.job import Job
+from esan.train.runs.loop import run_jobs
 
 BOTH = torch.tensor([[0, 1], [1, 0]])
 QUANTISED = torch.quantize_per_tensor(torch.ones(2, 1), 0.1, 0, torch.qint8)

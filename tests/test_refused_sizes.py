@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 import esan
 from esan import Bag, graphs, limits
-from esan.cli import app
-from esan.commands.executing import whole_numbers
+from esan.cli.executing import whole_numbers
+from esan.cli.main import app
 from esan.graphs import graph_of, read
 from esan.train import Recipe
-from esan.train.blueprint import Blueprint
+from esan.train.model_spec import Blueprint
 
 FIFTY = tuple(range(1, 51))
 
@@ -103,7 +103,7 @@ def test_numbers(make: Callable[[], Any], match: str) -> None:
 def test_bags_that_would_not_fit(policy: str, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """How large a bag is is told by a few subgraphs, before any is stored."""
     monkeypatch.setattr("esan.limits.SMALL", 2**20)
-    for module in ("esan.limits", "esan.bags.stored", "esan.policies.ego"):
+    for module in ("esan.limits", "esan.bags.build.stored", "esan.policies.ego"):
         monkeypatch.setattr(f"{module}.available_memory", lambda device=None: 2**23)
     with pytest.raises(ValueError, match=match):
         Bag.of(graphs.complete(220), policy, 2)

@@ -10,9 +10,9 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
-from esan.train.engine import Engine
-from esan.train.graphed import Teams
-from esan.train.objective import Objective
+from esan.train.engines.engine import Engine
+from esan.train.engines.ensembles import Teams
+from esan.train.engines.objective import Objective
 
 
 @dataclass(frozen=True, eq=False)

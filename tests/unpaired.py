@@ -4,10 +4,10 @@ import torch
 
 import esan
 import strategies
-from esan.bags.padded import PaddedBag
-from esan.bags.padded_layout.padder import Padder
+from esan.bags.padded.bag import PaddedBag
+from esan.bags.padded.padder import Padder
 from esan.nn import SubgraphGNN
-from esan.nn.stack import stack
+from esan.nn.execution.stack import stack
 from esan.testing.compare import check_close
 
 GRAPHS = [esan.graphs.complete(5)] * 4

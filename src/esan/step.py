@@ -13,10 +13,10 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from torch.utils import _pytree as pytree
 
 from esan.bags.bag import Bag
-from esan.bags.batches import LaidFields, MissingFieldError
 from esan.bags.loader import Loader
-from esan.bags.padded import PaddedBag
-from esan.nn.replay import Static
+from esan.bags.padded.bag import PaddedBag
+from esan.bags.padded.batches import LaidFields, MissingFieldError
+from esan.nn.execution.replay import Static
 from esan.ops.device import captured, graph_pool, is_gpu, new_graph, on_capture_stream
 from esan.ops.dispatch import is_plain
 from esan.watching import networks_called

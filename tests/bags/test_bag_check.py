@@ -10,7 +10,7 @@ import torch
 
 import esan
 import strategies
-from esan.bags.files import _digest
+from esan.bags.io import _digest
 
 GRAPHS = strategies.odd_graphs()
 

@@ -7,13 +7,13 @@ import torch
 
 import esan
 import strategies
-from esan.bags import compact
-from esan.bags.building import bag_built_on
-from esan.bags.chunks import chunks
+from esan.bags.build import compact
+from esan.bags.build.chunks import chunks
+from esan.bags.build.on_device import bag_built_on
 from esan.graphs import Graphs, read
 from esan.policies import Policy, Selection
-from esan.train.copies import bag_at
-from esan.train.fresh import bag_of
+from esan.train.engines.copies import bag_at
+from esan.train.engines.resample import bag_of
 
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]

@@ -6,8 +6,8 @@ import pytest
 
 import esan
 import strategies
-from esan.bags import compact
-from esan.bags.chunks import joined_rows
+from esan.bags.build import compact
+from esan.bags.build.chunks import joined_rows
 from esan.bags.rows import Rows
 from esan.graphs import read
 from esan.ops import reference

@@ -17,7 +17,7 @@ import strategies
 from deduplicating import ND, check_deduplicated, check_same, found, graphs_like, network_of
 from esan.bags import dedup
 from esan.bags.dedup import DedupStage
-from esan.data.expressive import SKIPS
+from esan.data.sets.expressive import SKIPS
 from esan.ops.dispatch import implementation
 from esan.ops.numba import runtime as cpu
 from refinement import Pair, Reference, numbers

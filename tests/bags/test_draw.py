@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 import esan
 from esan.bags.draw import ACCENT, INK, PALE
-from esan.bags.layout import layout
+from esan.bags.node_positions import layout
 from esan.graphs import Graphs
 from esan.policies import Policy, Selection
 

@@ -12,8 +12,8 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
-from esan.bags.batches import PaddedBatches
-from esan.bags.files import _digest
+from esan.bags.io import _digest
+from esan.bags.padded.batches import PaddedBatches
 
 ND = esan.NodeDeletion()
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 import esan
 import strategies
-from esan.bags.padded import PaddedBag
-from esan.bags.padded_layout.padder import Padder
-from esan.bags.padded_layout.shapes import Shape
+from esan.bags.padded.bag import PaddedBag
+from esan.bags.padded.padder import Padder
+from esan.bags.padded.shapes import Shape
 from esan.nn import SubgraphGNN
 from esan.testing.compare import check_close
 

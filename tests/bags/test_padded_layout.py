@@ -11,11 +11,11 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
-from esan.bags.padded_layout import columns, plan
-from esan.bags.padded_layout.columns import Columns
-from esan.bags.padded_layout.padder import Padder
-from esan.bags.padded_layout.shapes import Shape
-from esan.bags.padded_layout.source import Source
+from esan.bags.padded import columns, plan
+from esan.bags.padded.columns import Columns
+from esan.bags.padded.padder import Padder
+from esan.bags.padded.shapes import Shape
+from esan.bags.padded.source import Source
 from esan.ops.layout import Fill
 from layout_oracle import check_batches
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 import esan
 import strategies
-from esan.bags.padded_layout.shapes import COARSE, FINE, Counts, Rooms, Sizes, sized
+from esan.bags.padded.shapes import COARSE, FINE, Counts, Rooms, Sizes, sized
 
 BAG = esan.Bag.of(strategies.odd_graphs(), esan.EdgeDeletion(), 3)
 

@@ -12,8 +12,8 @@ import torch
 from shared_sets import ROOT, needs
 
 from esan import data
-from esan.data.catalogue import ALIASES, CATALOGUE, known_name
-from esan.data.verify import verified
+from esan.data.sets.catalogue import ALIASES, CATALOGUE, known_name
+from esan.data.sets.verify import verified
 from esan.graphs import ATOMS, BONDS, Categories, OneHot
 
 #: Folder, mean nodes and mean edges as the papers print them, members of each class, what x holds.

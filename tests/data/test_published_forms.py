@@ -15,10 +15,10 @@ from torch_geometric.datasets import ZINC, TUDataset
 from torch_geometric.utils import to_networkx
 
 from esan import data
-from esan.data.expressive import SKIPS
-from esan.data.ogb import _labels, ogb_set
-from esan.data.places import Places
-from esan.data.zinc import find_zinc
+from esan.data.sets.expressive import SKIPS
+from esan.data.sets.ogb import _labels, ogb_set
+from esan.data.sets.places import Places
+from esan.data.sets.zinc import find_zinc
 from esan.graphs import Graphs, csl, read
 
 

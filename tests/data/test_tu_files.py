@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from esan.data.arrays import arrays_in, laid_in
-from esan.data.gin import read_gin
-from esan.data.laid import Laid
-from esan.data.tu import TUFiles, read_tu
+from esan.data.sets.arrays import arrays_in, laid_in
+from esan.data.sets.from_arrays import Laid
+from esan.data.sets.gin import read_gin
+from esan.data.sets.tu import TUFiles, read_tu
 
 #: A triangle and an edge; an edge twice and a self-loop, which are dropped.
 TEXTS = {

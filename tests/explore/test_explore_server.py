@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from esan.cli import app
+from esan.cli.main import app
 from esan.explore import Choice, Server, page, save_page
 from esan.explore.server import MOST_BYTES
 

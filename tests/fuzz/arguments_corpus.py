@@ -15,11 +15,11 @@ from esan import Bag, Loader, graphs, wl
 from esan.checks import device_here
 from esan.data import Split, Task, own, random, stratified_folds
 from esan.train import Recipe
-from esan.train.campaign import groups
-from esan.train.executors import Processes
-from esan.train.job import Job
-from esan.train.ray_executor import RayCluster
-from esan.train.watch import Bars
+from esan.train.campaigns.campaign import groups
+from esan.train.campaigns.executors import Processes
+from esan.train.campaigns.ray_cluster import RayCluster
+from esan.train.runs.job import Job
+from esan.train.runs.loggers import Bars
 
 
 class Odd:

@@ -10,21 +10,21 @@ from torch import Tensor
 
 import esan
 from esan import data
-from esan.data.expressive import _from_list
-from esan.data.gin import read_gin
-from esan.data.ogb import _read as read_ogb
+from esan.data.sets.expressive import _from_list
+from esan.data.sets.gin import read_gin
+from esan.data.sets.ogb import _read as read_ogb
+from esan.data.sets.tu import TUFiles, read_tu
+from esan.data.sets.zinc import read_zinc_part
 from esan.data.tables import read_labels, read_molecules
-from esan.data.tu import TUFiles, read_tu
-from esan.data.zinc import read_zinc_part
 from esan.graphs import Graphs, graph_of, load_graphs, read
 from esan.report.gather import gather
 from esan.report.page import html
 from esan.report.tables import markdown
 from esan.report.timing import times_of
 from esan.train import Fitted
-from esan.train.grid import read_scores
-from esan.train.recipe import Recipe
-from esan.train.records import Record
+from esan.train.campaigns.grid import read_scores
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.records import Record
 
 
 def ready() -> str:

@@ -21,14 +21,14 @@ import torch
 from torch_geometric.data import Data
 
 import esan
-from esan.bags import files as bag_files
+from esan.bags import io as bag_files
 from esan.graphs import cycle, disjoint_union, path, star
 from esan.train import Fitted, Recipe
-from esan.train.blueprint import Blueprint
-from esan.train.checkpoints import Belongs
-from esan.train.objective import Objective
-from esan.train.recipes import named
-from esan.train.records import Epoch, Point, Record
+from esan.train.engines.objective import Objective
+from esan.train.model_spec import Blueprint
+from esan.train.recipes.catalogue import named
+from esan.train.runs.checkpoints import Belongs
+from esan.train.runs.records import Epoch, Point, Record
 
 READERS = "files_readers"
 

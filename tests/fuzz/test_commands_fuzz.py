@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from esan.cli import app
+from esan.cli.main import app
 
 LINES = command_lines()
 SAMPLE = LINES[::17]
@@ -107,7 +107,7 @@ def test_many_words(files: dict[str, str], command: str, words: list[str]) -> No
 
 def _child(*line: str, limit: int | None = None) -> subprocess.Popen[str]:
     """A command in a process of its own, where a crash or hang is seen; `limit` is its address space in bytes."""
-    code = "import sys; from esan.cli import app; sys.argv[0] = 'esan'; print('ready', flush=True); app()"
+    code = "import sys; from esan.cli.main import app; sys.argv[0] = 'esan'; print('ready', flush=True); app()"
     shrink = (lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))) if limit else None
     pipe = subprocess.PIPE
     return subprocess.Popen([sys.executable, "-c", code, *line], stdout=pipe, stderr=pipe, text=True, preexec_fn=shrink)
@@ -118,8 +118,8 @@ def test_an_interrupt_is_one_line(line: list[str], files: dict[str, str], monkey
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("esan.commands.bag.graph_of", interrupt)
-    monkeypatch.setattr("esan.commands.train.run_jobs", interrupt)
+    monkeypatch.setattr("esan.cli.bag.graph_of", interrupt)
+    monkeypatch.setattr("esan.cli.train.run_jobs", interrupt)
     result = invoked(line, files)
     assert result.exit_code == 130
     assert result.stderr.startswith("Interrupted.")
@@ -130,7 +130,7 @@ def test_a_bug_has_its_traceback_and_says_how_to_report_it(monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise AttributeError("nobody's input")
 
-    monkeypatch.setattr("esan.commands.bag.graph_of", fail)
+    monkeypatch.setattr("esan.cli.bag.graph_of", fail)
     result = RUNNER.invoke(app, ["bag", "rook"])
     assert result.exit_code == 1
     assert "Traceback" in result.stderr
@@ -157,7 +157,7 @@ def test_errors_of_other_libraries_are_one_line(error: Exception, words: str, mo
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("esan.commands.bag.graph_of", fail)
+    monkeypatch.setattr("esan.cli.bag.graph_of", fail)
     result = RUNNER.invoke(app, ["bag", "rook"])
     assert result.exit_code == 2
     assert result.stderr.startswith(words)

@@ -8,10 +8,10 @@ import torch
 import esan
 import strategies
 import unpaired
-from esan.bags import compact
-from esan.bags.building import bag_built_on
-from esan.bags.padded_layout import columns
-from esan.bags.padded_layout.padder import Padder
+from esan.bags.build import compact
+from esan.bags.build.on_device import bag_built_on
+from esan.bags.padded import columns
+from esan.bags.padded.padder import Padder
 from esan.nn.linear import Linear
 from esan.testing.compare import check_close
 
@@ -129,9 +129,9 @@ def test_rows_that_stand_for_no_pair_blow_nothing_up(architecture: str, conv: st
 @pytest.mark.parametrize(("inner", "outer"), [(64, 64), (80, 64), (20, 33)])
 def test_products_of_short_floats(inner: int, outer: int, gpu: torch.device) -> None:
     """Products are as exact as those of single precision, where numbers of all sizes meet."""
-    from esan.ops.triton.linear import linear
-    from esan.ops.triton.linear_grads import linear_backward
-    from esan.ops.triton.matrix import Matrix
+    from esan.ops.triton.kernels.linear import linear
+    from esan.ops.triton.kernels.linear_grads import linear_backward
+    from esan.ops.triton.kernels.matrix import Matrix
 
     torch.manual_seed(0)
     x, grad = torch.randn(3 * 1000, inner, device=gpu), torch.randn(3 * 1000, outer, device=gpu)

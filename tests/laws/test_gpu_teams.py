@@ -12,14 +12,14 @@ import sized_teams
 import strategies
 import teams
 import trials
-from esan.bags import batches
-from esan.bags.padded_layout import columns
+from esan.bags.padded import batches, columns
 from esan.data import Dataset, Split, own
 from esan.testing.compare import check_close
-from esan.train import Job, Recipe, run_jobs, team
-from esan.train.engine import EagerEngine
-from esan.train.graphed import Teams, fits
-from esan.train.objective import Objective
+from esan.train import Job, Recipe, run_jobs
+from esan.train.engines import ensemble_engine as team
+from esan.train.engines.engine import EagerEngine
+from esan.train.engines.ensembles import Teams, fits
+from esan.train.engines.objective import Objective
 
 pytestmark = pytest.mark.gpu
 PINNED = pytest.mark.usefixtures("_pinned")

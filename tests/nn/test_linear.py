@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import esan
+from esan.nn.execution.stack import kind_of
 from esan.nn.linear import Linear
-from esan.nn.stack import kind_of
 from esan.ops.linear import _Products
 
 

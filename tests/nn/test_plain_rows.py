@@ -18,7 +18,7 @@ from deduplicating import (
     graphs_like,
     network_of,
 )
-from esan.nn import dedup
+from esan.nn.execution import dedup
 from esan.nn.norm import LayerNorm
 from esan.ops.numba import runtime as cpu
 from esan.testing.compare import check_close

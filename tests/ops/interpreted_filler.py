@@ -13,12 +13,12 @@ from esan.ops.segments import Grouping
 from esan.ops.triton.ahead import Normed
 from esan.ops.triton.dropout import Dropout
 from esan.ops.triton.input import Input
-from esan.ops.triton.linear import linear
-from esan.ops.triton.linear_grads import linear_backward
-from esan.ops.triton.matrix import Matrix
-from esan.ops.triton.message_grads import Pooled, messages_backward
-from esan.ops.triton.moments import Moments, finish, tile_moments
-from esan.ops.triton.normalise import blend, grad_sums, norm_backward
+from esan.ops.triton.kernels.linear import linear
+from esan.ops.triton.kernels.linear_grads import linear_backward
+from esan.ops.triton.kernels.matrix import Matrix
+from esan.ops.triton.kernels.message_grads import Pooled, messages_backward
+from esan.ops.triton.kernels.moments import Moments, finish, tile_moments
+from esan.ops.triton.kernels.normalise import blend, grad_sums, norm_backward
 from esan.ops.triton.segments import expand, sum_lines
 
 pytestmark = ONLY_INTERPRETED

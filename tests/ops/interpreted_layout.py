@@ -10,11 +10,11 @@ from torch import Tensor
 
 import esan
 import strategies
-from esan.bags.padded_layout import columns
-from esan.bags.padded_layout.columns import Columns
-from esan.bags.padded_layout.padder import Padder
-from esan.bags.padded_layout.shapes import Shape
-from esan.bags.padded_layout.source import Source
+from esan.bags.padded import columns
+from esan.bags.padded.columns import Columns
+from esan.bags.padded.padder import Padder
+from esan.bags.padded.shapes import Shape
+from esan.bags.padded.source import Source
 from esan.ops.layout import Fill, Gather, Segments
 from esan.ops.triton import layout as gpu_layout
 from esan.ops.triton.layout import Tables, lay_out

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from esan.nn.linear import Linear
 from esan.ops.triton import blocks as gpu_blocks
-from esan.ops.triton import matrix as gpu_matrix
 from esan.ops.triton.blocks import MLP, Affine, Behind, Norm, Normalise, Rows
-from esan.ops.triton.linear import linear
-from esan.ops.triton.linear_grads import linear_backward
-from esan.ops.triton.matrix import Matrix
-from esan.ops.triton.moments import TileMoments, finish, tile_moments
-from esan.ops.triton.normalise import grad_sums
+from esan.ops.triton.kernels import matrix as gpu_matrix
+from esan.ops.triton.kernels.linear import linear
+from esan.ops.triton.kernels.linear_grads import linear_backward
+from esan.ops.triton.kernels.matrix import Matrix
+from esan.ops.triton.kernels.moments import TileMoments, finish, tile_moments
+from esan.ops.triton.kernels.normalise import grad_sums
 
 pytestmark = ONLY_INTERPRETED
 

@@ -8,8 +8,8 @@ from interpreting import ONE_OR_THREE, ONLY_INTERPRETED, close
 from torch import Tensor
 
 from esan.ops.triton import loss as gpu_loss
-from esan.train.losses import loss_backward
-from esan.train.objective import KINDS, Objective
+from esan.train.engines.losses import loss_backward
+from esan.train.engines.objective import KINDS, Objective
 
 pytestmark = ONLY_INTERPRETED
 GRAPHS = 5

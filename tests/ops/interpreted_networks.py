@@ -13,14 +13,14 @@ from torch import Tensor
 import esan
 import strategies
 import unpaired
-from esan.bags.padded import PaddedBag
-from esan.bags.padded_layout.padder import Padder
+from esan.bags.padded.bag import PaddedBag
+from esan.bags.padded.padder import Padder
 from esan.nn import SubgraphGNN
+from esan.nn.execution.stack import stack, stackable, unstacked
 from esan.nn.features import OneHotLines
-from esan.nn.stack import stack, stackable, unstacked
 from esan.ops.triton import blocks as gpu_blocks
 from esan.ops.triton.ahead import Ahead
-from esan.train.baselines import WalkLines
+from esan.train.recipes.baselines import WalkLines
 
 pytestmark = ONLY_INTERPRETED
 #: One that has an edge and an isolated node, one in two parts with a self-loop, and one that no change fills in time.

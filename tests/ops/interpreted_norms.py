@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from esan.nn.norm import BatchNorm
 from esan.ops.segments import Grouping
 from esan.ops.triton.blocks import Blend, Norm, Normalise, Rows, Spread
-from esan.ops.triton.moments import Moments, finish, frozen, tile_moments
-from esan.ops.triton.normalise import blend, grad_sums, norm_backward
+from esan.ops.triton.kernels.moments import Moments, finish, frozen, tile_moments
+from esan.ops.triton.kernels.normalise import blend, grad_sums, norm_backward
 
 pytestmark = ONLY_INTERPRETED
 RELU = pytest.mark.parametrize("relu", [False, True])

@@ -7,7 +7,7 @@ from torch import Tensor
 
 import esan
 import strategies
-from esan.bags.stage import Stage
+from esan.bags.layer_view import Stage
 from esan.ops.segments import Grouping, segment_sum
 from esan.ops.triton.dropout import Dropout
 from esan.ops.triton.input import Input

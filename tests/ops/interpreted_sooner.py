@@ -33,10 +33,10 @@ def _constants_kernel(x, y, size: tl.constexpr):  # type: ignore[no-untyped-def]
 
 def found() -> list[Tensor]:
     """Sums, totals and products: blocks of one and two sides, loops, functions that call others."""
-    from esan.ops.triton.linear import linear
-    from esan.ops.triton.matrix import Matrix
+    from esan.ops.triton.kernels.linear import linear
+    from esan.ops.triton.kernels.matrix import Matrix
+    from esan.ops.triton.kernels.tiles import totals
     from esan.ops.triton.segments import sum_lines
-    from esan.ops.triton.tiles import totals
 
     torch.manual_seed(0)
     x, matrix = torch.randn(37, 20), Matrix.of(torch.randn(9, 20))[0]

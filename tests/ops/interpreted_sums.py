@@ -9,10 +9,10 @@ from esan.ops.edges import Arcs, Coded, message_sum
 from esan.ops.limits import SMALL_TABLE
 from esan.ops.segments import Grouping, segment_sum
 from esan.ops.triton.ahead import Ahead, Normed
-from esan.ops.triton.edge_grads import edges_backward
 from esan.ops.triton.input import Input
+from esan.ops.triton.kernels.edge_grads import edges_backward
+from esan.ops.triton.kernels.message_grads import Pooled, messages_backward
 from esan.ops.triton.lookup import Lookup
-from esan.ops.triton.message_grads import Pooled, messages_backward
 from esan.ops.triton.messages import PoolBeside
 from esan.ops.triton.messages import message_sum as message_sum_and_pool
 from esan.ops.triton.segments import Tuning, sum_lines

@@ -12,21 +12,21 @@ import sampled_teams
 import sized_teams
 import teams
 import trials
-from esan.bags import batches
-from esan.bags.padded import PaddedBag
-from esan.bags.padded_layout import plan, shapes
-from esan.bags.padded_layout.columns import Columns
-from esan.bags.padded_layout.padder import Padder
-from esan.bags.padded_layout.plan import Plan
-from esan.bags.padded_layout.shapes import Shape
-from esan.bags.padded_layout.source import Source
+from esan.bags.padded import batches, plan, shapes
+from esan.bags.padded.bag import PaddedBag
+from esan.bags.padded.columns import Columns
+from esan.bags.padded.padder import Padder
+from esan.bags.padded.plan import Plan
+from esan.bags.padded.shapes import Shape
+from esan.bags.padded.source import Source
 from esan.nn import linear
 from esan.ops import linear as products
 from esan.ops.limits import WIDEST
 from esan.ops.triton import gin
 from esan.ops.triton.adam import FlatAdam
-from esan.train import graphed, team
-from esan.train.team import Team
+from esan.train.engines import ensemble_engine as team
+from esan.train.engines import ensembles as graphed
+from esan.train.engines.ensemble_engine import Team
 
 pytestmark = ONLY_INTERPRETED
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from interpreting import ONLY_INTERPRETED, close
 
-from esan.ops.triton.tiles import total, total_pair, totals, two_totals
+from esan.ops.triton.kernels.tiles import total, total_pair, totals, two_totals
 
 pytestmark = ONLY_INTERPRETED
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from esan.ops.triton.moments import Tracked
+from esan.ops.triton.kernels.moments import Tracked
 
 #: Lines of a network: two tiles, the second not full; no width is a power of 2.
 LINES, INNER, OUTER, EPS = 70, 6, 9, 1e-5

@@ -55,7 +55,7 @@ def _launchers(path: Path) -> set[str]:
 
 def test_every_kernel_is_checked() -> None:
     launchers: set[str] = set()
-    for path in sorted((Path(esan.__file__).parent / "ops" / "triton").glob("*.py")):
+    for path in sorted((Path(esan.__file__).parent / "ops" / "triton").rglob("*.py")):
         launchers |= _launchers(path)
     assert {"sum_lines", "linear_backward", "FlatAdam", "Lookup"} <= launchers
     named = {n.id for path in CHECKS for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Name)}

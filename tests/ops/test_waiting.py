@@ -103,7 +103,8 @@ from esan.ops.waiting import LOOPS
 LOOPS.patience = float(sys.argv[1])
 from esan.ops.numba import runtime
 assert runtime.available()
-from esan.ops.numba import indices_loops, merge_loops
+from esan.ops.numba.loops import indices as indices_loops
+from esan.ops.numba.loops import merge as merge_loops
 merge_loops._merge_double.address
 import numpy as np
 first = LOOPS._spent

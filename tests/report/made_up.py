@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from esan.train.campaign import Work
-from esan.train.executors import Done, Failure
-from esan.train.job import Job
-from esan.train.recipe import Recipe
-from esan.train.recipes import named
-from esan.train.records import Epoch, Point, Record
+from esan.train.campaigns.campaign import Work
+from esan.train.campaigns.executors import Done, Failure
+from esan.train.recipes.catalogue import named
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.job import Job
+from esan.train.runs.records import Epoch, Point, Record
 
 VERSIONS = {"esan": "0.1.0", "torch": "2.6.0"}
 

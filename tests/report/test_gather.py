@@ -8,7 +8,7 @@ from made_up import record, save
 
 from esan.report.gather import gather
 from esan.report.results import keep
-from esan.train.recipes import named
+from esan.train.recipes.catalogue import named
 
 
 def test_records_are_found_in_run_folders_and_among_kept_results(tmp_path: Path) -> None:

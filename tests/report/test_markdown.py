@@ -11,8 +11,8 @@ from made_up import record, save
 
 from esan.report import gather, markdown
 from esan.report.words import in_markdown
-from esan.train.recipe import Recipe
-from esan.train.records import Record
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.records import Record
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pytest
 from made_up import record, save
 from typer.testing import CliRunner
 
-from esan.cli import app
+from esan.cli.main import app
 from esan.report.page import html
 from esan.report.rows import row_of, unrun
-from esan.train.recipes import named
+from esan.train.recipes.catalogue import named
 
 VOID = {"meta", "br", "rect", "line", "polyline", "polygon", "circle"}
 

@@ -9,7 +9,7 @@ from esan.report.paper import TABLES, cited_for, method, table_named, table_rows
 from esan.report.rows import Row, row_of, unrun
 from esan.report.tables import HEAD, cells, markdown, table
 from esan.report.words import difference, duration, signed, size
-from esan.train.recipes import named
+from esan.train.recipes.catalogue import named
 
 
 def test_a_row_holds_the_protocols_number_and_the_best_validation_beside_it() -> None:

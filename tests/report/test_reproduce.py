@@ -11,7 +11,7 @@ from made_up import Pretend, record, save
 from typer.testing import CliRunner
 
 import esan
-from esan.cli import app
+from esan.cli.main import app
 from esan.report import timing
 from esan.report.docs import overview, results_page, table_text
 from esan.report.paper import TABLES, Cited
@@ -19,11 +19,11 @@ from esan.report.reproducing import reproduce, rows_of_all, table_jobs
 from esan.report.results import chosen_rows, is_kept, keep, results_of, rows_of
 from esan.report.rows import Number, Row
 from esan.report.timing import Timed, keep_timed, times_markdown, times_of, timing_recipes
-from esan.train.executors import Serial
-from esan.train.job import Job
-from esan.train.prepare import prepare
-from esan.train.recipe import Recipe
-from esan.train.recipes import named
+from esan.train.campaigns.executors import Serial
+from esan.train.recipes.catalogue import named
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.job import Job
+from esan.train.runs.prepare import prepare
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,13 +6,13 @@ import pytest
 from made_up import Pretend, record
 from typer.testing import CliRunner
 
-from esan.cli import app
+from esan.cli.main import app
 from esan.report.docs import table_text
 from esan.report.reproducing import reproduce, tune
 from esan.report.results import results_of
 from esan.report.tuning import tuned_of
-from esan.train.job import Job
-from esan.train.recipes import named
+from esan.train.recipes.catalogue import named
+from esan.train.runs.job import Job
 
 ROW = "mutag/gin"
 

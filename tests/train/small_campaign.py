@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from esan.graphs import csl, cycle
-from esan.train.campaign import Work
-from esan.train.job import Job
-from esan.train.recipe import Recipe
-from esan.train.records import Epoch, Record
-from esan.train.run import Run
+from esan.train.campaigns.campaign import Work
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.job import Job
+from esan.train.runs.records import Epoch, Record
+from esan.train.runs.run import Run
 
 GRAPHS = 16
 

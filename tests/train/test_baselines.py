@@ -12,8 +12,8 @@ from esan.bags import Bag
 from esan.graphs import complete, read
 from esan.policies import Whole
 from esan.train import EagerEngine, Job, Objective, run_jobs
-from esan.train.baselines import DropEdge, RandomLines, closed_walks, drop_edge, with_walks
-from esan.train.blueprint import Blueprint
+from esan.train.model_spec import Blueprint
+from esan.train.recipes.baselines import DropEdge, RandomLines, closed_walks, drop_edge, with_walks
 
 
 @pytest.fixture(autouse=True)

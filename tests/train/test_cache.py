@@ -13,8 +13,8 @@ from esan.bags import Bag
 from esan.graphs import cycle, path
 from esan.policies import EdgeDeletion, NodeDeletion, Sampled, Whole
 from esan.train import Fitted, Job, cached_bag, run_jobs
-from esan.train.cache import bag_file
-from esan.train.copies import literal_of
+from esan.train.engines.copies import literal_of
+from esan.train.runs.cache import bag_file
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_samples_of_what_is_too_large_are_drawn_without_the_whole(
     network = Fitted.load(job.folder(tmp_path / "usual"))
     told = network.predict(dataset)
     built.clear()
-    monkeypatch.setattr("esan.bags.large.MOST_PAIRS", 10)
+    monkeypatch.setattr("esan.bags.build.large.MOST_PAIRS", 10)
     (record,) = run_jobs([job], None, dataset=dataset, cache=tmp_path / "cache")
     assert built == [Whole()]
     assert [line.loss for line in record.curve] == pytest.approx([line.loss for line in usual.curve], rel=1e-4)

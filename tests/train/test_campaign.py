@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from small_campaign import Deadly, InterruptedTrainingError, Interrupting, fingerprints, recipe, write_set
 
-from esan.train import campaign
-from esan.train.campaign import Work, finished, groups, run_campaign
-from esan.train.executors import Done, Processes
-from esan.train.job import Job, protocol
-from esan.train.loop import run_jobs
-from esan.train.records import Record
+from esan.train.campaigns import campaign
+from esan.train.campaigns.campaign import Work, finished, groups, run_campaign
+from esan.train.campaigns.executors import Done, Processes
+from esan.train.runs.job import Job, protocol
+from esan.train.runs.loop import run_jobs
+from esan.train.runs.records import Record
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ from small_campaign import fingerprints, recipe, write_set
 from typer import Exit
 from typer.testing import CliRunner
 
-from esan.cli import app
-from esan.commands.executing import tell
-from esan.train.executors import Failure
-from esan.train.recipe import Recipe
+from esan.cli.executing import tell
+from esan.cli.main import app
+from esan.train.campaigns.executors import Failure
+from esan.train.recipes.recipe import Recipe
 
 
 @pytest.fixture

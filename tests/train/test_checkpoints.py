@@ -11,8 +11,8 @@ from small_sets import quick, small
 
 from esan.graphs import ATOMS, Categories, OneHot
 from esan.train import Fitted, Job, Recipe, run_jobs
-from esan.train.blueprint import Blueprint
-from esan.train.checkpoints import Belongs, load_checkpoint, save_checkpoint
+from esan.train.model_spec import Blueprint
+from esan.train.runs.checkpoints import Belongs, load_checkpoint, save_checkpoint
 
 
 @pytest.fixture(autouse=True)

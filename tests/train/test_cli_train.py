@@ -8,7 +8,7 @@ from small_campaign import recipe, write_set
 from small_sets import ROOT, needs
 from typer.testing import CliRunner, Result
 
-from esan.cli import app
+from esan.cli.main import app
 from esan.train import Record
 
 

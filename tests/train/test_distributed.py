@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from small_campaign import InterruptedTrainingError, Interrupting, fingerprints, recipe, write_set
 
-from esan.train.distributed import run_over
-from esan.train.job import Job
-from esan.train.loop import run_jobs
+from esan.train.engines.distributed import run_over
+from esan.train.runs.job import Job
+from esan.train.runs.loop import run_jobs
 
 pytest.importorskip("lightning", reason="needs the extra fabric: pip install 'esan[fabric]'")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from esan.train.executors import Done, Executor, Processes, Serial
+from esan.train.campaigns.executors import Done, Executor, Processes, Serial
 
 
 class Note:
@@ -76,7 +76,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, {here!r})
 from test_executors import sleep_and_write
-from esan.train.executors import Processes
+from esan.train.campaigns.executors import Processes
 
 if __name__ == "__main__":
     list(Processes(workers=1).map(sleep_and_write, [{folder!r}]))

@@ -13,9 +13,9 @@ from torch import Tensor
 import esan
 from esan.nn import BatchNorm, SubgraphGNN
 from esan.policies import Policy
-from esan.train.engine import EagerEngine, Engine
-from esan.train.objective import Objective
-from esan.train.synced_norm import SyncedBatchNorm, synced
+from esan.train.engines.engine import EagerEngine, Engine
+from esan.train.engines.objective import Objective
+from esan.train.engines.synced_norm import SyncedBatchNorm, synced
 
 pytest.importorskip("lightning", reason="needs the extra fabric: pip install 'esan[fabric]'")
 
@@ -63,7 +63,7 @@ def dropped(engine: Engine, model: SubgraphGNN) -> Tensor:
 
 
 def in_each_process(fabric: Any, folder: str) -> None:
-    from esan.train.fabric import FabricEngine
+    from esan.train.engines.fabric import FabricEngine
 
     torch.set_num_threads(1)
     # Who needs every pair was asked for: nothing is to be said.

@@ -14,7 +14,7 @@ import esan
 from esan.data import Split
 from esan.policies import EdgeDeletion, Policy, Sampled, Selection
 from esan.train import Fitted, Job, fit, run_jobs
-from esan.train.prepare import hold_out
+from esan.train.runs.prepare import hold_out
 
 QUICK: dict[str, Any] = {"epochs": 3, "width": 8, "layers": 2, "progress": False}
 

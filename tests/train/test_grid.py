@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from small_campaign import recipe, write_set
 
-from esan.train.campaign import run_campaign
-from esan.train.grid import by_validation, search
-from esan.train.job import Job
-from esan.train.recipe import Recipe
-from esan.train.records import Epoch, Point, Record
-from esan.train.watch import Bars
+from esan.train.campaigns.campaign import run_campaign
+from esan.train.campaigns.grid import by_validation, search
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.job import Job
+from esan.train.runs.loggers import Bars
+from esan.train.runs.records import Epoch, Point, Record
 
 
 def record(name: str, seed: int, valid: list[float], test: list[float], metric: str, select: str) -> Record:
@@ -64,7 +64,7 @@ def test_a_search_does_not_show_the_test_set(tmp_path: Path, monkeypatch: pytest
             shown.append(self.test)
 
     monkeypatch.setenv("ESAN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("esan.train.campaign.Bars", Seen)
+    monkeypatch.setattr("esan.train.campaigns.campaign.Bars", Seen)
     tuned = recipe(write_set(tmp_path), grid=({"lr": (0.01,)},), seeds=1, epochs=1)
     search(tuned, tmp_path / "runs", folds=[0], bars=True)
     run_campaign([Job(tuned)], tmp_path / "others", bars=True)

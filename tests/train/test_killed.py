@@ -20,7 +20,7 @@ EPOCHS = 60
 def started(command: list[str]) -> "subprocess.Popen[bytes]":
     threads = str(torch.get_num_threads())
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", "from esan.cli import app; app()", *command],
+        [sys.executable, "-W", "ignore", "-c", "from esan.cli.main import app; app()", *command],
         env=os.environ | {"OMP_NUM_THREADS": threads},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -13,7 +13,7 @@ from small_sets import quick, small
 
 from esan.data import Split
 from esan.train import Job, Record, run_jobs
-from esan.train.run import Run
+from esan.train.runs.run import Run
 
 RANDOM = {"fraction": 0.5, "dropout": 0.3}
 
@@ -181,7 +181,7 @@ def test_checkpoints_that_take_long_are_seldom_written(monkeypatch: pytest.Monke
     # After 5 seconds, then after forty times what that took, and when the training is over.
     assert written == [5, 25, 30]
     written.clear()
-    monkeypatch.setattr("esan.train.loop._LONGEST", 10.0)
+    monkeypatch.setattr("esan.train.runs.loop._LONGEST", 10.0)
     run_jobs([Job(quick(epochs=30))], None, dataset=small("regression", 6), every=5)
     assert written == [5, 15, 25, 30]
     written.clear()

@@ -5,9 +5,9 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from esan.train.metrics import METRICS, accuracy, mae, rocauc
-from esan.train.records import HIGHER_IS_BETTER
-from esan.train.votes import voted
+from esan.train.engines.votes import voted
+from esan.train.runs.metrics import METRICS, accuracy, mae, rocauc
+from esan.train.runs.records import HIGHER_IS_BETTER
 
 
 def test_every_metric_has_a_direction() -> None:

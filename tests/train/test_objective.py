@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from esan.train import Objective
-from esan.train.objective import objective_for
+from esan.train.engines.objective import objective_for
 
 Y = torch.tensor([[1.0, 0.0], [torch.nan, 1.0], [0.0, torch.nan]])
 

@@ -12,10 +12,10 @@ import torch
 from small_sets import ROOT, graphs, needs, small
 from typer.testing import CliRunner, Result
 
-from esan.cli import app
+from esan.cli.main import app
 from esan.train import Fitted, Recipe, fit
-from esan.train.fields import columns_of
-from esan.train.prepare import split_as
+from esan.train.recipes.fields import columns_of
+from esan.train.runs.prepare import split_as
 
 QUICK: dict[str, Any] = {"epochs": 1, "width": 8, "layers": 2, "progress": False}
 

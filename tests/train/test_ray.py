@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from small_campaign import fingerprints, recipe, write_set
 
-from esan.train.campaign import Work, run_campaign
-from esan.train.executors import Done
-from esan.train.job import Job, protocol
-from esan.train.ray_executor import RayCluster
+from esan.train.campaigns.campaign import Work, run_campaign
+from esan.train.campaigns.executors import Done
+from esan.train.campaigns.ray_cluster import RayCluster
+from esan.train.runs.job import Job, protocol
 
 pytest.importorskip("ray", reason="needs the extra cluster: pip install 'esan[cluster]'")
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from esan.cli import app
-from esan.train.ray_executor import RayCluster
+from esan.cli.main import app
+from esan.train.campaigns.ray_cluster import RayCluster
 
 pytest.importorskip("ray")
 

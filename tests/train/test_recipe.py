@@ -13,8 +13,8 @@ from esan.graphs import Categories, cycle
 from esan.nn.linear import Linear
 from esan.policies import EgoNets, Sampled, Whole
 from esan.train import Job, Recipe, protocol
-from esan.train.blueprint import Blueprint
-from esan.train.toml import to_toml
+from esan.train.model_spec import Blueprint
+from esan.train.recipes.toml_text import to_toml
 
 FULL = Recipe(
     "zinc",

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from esan.data.catalogue import CATALOGUE
+from esan.data.sets.catalogue import CATALOGUE
 from esan.train import Recipe, Spread, named, names, paper_table, paper_value
-from esan.train.blueprint import WITH_EDGES, Blueprint
-from esan.train.paper_values import TABLES
-from esan.train.recipes import BIG_WIDTHS, FAMILIES, find_recipe
+from esan.train.model_spec import WITH_EDGES, Blueprint
+from esan.train.recipes.catalogue import BIG_WIDTHS, FAMILIES, find_recipe
+from esan.train.recipes.paper_values import TABLES
 
 
 def parameters(recipe: Recipe) -> int:

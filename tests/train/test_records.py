@@ -7,7 +7,7 @@ import pytest
 from small_sets import quick
 
 from esan.train import Epoch, Point, Record, load_records
-from esan.train.records import measured
+from esan.train.runs.records import measured
 
 LINES = (Epoch(1, 0.01, 0.7, 0.5, None), Epoch(2, 0.01, None, 0.75, None))
 RECORD = Record(

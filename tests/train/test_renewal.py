@@ -13,7 +13,7 @@ from torch import Tensor
 import esan
 from esan.nn import BatchNorm, SubgraphGNN
 from esan.train import EagerEngine, Fitted, Job, Objective, Recipe, named, run_jobs
-from esan.train.renewal import Renewal
+from esan.train.engines.recalibrate import Renewal
 
 SAMPLES = {"fraction": 0.5, "dropout": 0.3}
 

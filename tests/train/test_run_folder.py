@@ -12,7 +12,7 @@ from small_campaign import InterruptedTrainingError, Interrupting
 from small_sets import quick, small
 
 from esan.train import Fitted, Job, Record, run_jobs
-from esan.train.files import write_text
+from esan.train.runs.files import write_text
 
 
 @pytest.fixture(autouse=True)

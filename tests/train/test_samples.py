@@ -5,9 +5,10 @@ import torch
 
 import esan
 import strategies
-from esan.train import fresh, samples
-from esan.train.fresh import bag_of, fresh_bag, sample_fits
-from esan.train.samples import Draws, FreshSamples, Samples, most_together, samples_of
+from esan.train.engines import resample as fresh
+from esan.train.engines import samples
+from esan.train.engines.resample import bag_of, fresh_bag, sample_fits
+from esan.train.engines.samples import Draws, FreshSamples, Samples, most_together, samples_of
 
 
 def _bag(fraction: float = 0.4) -> esan.Bag:

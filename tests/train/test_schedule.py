@@ -5,7 +5,7 @@ import torch
 from small_sets import quick
 from torch.optim.lr_scheduler import ReduceLROnPlateau, StepLR
 
-from esan.train.schedule import Schedule
+from esan.train.runs.schedule import Schedule
 
 
 def optimiser(lr: float) -> torch.optim.Adam:

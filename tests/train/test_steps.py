@@ -2,7 +2,7 @@
 
 import torch
 
-from esan.train.steps import steps_of
+from esan.train.engines.steps import steps_of
 
 
 def test_networks_with_fewer_graphs_have_empty_batches_at_the_end() -> None:

@@ -12,7 +12,7 @@ from small_campaign import InterruptedTrainingError, Interrupting
 from small_sets import quick, small
 
 from esan.train import Epoch, Job, run_jobs
-from esan.train.watch import Bars, TensorBoard, WandB, told
+from esan.train.runs.loggers import Bars, TensorBoard, WandB, told
 
 
 @pytest.fixture(autouse=True)

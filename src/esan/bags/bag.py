@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from esan.bags.build.large import never_whole
+from esan.bags.build.stored import stored_rows
 from esan.bags.check import check_selection
 from esan.bags.draw import draw_bag
-from esan.bags.files import load_bag, save_bag
-from esan.bags.large import never_whole
+from esan.bags.io import load_bag, save_bag
+from esan.bags.layer_view import Stage
 from esan.bags.rows import Rows
 from esan.bags.shared import SharedArcs
-from esan.bags.stage import Stage
-from esan.bags.stored import stored_rows
 from esan.bags.subgraph import Subgraph
 from esan.checks import device_here, random_source, shown, whole_number
 from esan.counted import counted
@@ -327,12 +327,12 @@ class Bag:
                 f"Expected a layer up to {self.num_layers}, which the bag is exact for (got {shown(t)}). Build it with "
                 f"num_layers={shown(t)}, or with literal=True."
             )
-        return self._stage_of_slot(self.rows.slot_of_layer(t))
+        return self.stage_of_slot(self.rows.slot_of_layer(t))
 
-    def _stage_of_slot(self, slot: int) -> Stage:
+    def stage_of_slot(self, slot: int) -> Stage:
         if slot not in self._stages:
             last = self.rows.last_slot
-            whole = self._stage_of_slot(last) if slot < last else None
+            whole = self.stage_of_slot(last) if slot < last else None
             self._stages[slot] = Stage(self.graphs, self.selection, self.rows, slot, whole)
         return self._stages[slot]
 

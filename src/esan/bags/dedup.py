@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from esan.bags.bag import Bag
-from esan.bags.stage import Stage
+from esan.bags.layer_view import Stage
 from esan.ops.caching import cached
 from esan.ops.edges import Arcs
 from esan.ops.segments import Grouping

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from esan.atomic import write_file
-from esan.bags.layout import layout
+from esan.bags.node_positions import layout
 from esan.bags.parts import BagParts
 from esan.bags.subgraph import Subgraph
 from esan.counted import counted

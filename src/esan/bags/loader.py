@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from esan.bags.bag import Bag
-from esan.bags.batches import PaddedBatches
-from esan.bags.padded_layout.shapes import Sizes
+from esan.bags.padded.batches import PaddedBatches
+from esan.bags.padded.shapes import Sizes
 from esan.checks import device_here, random_source, truth_value, whole_number
 from esan.ops.device import is_gpu
 from esan.policies import Policy, Sampled
@@ -34,7 +34,7 @@ class Loader:
         device: where batches are wanted; None for where the bag is.
         padded: whether batches are padded to a few shapes; None for wherever that pays and can be done.
         members: how many networks of an `esan.Ensemble` each batch is for.
-        sizes: how many shapes there are; None for few (see `esan.bags.padded_layout.shapes.FINE`).
+        sizes: how many shapes there are; None for few (see `esan.bags.padded.shapes.FINE`).
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from esan.bags.literal import literal_copies
+from esan.bags.build.literal import literal_copies
 from esan.checks import check_known
 from esan.graphs import Graphs
 from esan.ops.caching import kept_tensors

@@ -14,11 +14,11 @@ from torch import Tensor
 from esan.checks import shown, text_value, truth_value, whole_number
 from esan.data.dataset import METRICS, Dataset, Skipped, Split, Task
 from esan.data.features import Asked, as_asked, inferred
+from esan.data.sets.tu import TUFiles, read_tu
+from esan.data.sets.verify import check_lines
 from esan.data.splits import check_split
 from esan.data.tables import read_labels, read_molecules
 from esan.data.targets import Cells, Targets, understood
-from esan.data.tu import TUFiles, read_tu
-from esan.data.verify import check_lines
 from esan.graphs import ATOMS, BONDS, Categories, Channels, Graphs, OneHot, Source, load_graphs, read
 
 Labels = Tensor | Sequence[Any] | str | Path

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from esan.data.laid import Laid
+from esan.data.sets.from_arrays import Laid
 
 #: Longer SMILES are taken as unreadable: RDKit's time grows with the square of the rings.
 MOST_CHARACTERS = 5_000

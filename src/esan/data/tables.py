@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from esan.data.dataset import Skipped
-from esan.data.laid import Laid
+from esan.data.sets.from_arrays import Laid
 from esan.data.smiles import MOST_CHARACTERS, laid_molecules, molecules
 from esan.data.targets import Cells
-from esan.graphs.archives import gunzipped
+from esan.graphs.readers.archives import gunzipped
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _MISSING = ("", "nan", "na", "none", "null")

@@ -134,8 +134,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_own():
             return
         length = self.headers.get("Content-Length", "")
-        if urlsplit(self.path).path != "/view":
-            self._refuse(HTTPStatus.NOT_FOUND, "Expected the address /view (got another).")
+        if urlsplit(self.path).path.split("/") != ["", "view"]:
+            self._refuse(HTTPStatus.NOT_FOUND, "Expected the address of a view (got another).")
         elif not self._explorer.allows(self.headers.get("X-Esan-Token")):
             self._refuse(
                 HTTPStatus.FORBIDDEN, "Expected the token of this run. Reload the page from the printed address."

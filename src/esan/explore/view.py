@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from esan.bags import Bag
 from esan.explore.choice import TEST_NAMES, Choice
 from esan.graphs import Graphs
-from esan.graphs.molecule import SMILES, atom_symbols
+from esan.graphs.readers.molecule import SMILES, atom_symbols
 from esan.policies import Augmented, EgoNets, Policy
 from esan.wl import History, Verdict, separates
 from esan.wl.history import copies_of

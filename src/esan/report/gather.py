@@ -7,8 +7,8 @@ from pathlib import Path
 
 from esan.report.paper import by_recipe
 from esan.report.rows import Row, row_of, unrun
-from esan.train.recipe import Recipe
-from esan.train.records import Record
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.records import Record
 
 #: A record in its run folder, or on its own: record.json, 3-0.json (fold 3, seed 0).
 _NAMES = re.compile(r"record\.json|\d+-\d+\.json")

@@ -10,8 +10,8 @@ from esan.report.rows import Row
 from esan.report.svg import tones
 from esan.report.tables import HEAD, by_metric, columns, rule_of
 from esan.report.words import NOT_RUN, UNITS, duration
-from esan.train.records import Record
-from esan.train.toml import to_toml
+from esan.train.recipes.toml_text import to_toml
+from esan.train.runs.records import Record
 
 _STYLE = """
 body { margin: 0 auto; max-width: 1120px; padding: 24px 20px 60px; background: var(--page); color: var(--ink);

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from esan.train.paper_values import TABLES as PRINTED
+from esan.train.recipes.paper_values import TABLES as PRINTED
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from esan.report.paper import TABLES, table_named
 from esan.report.results import chosen_rows, is_kept, is_meant, keep, result_file, results_of
 from esan.report.timing import keep_timed, measure, times_of, timing_recipes
 from esan.report.tuning import GRID
-from esan.train.campaign import finished, run_campaign
-from esan.train.executors import Executor, Failure
-from esan.train.files import write_text
-from esan.train.grid import search
-from esan.train.job import Job, protocol
-from esan.train.recipe import Recipe
-from esan.train.recipes import named
-from esan.train.records import Record
+from esan.train.campaigns.campaign import finished, run_campaign
+from esan.train.campaigns.executors import Executor, Failure
+from esan.train.campaigns.grid import search
+from esan.train.recipes.catalogue import named
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.files import write_text
+from esan.train.runs.job import Job, protocol
+from esan.train.runs.records import Record
 
 #: Told of what has come to an end, in words.
 Say = Callable[[str], None]

@@ -8,12 +8,12 @@ from typing import Any
 from esan.report.gather import Gathered, gather
 from esan.report.paper import table_rows
 from esan.report.rows import Row, row_of, unrun
-from esan.train.campaign import differences, same_training
-from esan.train.files import write_text
-from esan.train.job import Job
-from esan.train.recipe import Recipe
-from esan.train.recipes import named
-from esan.train.records import Record
+from esan.train.campaigns.campaign import differences, same_training
+from esan.train.recipes.catalogue import named
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.files import write_text
+from esan.train.runs.job import Job
+from esan.train.runs.records import Record
 
 
 def result_file(job: Job, folder: Path) -> Path:

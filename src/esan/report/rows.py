@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from esan.data.catalogue import CATALOGUE
 from esan.data.dataset import METRICS
+from esan.data.sets.catalogue import CATALOGUE
 from esan.report.paper import Cited, cited_for, method
-from esan.train.job import protocol
-from esan.train.recipe import Recipe
-from esan.train.records import HIGHER_IS_BETTER, Record
-from esan.train.selection import Spread, summary
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.job import protocol
+from esan.train.runs.records import HIGHER_IS_BETTER, Record
+from esan.train.runs.selection import Spread, summary
 
 
 @dataclass(frozen=True)

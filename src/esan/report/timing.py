@@ -11,13 +11,13 @@ from statistics import median
 import torch
 
 from esan.report.paper import method
-from esan.train.files import write_text
-from esan.train.graphed import Teams
-from esan.train.job import Job
-from esan.train.machine import hardware, now, versions
-from esan.train.prepare import prepare
-from esan.train.recipes import named
-from esan.train.run import Run
+from esan.train.engines.ensembles import Teams
+from esan.train.recipes.catalogue import named
+from esan.train.runs.files import write_text
+from esan.train.runs.job import Job
+from esan.train.runs.machine import hardware, now, versions
+from esan.train.runs.prepare import prepare
+from esan.train.runs.run import Run
 
 #: Seconds an epoch on an RTX 2080, as the paper prints them; NCI1 with batches of 32, ZINC with batches of 128.
 PRINTED = """

@@ -8,9 +8,9 @@ from statistics import median
 from esan.report.paper import cited_for, method
 from esan.report.rows import number, unrun
 from esan.report.words import in_markdown
-from esan.train.grid import read_scores
-from esan.train.recipes import named
-from esan.train.selection import Spread
+from esan.train.campaigns.grid import read_scores
+from esan.train.recipes.catalogue import named
+from esan.train.runs.selection import Spread
 
 #: Beside the records of a row: the scores of its grid.
 GRID = "grid.csv"

@@ -13,12 +13,12 @@ from esan.data import Dataset
 from esan.data.own import Labels
 from esan.graphs import Source
 from esan.policies import Policy, Sampled, as_policy, checked_source, policy_called
-from esan.train.fitted import Fitted
-from esan.train.job import Job
-from esan.train.loop import run_jobs
-from esan.train.prepare import find_data, reading
-from esan.train.recipe import Recipe
-from esan.train.watch import Bars
+from esan.train.predictor import Fitted
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.job import Job
+from esan.train.runs.loggers import Bars
+from esan.train.runs.loop import run_jobs
+from esan.train.runs.prepare import find_data, reading
 
 #: What `fit` sets where nothing else is asked for, besides the defaults of a recipe.
 DEFAULTS: dict[str, Any] = {

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from esan.counted import counted
-from esan.train.files import write_text
-from esan.train.votes import voted
+from esan.train.engines.votes import voted
+from esan.train.runs.files import write_text
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ from esan.data import Dataset, Task
 from esan.data.tables import _rows
 from esan.graphs import Source, load_graphs, read
 from esan.policies import Sampled, checked_source, policy_named
-from esan.train.blueprint import Blueprint
-from esan.train.fields import columns_of
-from esan.train.prepare import is_name
+from esan.train.model_spec import Blueprint
+from esan.train.recipes.fields import columns_of
+from esan.train.runs.prepare import is_name
 
 
 def read_graphs(

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from esan.bags.compact import compact_rows
+from esan.bags.build.compact import compact_rows
 from esan.checks import MOST_LAYERS, shown, whole_number
 from esan.graphs import Graphs, Source
-from esan.graphs.things import Thing
+from esan.graphs.readers.anything import Thing
 from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy
 from esan.wl.advice import Advice, Option, Skipped
 from esan.wl.inputs import collection

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from esan.graphs import Source
-from esan.graphs.things import Thing
+from esan.graphs.readers.anything import Thing
 from esan.policies import Policy
 from esan.wl.board import Board, numpy
 from esan.wl.inputs import collection, labels_of

@@ -8,10 +8,10 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from esan.bags.literal import literal_rows
+from esan.bags.build.literal import literal_rows
 from esan.checks import whole_number
 from esan.graphs import Graphs
-from esan.graphs.things import Thing
+from esan.graphs.readers.anything import Thing
 from esan.policies import Policy
 from esan.wl.colouring import Colouring, colourings
 from esan.wl.inputs import collection

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from esan.bags.literal import literal_rows
+from esan.bags.build.literal import literal_rows
 from esan.graphs import Graphs
 from esan.policies import Selection
 from esan.wl.board import Board, Labels, Seen, numpy
@@ -47,6 +47,8 @@ class FWLBoard(Board):
         self.cell_subgraph = np.repeat(np.arange(self._n.size), cells)
         self._first = np.cumsum(cells) - cells
         local = np.arange(self.cell_subgraph.size) - self._first[self.cell_subgraph]
+        self._u: Ints
+        self._v: Ints
         self._u, self._v = np.divmod(local, self._n[self.cell_subgraph])
         self.cell_node = numpy(graphs.node_start)[self.cell_graph] + self._u
 
@@ -83,6 +85,6 @@ class FWLBoard(Board):
         n, first = self._n[self.cell_subgraph[cells]], self._first[self.cell_subgraph[cells]]
         owner = np.repeat(np.arange(n.size), n)
         w = np.arange(owner.size) - np.repeat(np.cumsum(n) - n, n)
-        left: Ints = (first + self._u[cells] * n)[owner] + w
+        left = (first + self._u[cells] * n)[owner] + w
         right = (first + self._v[cells])[owner] + w * n[owner]
         return _Through(owner, left, right)

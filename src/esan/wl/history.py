@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from esan.graphs import Graphs, Source
-from esan.graphs.things import Thing
+from esan.graphs.readers.anything import Thing
 from esan.policies import Policy
 from esan.wl.board import Board
 from esan.wl.inputs import collection, labels_of

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from esan.checks import shown, truth_value
 from esan.graphs import Graphs, Source, graph_of, read
-from esan.graphs.things import Thing
+from esan.graphs.readers.anything import Thing
 from esan.wl.board import Labels, numpy
 from esan.wl.palette import Colours, Palette
 

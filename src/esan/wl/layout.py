@@ -6,8 +6,8 @@ from math import atan2, cos, hypot, pi, sin, sqrt
 import networkx as nx
 
 from esan.graphs import Graphs
-from esan.graphs.molecule import SMILES, atom_places
-from esan.graphs.things import Thing
+from esan.graphs.readers.anything import Thing
+from esan.graphs.readers.molecule import SMILES, atom_places
 
 Point = tuple[float, float]
 

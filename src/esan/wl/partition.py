@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from esan.graphs import Graphs, Source
-from esan.graphs.things import Thing
+from esan.graphs.readers.anything import Thing
 from esan.policies import Policy, Selection
 from esan.wl.board import Board, Labels, numpy
 from esan.wl.inputs import collection, labels_of

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from esan.graphs import Graphs
-from esan.graphs.things import Thing
+from esan.graphs.readers.anything import Thing
 from esan.policies import Policy, Selection
 from esan.wl.history import Numbering
 from esan.wl.inputs import collection, labels_of

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from esan.bags.literal import literal_copies, literal_rows
+from esan.bags.build.literal import literal_copies, literal_rows
 from esan.bags.shared import edges_of
 from esan.graphs import Graphs
 from esan.policies import Selection

@@ -29,9 +29,10 @@ def loops() -> list[Loop]:
     """All loops, in both precisions."""
     if not cpu.available():
         raise ValueError("Expected numba, which compiles loops (got none that works). Install the extra: esan[fast].")
-    from esan.ops.numba.entry import Entry
+    from esan.ops.numba.loops.entry import Entry
 
-    modules = [f"{__package__}.{path.stem}" for path in sorted(Path(__file__).parent.glob("*_loops.py"))]
+    folder = Path(__file__).parent / "loops"
+    modules = [f"{__package__}.loops.{path.stem}" for path in sorted(folder.glob("*.py")) if path.stem != "__init__"]
     return [Loop(at, name) for at in modules for name, x in vars(import_module(at)).items() if isinstance(x, Entry)]
 
 

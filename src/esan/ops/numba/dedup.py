@@ -8,8 +8,8 @@ from torch import Tensor
 from esan.ops.dispatch import first_order
 from esan.ops.edges import Arcs
 from esan.ops.gin import GINBranch
-from esan.ops.numba import dedup_loops
 from esan.ops.numba.gin import RowsRead, branch
+from esan.ops.numba.loops import dedup as dedup_loops
 from esan.ops.numba.messages import Onward
 from esan.ops.numba.rows import Subgraphs
 from esan.ops.numba.runtime import pieces, run

@@ -9,8 +9,8 @@ from torch import Tensor
 from esan.ops.dispatch import first_order
 from esan.ops.edges import Arcs, Coded
 from esan.ops.gin import GINBranch, LayerRows, SharedBranch
-from esan.ops.numba import gin_loops
 from esan.ops.numba import norm as norms
+from esan.ops.numba.loops import gin as gin_loops
 from esan.ops.numba.messages import Onward, messages_backward
 from esan.ops.numba.norm import Norm, Parts, applied, grad_sums
 from esan.ops.numba.runtime import blas, pieces, run

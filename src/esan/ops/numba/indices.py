@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from esan.ops.edges import PickedEdges
-from esan.ops.numba import indices_loops, segments_loops
+from esan.ops.numba.loops import indices as indices_loops
+from esan.ops.numba.loops import segments as segments_loops
 from esan.ops.numba.workspace import empty_numbers
 
 

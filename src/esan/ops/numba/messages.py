@@ -8,7 +8,7 @@ from torch import Tensor
 
 from esan.ops.dispatch import first_order
 from esan.ops.edges import Arcs, Coded
-from esan.ops.numba import messages_loops
+from esan.ops.numba.loops import messages as messages_loops
 from esan.ops.numba.runtime import pieces, run
 from esan.ops.numba.workspace import empty_table
 

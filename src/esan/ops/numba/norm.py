@@ -8,7 +8,8 @@ from torch import Tensor
 
 from esan.ops.dispatch import first_order
 from esan.ops.norm import Normed, NormState
-from esan.ops.numba import merge_loops, norm_loops
+from esan.ops.numba.loops import merge as merge_loops
+from esan.ops.numba.loops import norm as norm_loops
 from esan.ops.numba.runtime import PIECE, pieces, run
 from esan.ops.numba.workspace import empty_table
 from esan.ops.rows import RowView, zero_empty_rows

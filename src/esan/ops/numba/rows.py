@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from esan.ops.dispatch import first_order
-from esan.ops.numba import segments_loops
+from esan.ops.numba.loops import segments as segments_loops
 from esan.ops.numba.runtime import pieces, run
 from esan.ops.numba.segments import sums
 from esan.ops.numba.workspace import empty_table

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from esan.ops.numba import segments_loops
+from esan.ops.numba.loops import segments as segments_loops
 from esan.ops.numba.runtime import pieces, run
 from esan.ops.numba.workspace import empty_table
 from esan.ops.real import Real

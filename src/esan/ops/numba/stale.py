@@ -5,16 +5,16 @@ import hashlib
 import os
 from pathlib import Path
 
-_HERE = Path(__file__).parent
+_LOOPS = Path(__file__).parent / "loops"
 
 
-def forget_older(folder: Path = _HERE) -> None:
+def forget_older(folder: Path = _LOOPS) -> None:
     """Remove what numba has kept of the loops in a folder, if any of their files has changed since.
 
     Who takes a new version into a checkout gets new files for some of them; a loop whose own file is the same would go
     on with the old code of the functions that it calls.
     """
-    sources = sorted([*folder.glob("*loops.py"), *folder.glob("entry.py")])
+    sources = sorted(folder.glob("*.py"))
     now = hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sources)).hexdigest()
     kept = folder / "__pycache__"
     known = kept / "loops.sha256"
@@ -23,7 +23,7 @@ def forget_older(folder: Path = _HERE) -> None:
     with contextlib.suppress(OSError):
         if known.is_file() and known.read_text() == now:
             return
-        for path in kept.glob("*loops.*.nbi"):
+        for path in kept.glob("*.nbi"):
             path.unlink(missing_ok=True)
         kept.mkdir(exist_ok=True)
         beside = kept / f"loops.sha256.{os.getpid()}"

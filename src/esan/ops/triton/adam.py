@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from esan.ops.triton.tiles import cdiv
+from esan.ops.triton.kernels.tiles import cdiv
 
 _BLOCK = 1024
 #: Parameters begin at multiples of so many numbers (128 bytes): a library's products read aligned memory faster.

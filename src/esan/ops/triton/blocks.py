@@ -9,13 +9,13 @@ from torch import Tensor
 from esan.ops.dispatch import first_order
 from esan.ops.real import Real
 from esan.ops.triton.ahead import Ahead, Normed
-from esan.ops.triton.linear import linear
-from esan.ops.triton.linear_grads import linear_backward
-from esan.ops.triton.matrix import Matrix
-from esan.ops.triton.moments import Moments, TileMoments, Tracked, finish, frozen, tile_moments
-from esan.ops.triton.normalise import blend, grad_sums, norm_backward
+from esan.ops.triton.kernels.linear import linear
+from esan.ops.triton.kernels.linear_grads import linear_backward
+from esan.ops.triton.kernels.matrix import Matrix
+from esan.ops.triton.kernels.moments import Moments, TileMoments, Tracked, finish, frozen, tile_moments
+from esan.ops.triton.kernels.normalise import blend, grad_sums, norm_backward
+from esan.ops.triton.kernels.tiles import copies
 from esan.ops.triton.segments import sum_lines
-from esan.ops.triton.tiles import copies
 
 
 @dataclass(frozen=True, eq=False)

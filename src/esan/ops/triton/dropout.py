@@ -9,7 +9,7 @@ from torch import Tensor
 
 from esan.ops.dispatch import first_order
 from esan.ops.real import Real
-from esan.ops.triton.tiles import cdiv, columns, lines_of, tiles
+from esan.ops.triton.kernels.tiles import cdiv, columns, lines_of, tiles
 
 #: Lines that a program works on at once.
 _TILE = 16

@@ -16,8 +16,8 @@ from esan.ops.rows import RowView
 from esan.ops.triton import blocks
 from esan.ops.triton import norm as norms
 from esan.ops.triton.ahead import Ahead
+from esan.ops.triton.kernels.moments import TileMoments
 from esan.ops.triton.messages import PoolBeside, message_sum
-from esan.ops.triton.moments import TileMoments
 
 #: Widths that are multiples of this are read fast.
 _VECTOR = 16

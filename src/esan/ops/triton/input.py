@@ -11,8 +11,8 @@ from esan.ops.dispatch import first_order
 from esan.ops.limits import WIDEST
 from esan.ops.real import Real
 from esan.ops.segments import Grouping
+from esan.ops.triton.kernels.tiles import TILE, cdiv, lines_of, padded, tiles
 from esan.ops.triton.segments import sum_lines
-from esan.ops.triton.tiles import TILE, cdiv, lines_of, padded, tiles
 
 
 @triton.jit(do_not_specialize=["rows"])

@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.ops.layout import Gather, Segments
-from esan.ops.triton.tiles import cdiv
+from esan.ops.triton.kernels.tiles import cdiv
 
 _BLOCK = 256
 #: Programs that share the work: two per processor of an H100. They wait for the bus most of the time; more of them

@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.ops.dispatch import first_order
-from esan.ops.triton.tiles import TILE, cdiv, columns, copies, padded, tiles, total
+from esan.ops.triton.kernels.tiles import TILE, cdiv, columns, copies, padded, tiles, total
 
 
 @triton.jit(do_not_specialize=["rows", "size"])

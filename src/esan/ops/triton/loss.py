@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.ops.triton.tiles import power_of_2
+from esan.ops.triton.kernels.tiles import power_of_2
 
 #: The most predictions of a network, filled up to powers of 2, that a program takes.
 _MOST = 4096
@@ -70,7 +70,7 @@ def loss_backward(
     sums: Tensor,
     scaled: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `esan.train.losses.loss_backward`, for predictions that `fits` takes.
+    """As `esan.train.engines.losses.loss_backward`, for predictions that `fits` takes.
 
     Args:
         kind: of the task, as `Objective` has it.

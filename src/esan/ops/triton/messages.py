@@ -12,10 +12,10 @@ from esan.ops.edges import Arcs, Coded
 from esan.ops.limits import SMALL_TABLE
 from esan.ops.segments import Grouping
 from esan.ops.triton.ahead import Ahead
-from esan.ops.triton.edge_grads import edges_backward
-from esan.ops.triton.message_grads import Pooled, messages_backward
+from esan.ops.triton.kernels.edge_grads import edges_backward
+from esan.ops.triton.kernels.message_grads import Pooled, messages_backward
+from esan.ops.triton.kernels.tiles import copies
 from esan.ops.triton.segments import sum_lines
-from esan.ops.triton.tiles import copies
 
 
 class PoolBeside:

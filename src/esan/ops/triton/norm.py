@@ -6,7 +6,7 @@ from torch import Tensor
 from esan.ops.norm import Normed, NormState
 from esan.ops.rows import RowView
 from esan.ops.triton.blocks import Blend, Norm, Normalise, Rows, Spread
-from esan.ops.triton.moments import Tracked
+from esan.ops.triton.kernels.moments import Tracked
 
 
 def takes(x: Tensor, norm: NormState) -> bool:

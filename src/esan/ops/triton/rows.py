@@ -11,8 +11,8 @@ from torch import Tensor
 from esan.ops.dispatch import first_order
 from esan.ops.real import Real
 from esan.ops.segments import Grouping
+from esan.ops.triton.kernels.tiles import TILE, cdiv, columns, lines_of, tiles
 from esan.ops.triton.segments import ends_of, expand, sum_lines, tuning_of
-from esan.ops.triton.tiles import TILE, cdiv, columns, lines_of, tiles
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.ops.real import Real
-from esan.ops.triton.tiles import TILE, cdiv, columns, lines_of, tiles
+from esan.ops.triton.kernels.tiles import TILE, cdiv, columns, lines_of, tiles
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Build the rows of a bag from a selection: literal or compact."""

@@ -1,0 +1,75 @@
+"""`Padder`: batches of a bag in a fixed shape, filled up with a padding graph that counts for nothing."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import cached_property
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from esan.bags.bag import Bag
+from esan.bags.padded.buffers import Batches
+from esan.bags.padded.columns import Columns
+from esan.bags.padded.fields import fields_of
+from esan.bags.padded.plan import Plan
+from esan.bags.padded.shapes import Counts, Shape
+from esan.bags.rows import slot_of_layer
+
+
+class Padder:
+    """Lays batches of a bag out in a fixed shape, on a device; only the first of a shape waits for it.
+
+    Args:
+        bag: the bag of the dataset; on the host it takes no memory of the device.
+        num_layers: the layers of the network, and how far ahead it looks; it says which stages are needed.
+        device: where batches are laid out; None for where the bag is.
+        at_once: whether what batches are gathered from is made at once and stays on the device, as for a sample, which
+            is padded for one pass only.
+    """
+
+    def __init__(self, bag: Bag, num_layers: int, device: torch.device | None = None, *, at_once: bool = False) -> None:
+        self.bag, self._device, self._at_once = bag, device or bag.device, at_once
+        self.counts = Counts(bag)
+        self._num_layers = num_layers
+        self._columns: Columns | None = None
+        self._plans: dict[tuple[Shape, int, frozenset[str] | None], Plan] = {}
+
+    def lay_out(self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
+        """Batches for one network or several, each network's behind the other's.
+
+        Args:
+            ids: the graphs of each batch, `[K, S, B]`, −1 for no graph; they must fit the shape.
+            shape: of the batch of one network.
+            networks: S; where all networks get the same batches, ids may be `[K, 1, B]`.
+            only: the fields that are needed; None for all.
+        """
+        return self._plan(shape, networks, only).lay_out(ids)
+
+    def blank(self, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
+        """One batch that is padding alone, for which one graph of the dataset is enough; arguments as in `lay_out`."""
+        ids = torch.full((1, 1, shape.graphs), -1, device=self._device)
+        return Padder(self._one, self._num_layers).lay_out(ids, shape, networks, only)
+
+    def forget(self, graphs: int) -> None:
+        """Let go of the plans of batches of so many graphs; what they gather from stays."""
+        self._plans = {key: plan for key, plan in self._plans.items() if key[0].graphs != graphs}
+
+    @cached_property
+    def _one(self) -> Bag:
+        """The bag of one graph."""
+        return replace(self.bag, whole=None)[:1].to(self._device)
+
+    def _plan(self, shape: Shape, networks: int, only: Collection[str] | None) -> Plan:
+        # Plans of another number of networks were for an ensemble that is no more.
+        self._plans = {key: plan for key, plan in self._plans.items() if key[1] == networks}
+        key = shape, networks, None if only is None else frozenset(only)
+        if key not in self._plans:
+            if self._columns is None:
+                self._columns = Columns(self.bag, self._device, networks, at_once=self._at_once)
+            # By the shape, since another sample of the same bag may have rows in fewer slots.
+            ends = [*accumulate(shape.rows)]
+            slots = sorted({slot_of_layer(ends, t) for t in range(1, self._num_layers + 1)})
+            fields = [field for field in fields_of(self.bag, slots) if only is None or field.name in only]
+            self._plans[key] = Plan(fields, self._columns, shape, networks)
+        return self._plans[key]

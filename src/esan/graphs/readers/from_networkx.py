@@ -1,0 +1,74 @@
+"""A networkx graph → PyG data."""
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from esan.checks import shown
+from esan.graphs.readers import fields as given
+
+
+def from_networkx(graph: nx.Graph, place: int) -> Data:
+    """Nodes in networkx's order; node attribute `x`, edge attribute `edge_attr` and graph attribute `y` are kept."""
+    if graph.is_directed():
+        raise ValueError(
+            f"Expected an undirected networkx graph (got a directed one at {place}). Call .to_undirected()."
+        )
+    if graph.is_multigraph():
+        _check_simple(graph, place)
+    number = {node: i for i, node in enumerate(graph.nodes)}
+    ends = [(number[u], number[v]) for u, v in graph.edges()]
+    both = ends + [(v, u) for u, v in ends if u != v]
+    edge_index = torch.tensor(both, dtype=torch.long).reshape(-1, 2).t()
+    data = Data(edge_index=edge_index, num_nodes=len(number))
+    x = [value for _, value in graph.nodes(data="x") if value is not None]
+    if x:
+        if len(x) < len(number):
+            raise ValueError(
+                f"Expected x on every node (got {len(x)} of {len(number)} in graph {place}). Add the rest."
+            )
+        data.x = _numbers(x, "x", "node", place)
+    attr = [(u != v, value) for u, v, value in graph.edges(data="edge_attr") if value is not None]
+    if attr:
+        if len(attr) < len(ends):
+            raise ValueError(
+                f"Expected edge_attr on every edge (got {len(attr)} of {len(ends)} in graph {place}). Add the rest."
+            )
+        both = [value for _, value in attr] + [value for twice, value in attr if twice]
+        data.edge_attr = _numbers(both, "edge_attr", "edge", place)
+    if "y" in graph.graph:
+        data.y = given.target(graph.graph["y"], f"graph {place}")
+    return data
+
+
+def _numbers(values: list[Any], name: str, what: str, place: int) -> Tensor:
+    """A line of numbers for each node or edge."""
+    try:
+        if all(isinstance(value, Tensor) for value in values):
+            return torch.stack(values)
+        return torch.tensor([value.tolist() if isinstance(value, np.ndarray | Tensor) else value for value in values])
+    except (TypeError, ValueError, RuntimeError, OverflowError, LookupError):
+        odd = next((value for value in values if not _is_number(value)), None)
+        got = f"several shapes on the {what}s of graph {place}" if odd is None else f"{shown(odd)} in graph {place}"
+        raise TypeError(
+            f"Expected {name} of each {what} to be numbers, as many on every {what} (got {got}). Number categories "
+            "0, 1, 2, ..."
+        ) from None
+
+
+def _is_number(value: Any) -> bool:
+    values = value if isinstance(value, list | tuple) else [value]
+    return all(isinstance(one, int | float | np.number | np.ndarray | Tensor) for one in values)
+
+
+def _check_simple(graph: nx.MultiGraph, place: int) -> None:
+    twice = next(((u, v) for u, v in graph.edges() if graph.number_of_edges(u, v) > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"Expected a simple networkx graph (got the edge {twice} more than once in graph {place}). "
+            "Call networkx.Graph(graph), which keeps each edge once."
+        )

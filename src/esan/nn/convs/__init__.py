@@ -1,0 +1,1 @@
+"""Convolutions: the paper's, by name, and any of PyG's."""

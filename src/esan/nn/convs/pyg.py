@@ -1,0 +1,180 @@
+"""Any PyG convolution as a base encoder, and what can be known about it."""
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
+from torch_geometric import nn as pyg
+from torch_geometric.nn import aggr
+from torch_geometric.utils import add_self_loops
+
+from esan.bags import Arcs
+from esan.graphs.channels import Channels
+from esan.nn.convs.base import Conv
+from esan.nn.features import encoder
+
+#: PyG convolutions that read a row, the rows its arcs come from, and edge features, and nothing else.
+_LOCAL = (
+    "CGConv", "EdgeConv", "FiLMConv", "GATConv", "GATv2Conv", "GENConv", "GINConv", "GINEConv", "GMMConv",
+    "GeneralConv", "GraphConv", "MFConv", "NNConv", "PNAConv", "ResGatedGraphConv", "SAGEConv", "SplineConv",
+    "TransformerConv",
+)  # fmt: skip
+#: PyG convolutions whose messages also depend on the degree of the row that they come from.
+_DEGREE = ("ClusterGCNConv", "GCNConv")
+
+_REMEDY = "Pass a PyG convolution, e.g. conv=lambda i, o: GATConv(i, o), or a module of your own that is called so."
+
+#: Aggregators of PyG whose result depends on the order of the messages.
+_ORDERED = (aggr.GRUAggregation, aggr.LSTMAggregation, aggr.MLPAggregation)
+
+
+class PyGConv(Conv):
+    """A PyG convolution, called on rows as on nodes: `conv(x, edge_index[, edge_attr][, edge_weight])`.
+
+    A convolution that esan does not know runs on literal bags, unless its class says `lookahead = 0` (it reads its own
+    row, the rows that its arcs come from, and their edge features) or `lookahead = 1` (also the degrees of those).
+
+    Args:
+        conv: the convolution.
+        out_channels: the width that it must give.
+        edge_channels: what `edge_attr` holds. Categories are embedded with `width` numbers and a `OneHot` is written
+            out; plain numbers are handed on as they are. None: no edge features are handed on.
+        width: of embeddings.
+    """
+
+    def __init__(self, conv: nn.Module, out_channels: int, edge_channels: Channels, width: int) -> None:
+        super().__init__()
+        self.conv: Any = conv
+        self.out_channels = out_channels
+        signature = inspect.signature(conv.forward)
+        self._takes = frozenset(signature.parameters)
+        if edge_channels is not None and "edge_attr" not in self._takes:
+            raise ValueError(
+                f"Expected a convolution with edge features (got {type(conv).__name__}, which takes no edge_attr). "
+                "Leave edge_channels out, or use another convolution."
+            )
+        self.edges = encoder(edge_channels, width, "edge_attr") if edge_channels is not None else None
+        _check_call(conv, signature, () if edge_channels is None else ("edge_attr",))
+        self.lookahead, self.why_literal = _knowledge(conv)
+        self.takes_edge_weight = "edge_weight" in self._takes
+        self._adds_loops = False
+
+    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+        extra: dict[str, Tensor] = {}
+        if self.edges is not None:
+            extra["edge_attr"] = self.edges(edge_attr, 0, x.detach()).index_select(0, arcs.arc)
+        if arcs.weight is not None:
+            if "edge_weight" not in self._takes:
+                raise ValueError(
+                    f"Expected a convolution with edge weights for adjacency='sum' (got {type(self.conv).__name__}). "
+                    "Use adjacency='max', or a convolution that takes edge_weight."
+                )
+            extra["edge_weight"] = arcs.weight.to(x.dtype)
+        out = self._call(x, arcs.edge_index, extra)
+        if out.shape != (x.size(0), self.out_channels):
+            raise ValueError(
+                f"Expected {type(self.conv).__name__} to give {self.out_channels} numbers a row (got shape "
+                f"{tuple(out.shape)} for {x.size(0)} rows). With several heads, average them: concat=False."
+            )
+        return out
+
+    def _call(self, x: Tensor, edge_index: Tensor, extra: dict[str, Tensor]) -> Tensor:
+        """What the convolution gives; its own errors stay what they are, with a note of how it was called."""
+        try:
+            if self._adds_loops:
+                edge_index, extra = self._with_loops(x, edge_index, extra)
+            out = self.conv(x, edge_index, **extra)
+        except Exception as error:
+            error.add_note(self._note(extra))
+            raise
+        if not isinstance(out, Tensor):
+            raise _not_a_convolution(self.conv, f"it gave a {type(out).__name__}")
+        return out
+
+    @property
+    def is_capturable(self) -> bool:
+        """Whether the convolution may run in a CUDA graph: PyG's own code alone, which draws nothing at random.
+
+        One that waits for the device is found when it is captured.
+        """
+        libraries = ("torch.nn.", "torch_geometric.nn.", "esan.nn.")
+        parts = [*self.modules()]
+        own = all(type(part).__module__.startswith(libraries) for part in parts) and not any(map(_drops, parts))
+        return own and type(self) is PyGConv and type(self.conv) in _known(_LOCAL + _DEGREE)
+
+    @contextmanager
+    def while_captured(self, bag: Any) -> Iterator[None]:
+        """Within, PyG does not look for self-loops, which waits for the device; there are none in these graphs."""
+        if not (type(self.conv) in (pyg.GATConv, pyg.GATv2Conv) and self.conv.add_self_loops and bag.loopless):
+            yield
+            return
+        self.conv.add_self_loops, self._adds_loops = False, True
+        try:
+            yield
+        finally:
+            self.conv.add_self_loops, self._adds_loops = True, False
+
+    def _with_loops(self, x: Tensor, edge_index: Tensor, extra: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Edges with a self-loop per row, as the convolution adds them."""
+        fill = self.conv.fill_value
+        edge_index, attributes = add_self_loops(edge_index, extra.get("edge_attr"), fill, num_nodes=x.size(0))
+        return edge_index, extra if attributes is None else {**extra, "edge_attr": attributes}
+
+    def _note(self, extra: dict[str, Tensor]) -> str:
+        called = ", ".join(["x", "edge_index", *(f"{name}={name}" for name in extra)])
+        note = f"Raised by {type(self.conv).__name__}, which esan called as conv({called})."
+        bare = "edge_attr" in self._takes and self.edges is None
+        return f"{note} Pass edge_channels, if it needs edge features." if bare else note
+
+
+def _check_call(conv: nn.Module, signature: inspect.Signature, extra: tuple[str, ...]) -> None:
+    """Refuse what cannot be called as a convolution is."""
+    try:
+        signature.bind("x", "edge_index", **dict.fromkeys(extra))
+    except TypeError as error:
+        raise _not_a_convolution(conv, str(error)) from None
+
+
+def _not_a_convolution(conv: nn.Module, got: str) -> TypeError:
+    name = type(conv).__name__
+    return TypeError(f"Expected a module that gives a tensor for conv(x, edge_index) (got {name}: {got}). {_REMEDY}")
+
+
+def _knowledge(conv: nn.Module) -> tuple[int, str | None]:
+    """How far ahead the convolution looks, and why it needs a literal bag if it does."""
+    name = type(conv).__name__
+    if getattr(conv, "flow", "source_to_target") != "source_to_target":
+        return 0, f"{name} reads the rows that its arcs go to"
+    for module in conv.modules():
+        if isinstance(module, _NormBase) or type(module).__module__.startswith("torch_geometric.nn.norm"):
+            return 0, f"{name} holds a {type(module).__name__}, which does not know how many pairs a row stands for"
+        if type(module) in _ORDERED:
+            return 0, f"{name} holds a {type(module).__name__}, which reads messages in an order"
+        if _drops(module):
+            return 0, f"{name} holds dropout, which is drawn for every pair"
+    declared = getattr(type(conv), "lookahead", None)
+    if declared is not None:
+        return int(declared), None
+    if type(conv) in _known(_LOCAL):
+        return 0, None
+    if type(conv) in _known(_DEGREE):
+        return 1, None
+    return 0, f"{name} is not known to read only the rows that its arcs come from (if it does, say lookahead = 0 in it)"
+
+
+def _drops(module: nn.Module) -> bool:
+    """Whether the module drops anything: a dropout of torch, or PyG's attribute of that name (a list in its MLP)."""
+    if isinstance(module, _DropoutNd):
+        return module.p > 0
+    rates = getattr(module, "dropout", 0.0)
+    return any(isinstance(p, int | float) and p > 0 for p in (rates if isinstance(rates, list | tuple) else [rates]))
+
+
+@cache
+def _known(names: tuple[str, ...]) -> tuple[type, ...]:
+    return tuple(getattr(pyg, name) for name in names if hasattr(pyg, name))

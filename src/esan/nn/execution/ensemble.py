@@ -1,0 +1,81 @@
+"""`Ensemble`: several networks of one kind as one, each trained and evaluated as if it were alone."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from esan.bags import Bag
+from esan.nn.execution.stack import kind_of, stack, stackable, unstacked
+from esan.nn.models.subgraph_gnn import SubgraphGNN
+from esan.ops import Backend, backend
+
+
+class Ensemble(nn.Module):
+    r"""Networks that differ in their weights alone, computed together: predictions `[members, graphs, outputs]`.
+
+    Every parameter and buffer has a leading dimension, one entry per member, so that one optimiser trains all of them.
+    Members do not see one another: a loss that is the *sum* over members of their own losses gives each the gradient
+    that it would have alone (a mean over members scales it by 1 / members).
+
+    ```python
+    models = esan.Ensemble([make(seed) for seed in range(10)]).to("cuda")
+    loader = esan.Loader(bag, batch_size=128, shuffle=True, device="cuda", members=10)
+    loss = (models(bag).squeeze(-1) - bag.y).abs().mean(-1).sum()
+    ```
+
+    On a GPU all members run in the same kernels, on batches of a loader with as many `members`; elsewhere one after
+    another, on any bag.
+
+    Args:
+        models: the networks, built alike; they are copied.
+    """
+
+    def __init__(self, models: Sequence[SubgraphGNN]) -> None:
+        super().__init__()
+        models = list(models)
+        if not models or not all(isinstance(model, SubgraphGNN) for model in models):
+            raise TypeError(
+                f"Expected networks of esan (got {[type(model).__name__ for model in models]}). "
+                "Pass e.g. [esan.dss_gnn(...) for seed in range(10)]."
+            )
+        kinds = {kind_of(model) for model in models}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"Expected networks that are built alike (got {len(kinds)} kinds). Build all with the same arguments."
+            )
+        self.members = len(models)
+        self.network = stack(models)
+        self._together = stackable(models[0])
+
+    def forward(self, bag: Bag) -> Tensor:
+        """Predictions of every member for every graph, `[members, graphs, outputs]`."""
+        networks = bag.networks
+        if not bag.plain and networks == self.members and self._stacks(bag):
+            found = self.network(bag)
+            return found if networks > 1 else found[None]
+        if networks != 1:
+            raise ValueError(
+                f"Expected batches for {self.members} members that can be computed together (got batches for "
+                f"{networks}). Pass Loader(..., members={self.members if self._together else 1})."
+            )
+        return torch.stack([self._alone(member, bag) for member in range(self.members)])
+
+    def _stacks(self, bag: Bag) -> bool:
+        """Whether all members run in the same kernels."""
+        return self._together and backend(next(self.parameters()), bag.graphs.edge_index) is Backend.TRITON
+
+    def _alone(self, member: int, bag: Bag) -> Tensor:
+        state = {name: tensor[member] for name, tensor in self._state().items()}
+        return functional_call(self.network, state, (bag,))
+
+    def _state(self) -> dict[str, Tensor]:
+        return {**dict(self.network.named_parameters()), **dict(self.network.named_buffers())}
+
+    def member(self, number: int) -> dict[str, Tensor]:
+        """The state_dict of one member, for a network built like it; views, not copies."""
+        return unstacked(self.network, number)
+
+    def extra_repr(self) -> str:
+        return f"members={self.members}"

@@ -1,0 +1,44 @@
+"""Several networks of one kind as one: every parameter and buffer has a leading dimension, one entry per network."""
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from esan.nn.execution.supported import activations, all_stackable
+from esan.nn.models.subgraph_gnn import SubgraphGNN
+
+
+def stackable(model: SubgraphGNN) -> bool:
+    """Whether networks like this one can be computed together on a GPU, each as if it were alone."""
+    return type(model) is SubgraphGNN and all_stackable(model)
+
+
+def kind_of(model: SubgraphGNN) -> tuple[object, ...]:
+    """What networks that are stacked must have in common: all but the values of their parameters and buffers."""
+    functions = tuple(act for act in activations(model) if not isinstance(act, nn.Module))
+    names = tuple(name for name, _ in model.named_parameters())
+    encoder = model.encoder
+    dropout = encoder.dropout, encoder.dropout_on
+    return repr(model), *dropout, model.readout, model.jk, model.output, functions, names
+
+
+def stack(models: Sequence[SubgraphGNN]) -> SubgraphGNN:
+    """One network that computes all of these, which must be built alike, on bags that hold a batch for each."""
+    together = copy.deepcopy(models[0])
+    others = [dict(model.named_modules()) for model in models]
+    for name, module in together.named_modules():
+        for key, parameter in module._parameters.items():
+            if parameter is not None:
+                lines = torch.stack([modules[name]._parameters[key].detach() for modules in others])
+                module._parameters[key] = nn.Parameter(lines, parameter.requires_grad)
+        for key, buffer in module._buffers.items():
+            if buffer is not None:
+                module._buffers[key] = torch.stack([modules[name]._buffers[key] for modules in others])
+    return together
+
+
+def unstacked(together: SubgraphGNN, number: int) -> dict[str, Tensor]:
+    """The state_dict of one of the networks; views, not copies."""
+    return {name: tensor[number] for name, tensor in together.state_dict().items()}

@@ -1,0 +1,1 @@
+"""Whole networks: from a bag to its predictions."""

@@ -1,0 +1,236 @@
+"""`SubgraphGNN`: a whole network, from a bag to its predictions."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from esan.bags import Bag, Stage
+from esan.bags.dedup import DedupStage
+from esan.nn.encoder import Encoded, Encoder
+from esan.nn.execution import dedup
+from esan.nn.execution.memory import refuse_literal
+from esan.nn.execution.replay import Replays, in_part
+from esan.nn.features import NodeFeatures
+from esan.nn.models.ppgn import PPGNEncoder
+from esan.nn.set_encoder import SetEncoder
+from esan.ops.dispatch import is_plain, never_compiled, refuse_export, say_if_slow
+from esan.watching import called
+
+#: How the nodes of a subgraph are pooled.
+READOUTS = ("sum", "mean", "max")
+#: Which layers' rows are read: all of them side by side, or the last.
+JKS = ("cat", "last")
+#: What a prediction is about.
+OUTPUTS = ("graph", "node", "edge")
+
+
+class SubgraphGNN(nn.Module):
+    r""":math:`F = E_{\text{sets}} \circ R_{\text{subgraphs}} \circ E_{\text{subgraphs}}` (Eq. 2), and a head.
+
+    It takes a bag and never asks whether that is literal or compact: the answer is the same. What it cannot do
+    exactly on a compact bag (a maximum over pairs, say) it does on the literal one, and says so once. Make one with
+    `esan.ds_gnn` or `esan.dss_gnn`.
+
+    Args:
+        features: bag → the rows that the first layer takes.
+        encoder: rows → rows.
+        readout: how the nodes of a subgraph are pooled, from `READOUTS`.
+        set_encoder: vectors of subgraphs → vectors of graphs; None for outputs about nodes or edges.
+        head: vectors → predictions.
+        jk: from `JKS`.
+        output: from `OUTPUTS`.
+    """
+
+    def __init__(
+        self,
+        features: NodeFeatures,
+        encoder: Encoder | PPGNEncoder,
+        readout: str,
+        set_encoder: SetEncoder | None,
+        head: nn.Module,
+        jk: str,
+        output: str,
+    ) -> None:
+        super().__init__()
+        self.features, self.encoder, self.set_encoder, self.head = features, encoder, set_encoder, head
+        self.readout, self.jk, self.output = readout, jk, output
+        encoder.reads_all = jk == "cat"
+        self._said: set[str] = set()
+        self._replays = Replays()
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.encoder.layers)
+
+    @property
+    def why_literal(self) -> str | None:
+        """Why the network is not exact on a compact bag in its present mode; None if it is."""
+        if self.encoder.why_literal:
+            return self.encoder.why_literal
+        if self.output == "graph" and self.readout == "max":
+            return "readout='max' needs every pair"
+        return None
+
+    @never_compiled
+    def forward(self, bag: Bag | Data) -> Tensor:
+        """Predictions: a line a graph, a node, or a column of the `edge_label_index` or else `edge_index` given.
+
+        Args:
+            bag: a bag, or a PyG batch of data that a policy was applied to.
+        """
+        refuse_export()
+        called(self)
+        say_if_slow(next(self.parameters()))
+        bag = self._fitting(bag)
+        replayed = self._replays(self, self._run, bag)
+        return self._run(bag) if replayed is None else replayed
+
+    def _run(self, bag: Bag) -> Tensor:
+        """The pass over a bag that fits."""
+        # Detached: a backward hook waits for the gradients of all inputs that ask for one.
+        like = next(self.parameters()).detach()
+        given = self._encoded(self._without_padding(bag, like), like)
+        read = given if self.jk == "cat" else given[-1:]
+        if isinstance(read[-1].stage, DedupStage) or not all(is_plain(part, type(part)) for part in self._last):
+            return bag.without_padding_graph(self._predict(read, bag))
+
+        def predict(bag: Bag, stage: Stage, *rows: Tensor) -> Tensor:  # noqa: ARG001
+            stages = [bag.stage_of_slot(layer.stage.slot) for layer in read]
+            return self._predict([Encoded(h, stage) for h, stage in zip(rows, stages, strict=True)], bag)
+
+        last = read[-1].stage
+        return bag.without_padding_graph(in_part(predict, self._last, bag, last, *(layer.h for layer in read)))
+
+    @property
+    def _last(self) -> list[nn.Module]:
+        """The modules behind the encoder."""
+        return [part for part in (self.set_encoder, self.head) if part is not None]
+
+    def _without_padding(self, bag: Bag, like: Tensor) -> Bag:
+        """The bag whose padding rows are neither written nor read, where operators do all that is done with rows."""
+        encoder = self.encoder
+        if bag.plain or not self._sums_rows or not isinstance(encoder, Encoder):
+            return bag
+        if not is_plain(encoder, Encoder) or not is_plain(self.features, NodeFeatures):  # somebody may look at rows
+            return bag
+        return bag.without_filler() if None not in encoder.fused_by(like, bag) else bag
+
+    def _encoded(self, bag: Bag, like: Tensor) -> Sequence[Encoded]:
+        """What each layer gave; rows that it cannot tell apart are computed once, where that is less work."""
+        encoder = self.encoder
+        if isinstance(encoder, Encoder) and is_plain(encoder, Encoder):
+            stages = dedup.stages(self.features, encoder, bag, like)
+            if stages is not None:
+                return encoder.on_representatives(self.features(bag, stages[0], like), bag, stages)
+        stage, width = encoder.input(bag, like, self.features.out_channels)
+        if is_plain(self.features, type(self.features)):
+            h = in_part(lambda b, s: self.features(b, s, like, width), [self.features], bag, stage)
+        else:
+            h = self.features(bag, stage, like, width)
+        return encoder(h, bag)
+
+    @property
+    def _sums_rows(self) -> bool:
+        """Whether rows are read by sums alone, which leave filler out: a maximum, or pairs of rows, would read it."""
+        return self.output == "graph" and self.readout != "max"
+
+    def _predict(self, given: Sequence[Encoded], bag: Bag) -> Tensor:
+        if self.output == "node":
+            return self.head(torch.cat([g.stage.pool_bag(g.h, "mean") for g in given], 1))
+        if self.output == "edge":
+            edges = self.head(torch.cat([g.stage.pool_edges(g.h) for g in given], 1))
+            if "edge_label_index" in bag.graphs.extra:
+                return edges
+            columns = edges.index_select(0, bag.graphs.arc_edge)
+            return torch.empty_like(columns).index_copy(0, bag.graphs.column, columns)
+        assert self.set_encoder is not None
+        subgraphs = torch.cat([g.stage.pool_nodes(g.h, self.readout) for g in given], 1)
+        return self.head(self.set_encoder(subgraphs, bag))
+
+    def _fitting(self, bag: Bag | Data) -> Bag:
+        """The bag as this network can use it exactly, or an error that says what is wrong with it."""
+        if isinstance(bag, Data):
+            bag = Bag.of(bag, num_layers=self.num_layers + self.encoder.lookahead)
+        elif not isinstance(bag, Bag):
+            raise TypeError(
+                f"Expected a Bag (got {type(bag).__name__}). Make one with Bag.of(graphs, policy, num_layers)."
+            )
+        self._check(bag)
+        if bag.num_layers is None:
+            return bag
+        if self.why_literal:
+            if bag.strict:
+                raise ValueError(
+                    f"Expected a network that is exact on a compact bag (got one that is not: {self.why_literal}). "
+                    "Build the bag with literal=True, or leave literal out and let the network choose."
+                )
+            refuse_literal(replace(bag, whole=None), self)
+            self._say(f"The literal bag is used in place of the compact one: {self.why_literal}.")
+            return replace(bag, whole=None).to_literal()
+        if bag.num_layers < self.num_layers + self.encoder.lookahead:
+            needed = self.num_layers + self.encoder.lookahead
+            self._say(
+                f"The bag is extended to {needed} layers in each call, since the convolution reads the degrees of "
+                f"neighbours. Build it with num_layers={needed} to save that."
+            )
+            return replace(bag, whole=None).to_compact(needed)
+        return bag
+
+    def _check(self, bag: Bag) -> None:
+        if bag.graphs.edge_weight is not None:
+            _refuse_edge_weight(self.encoder)
+        parts: list[tuple[str, Any, tuple[type, ...]]] = [
+            ("features", self.features, (NodeFeatures,)),
+            ("encoder", self.encoder, (Encoder, PPGNEncoder)),
+        ]
+        for name, part, kinds in parts:
+            if not isinstance(part, kinds):
+                raise TypeError(
+                    f"Expected model.{name} to be of class {kinds[0].__name__} (got {type(part).__name__}). Subclass "
+                    "it and override forward, or register a forward hook."
+                )
+        if bag.num_layers is not None and bag.num_layers < self.num_layers:
+            raise ValueError(
+                f"Expected a bag built for {self.num_layers} layers or more (got {bag.num_layers}). "
+                f"Build it with num_layers={self.num_layers}."
+            )
+        if not bag.plain and (self.output != "graph" or isinstance(self.encoder, PPGNEncoder)):
+            what = f"output={self.output!r}" if self.output != "graph" else "conv='ppgn'"
+            raise ValueError(
+                f"Expected a bag without padding for {what} (got a padded batch). Use Loader(..., padded=False)."
+            )
+        if bag.marked != self.features.marked:
+            words = {True: "marked", False: "unmarked"}
+            raise ValueError(
+                f"Expected a bag with {words[self.features.marked]} nodes (got {words[bag.marked]} ones). "
+                "Build the model with marked=policy.marked."
+            )
+        device = next(self.parameters()).device
+        if bag.device != device:
+            raise ValueError(
+                f"Expected a bag on {device}, where the model is (got one on {bag.device}). "
+                f"Call bag.to({str(device)!r})."
+            )
+
+    def _say(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            warnings.warn(message, stacklevel=7)  # past this method, forward and torch, to who called the model
+
+
+def _refuse_edge_weight(encoder: Encoder | PPGNEncoder) -> None:
+    """An error if a convolution would pass over the user's edge weights."""
+    for layer in encoder.layers:
+        for conv in (layer.inside, getattr(layer, "shared", None)):
+            if conv is not None and not getattr(conv, "takes_edge_weight", False):
+                name = type(getattr(conv, "conv", conv)).__name__
+                raise ValueError(
+                    f"Expected a convolution that uses edge weights (got {name}, which would ignore edge_weight). Pass "
+                    "them as edge_attr with edge_channels=1 to conv='gine', use conv='graphconv' or 'gcn', or delete "
+                    "edge_weight from the data."
+                )

@@ -1,0 +1,1 @@
+"""Triton kernels that several operators share."""

@@ -1,0 +1,198 @@
+"""Triton: moments of weighted lines, tile by tile and of all; the buffers of a batch norm follow them.
+
+Parameters may have a leading dimension: then the lines are those of so many networks, one after another, each with as
+many lines and with parameters of its own.
+"""
+
+from dataclasses import dataclass
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from esan.ops.real import Real
+from esan.ops.triton.kernels.tiles import COLUMNS, TILE, block, cdiv, columns, copies, lines_of, padded, tiles
+
+
+@dataclass(frozen=True, eq=False)
+class TileMoments:
+    """Of each tile of lines: its weight `[S, T]`, the weighted mean and sum of squared deviations, `[S, T, d]`."""
+
+    weight: Tensor
+    mean: Tensor
+    deviation: Tensor
+
+    @staticmethod
+    def empty(lines: Tensor, networks: int, width: int, tile: int = TILE, real: Real | None = None) -> "TileMoments":
+        count = tiles(lines.size(0) // networks, real, tile)
+        part = lines.new_empty(2, networks, count, width)
+        return TileMoments(lines.new_empty(networks, count), part[0], part[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What normalising takes: `[S, d]` each; y = scale · x + shift, and 1 / N, `[S]`."""
+
+    mean: Tensor
+    inverse: Tensor
+    scale: Tensor
+    shift: Tensor
+    share: Tensor
+
+
+@triton.jit
+def store_tile_moments(y, w, tile, column, width, tile_weight, tile_mean, tile_deviation):
+    """Of one tile: y `[TILE, WIDTH]`, w `[TILE]`."""
+    total = tl.sum(w, 0)
+    mean = tl.sum(y * w[:, None], 0) / tl.maximum(total, 1e-30)
+    centred = y - mean[None, :]
+    deviation = tl.sum(centred * centred * w[:, None], 0)
+    tl.store(tile_weight + tile, total)
+    at = tile * width + column
+    tl.store(tile_mean + at, mean, mask=column < width)
+    tl.store(tile_deviation + at, deviation, mask=column < width)
+
+
+@triton.jit
+def store_no_moments(tile, column, width, tile_weight, tile_mean, tile_deviation):
+    """Of a tile that has no lines."""
+    none = column * 0.0
+    tl.store(tile_weight + tile, 0.0)
+    at = tile * width + column
+    tl.store(tile_mean + at, none, mask=column < width)
+    tl.store(tile_deviation + at, none, mask=column < width)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _moments_kernel(
+    x, weight, tile_weight, tile_mean, tile_deviation, real, rows, width,
+    TILE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTED: tl.constexpr, SLOTS: tl.constexpr,
+):  # fmt: skip
+    tile = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+    first, end = lines_of(tl.program_id(0), rows, real, tl.program_id(1), TILE, SLOTS)
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
+    if SLOTS > 0 and first >= end:
+        store_no_moments(tile, column, width, tile_weight, tile_mean, tile_deviation)
+        return
+    line = first + tl.arange(0, TILE)
+    row = tl.program_id(1).to(tl.int64) * rows + line
+    inside = line < end
+    mask = inside[:, None] & (column[None, :] < width)
+    y = tl.load(x + row[:, None] * width + column[None, :], mask=mask, other=0.0)
+    w = tl.load(weight + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0)
+    store_tile_moments(y, w, tile, column, width, tile_weight, tile_mean, tile_deviation)
+
+
+def tile_moments(x: Tensor, weight: Tensor | None, networks: int, real: Real | None = None) -> TileMoments:
+    """The moments of each tile of x, its lines counted `weight` times; filler is left out."""
+    part = TileMoments.empty(x, networks, x.size(1), real=real)
+    rows = x.size(0) // networks
+    wide = columns(x.size(1))
+    ranges, slots = Real.given(real, x)
+    _moments_kernel[(tiles(rows, real), networks, cdiv(x.size(1), wide))](
+        x, weight if weight is not None else x, part.weight, part.mean, part.deviation, ranges, rows, x.size(1),
+        TILE=TILE, WIDTH=wide, WEIGHTED=weight is not None, SLOTS=slots,
+    )  # fmt: skip
+    return part
+
+
+@triton.jit(do_not_specialize=["count"])
+def _finish_kernel(
+    tile_weight, tile_mean, tile_deviation, gamma, beta, running_mean, running_var, tracked,
+    mean_out, inverse_out, scale_out, shift_out, share_out, count, width, eps, momentum, spared,
+    TILES: tl.constexpr, COLUMNS: tl.constexpr, TRACKS: tl.constexpr,
+):  # fmt: skip
+    network = tl.program_id(1)
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    there = column < width
+    tile_weight += network * count
+    tile_mean += network * count * width
+    tile_deviation += network * count * width
+    total = tl.zeros((TILES,), tl.float32)
+    first = tl.zeros((TILES, COLUMNS), tl.float32)
+    for start in range(0, count, TILES):
+        tile = start + tl.arange(0, TILES)
+        w = tl.load(tile_weight + tile, mask=tile < count, other=0.0)
+        mask = (tile < count)[:, None] & there[None, :]
+        total += w
+        first += w[:, None] * tl.load(tile_mean + tile[:, None] * width + column[None, :], mask=mask, other=0.0)
+    weight = tl.sum(total, 0)
+    n = tl.maximum(weight, 1.0)
+    mean = tl.sum(first, 0) / n
+    second = tl.zeros((TILES, COLUMNS), tl.float32)
+    for start in range(0, count, TILES):
+        tile = start + tl.arange(0, TILES)
+        w = tl.load(tile_weight + tile, mask=tile < count, other=0.0)
+        mask = (tile < count)[:, None] & there[None, :]
+        at = tile[:, None] * width + column[None, :]
+        apart = tl.load(tile_mean + at, mask=mask, other=0.0) - mean[None, :]
+        second += tl.load(tile_deviation + at, mask=mask, other=0.0) + w[:, None] * apart * apart
+    var = tl.sum(second, 0) / n
+    inverse = 1.0 / tl.sqrt(var + eps)
+    out = network * width + column
+    scale = tl.load(gamma + out, mask=there, other=0.0) * inverse
+    tl.store(mean_out + out, mean, mask=there)
+    tl.store(inverse_out + out, inverse, mask=there)
+    tl.store(scale_out + out, scale, mask=there)
+    tl.store(shift_out + out, tl.load(beta + out, mask=there, other=0.0) - mean * scale, mask=there)
+    if tl.program_id(0) == 0:
+        tl.store(share_out + network, 1.0 / n)
+    # An empty batch leaves no trace.
+    if TRACKS and weight > 0:
+        old_mean = tl.load(running_mean + out, mask=there, other=0.0)
+        old_var = tl.load(running_var + out, mask=there, other=0.0)
+        tl.store(running_mean + out, old_mean + momentum * (mean - old_mean), mask=there)
+        own_var = var * (n / tl.maximum(n - spared, 1.0))
+        tl.store(running_var + out, old_var + momentum * (own_var - old_var), mask=there)
+        if tl.program_id(0) == 0:
+            tl.store(tracked + network, tl.load(tracked + network) + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Tracked:
+    """The buffers of a batch norm that follow its moments, how fast, and whether its variance is over N - 1."""
+
+    mean: Tensor
+    var: Tensor
+    batches: Tensor
+    momentum: float
+    unbiased: bool = True
+
+
+def finish(part: TileMoments, gamma: Tensor, beta: Tensor, eps: float, tracked: Tracked | None) -> Moments:
+    """The moments of all lines from those of tiles; the buffers follow them."""
+    networks, width = copies(gamma), gamma.size(-1)
+    count = part.weight.size(1)
+    out = gamma.new_empty(4, networks, width)
+    share = gamma.new_empty(networks)
+    mean, var, batches = (gamma, gamma, gamma) if tracked is None else (tracked.mean, tracked.var, tracked.batches)
+    _finish_kernel[(cdiv(width, COLUMNS), networks)](
+        part.weight, part.mean, part.deviation, gamma, beta, mean, var, batches, out[0], out[1], out[2], out[3], share,
+        count, width, eps, 0.0 if tracked is None else tracked.momentum,
+        0.0 if tracked is None or not tracked.unbiased else 1.0,
+        TILES=block(count), COLUMNS=COLUMNS, TRACKS=tracked is not None,
+    )  # fmt: skip
+    return Moments(out[0], out[1], out[2], out[3], share)
+
+
+@triton.jit
+def _frozen_kernel(gamma, beta, mean, var, inverse_out, scale_out, shift_out, width, eps, WIDTH: tl.constexpr):
+    column = tl.arange(0, WIDTH)
+    there = column < width
+    at = tl.program_id(0) * width + column
+    inverse = 1.0 / tl.sqrt(tl.load(var + at, mask=there, other=1.0) + eps)
+    scale = tl.load(gamma + at, mask=there, other=0.0) * inverse
+    shift = tl.load(beta + at, mask=there, other=0.0) - tl.load(mean + at, mask=there, other=0.0) * scale
+    tl.store(inverse_out + at, inverse, mask=there)
+    tl.store(scale_out + at, scale, mask=there)
+    tl.store(shift_out + at, shift, mask=there)
+
+
+def frozen(gamma: Tensor, beta: Tensor, tracked: Tracked, eps: float) -> Moments:
+    """What normalising takes in eval mode, from the buffers."""
+    networks, width = copies(gamma), gamma.size(-1)
+    out = gamma.new_empty(3, networks, width)
+    _frozen_kernel[(networks,)](
+        gamma, beta, tracked.mean, tracked.var, out[0], out[1], out[2], width, eps, WIDTH=padded(width)
+    )
+    return Moments(tracked.mean, out[0], out[1], out[2], out[0])

@@ -1,0 +1,155 @@
+"""Grid search: every configuration of a recipe's grid is trained, and the best on validation is chosen."""
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from esan.train.campaigns.campaign import run_campaign
+from esan.train.campaigns.executors import Executor, Failure
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.files import write_text
+from esan.train.runs.job import Job, protocol
+from esan.train.runs.records import Record
+from esan.train.runs.selection import Spread, summary
+
+#: The columns of the scores of a search.
+SCORES = ("configuration", "valid", "std", "runs")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A configuration and how it did on validation.
+
+    Attributes:
+        recipe: the configuration.
+        valid: mean and standard deviation over the runs, of validation, at the epochs that the recipe's rule selects;
+            None where nothing could be measured.
+        records: of its runs.
+    """
+
+    recipe: Recipe
+    valid: Spread | None
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a grid search found.
+
+    Attributes:
+        scored: the configurations, the best first; of equals, the one that the grid names first.
+        failures: why some jobs have no record, by their names; a configuration that lacks one is not scored.
+    """
+
+    scored: tuple[Scored, ...]
+    failures: dict[str, Failure]
+
+    @property
+    def best(self) -> Scored:
+        if not self.scored:
+            reasons = "; ".join(sorted({failure.reason for failure in self.failures.values()})[:3])
+            raise ValueError(f"Expected a configuration that could be trained (got none: {reasons}).")
+        return self.scored[0]
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write a line a configuration: its name, mean and standard deviation on validation, and its runs."""
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        lines.writerow(SCORES)
+        for one in self.scored:
+            valid = ("", "") if one.valid is None else (f"{one.valid.mean:.7g}", f"{one.valid.std:.7g}")
+            lines.writerow([one.recipe.name, *valid, len(one.records)])
+        write_text(Path(path), text.getvalue())
+
+
+def search(
+    recipe: Recipe,
+    runs: str | Path,
+    executor: Executor | None = None,
+    *,
+    folds: Sequence[int] | None = None,
+    seeds: Sequence[int] | None = None,
+    known: Sequence[Record] = (),
+    **settings: Any,
+) -> Search:
+    """Train every configuration of a recipe's grid as one resumable campaign, and order them by validation.
+
+    Args:
+        recipe: with a grid.
+        runs: the folder of the runs.
+        executor: where they run.
+        folds: which folds; None for all of the recipe's.
+        seeds: which seeds; None for all of the recipe's.
+        known: records of some of the runs, which are scored with the others and not run again.
+        settings: anything else for `run_campaign`: together, device, root, cache, dataset, bars, progress.
+    """
+    if not recipe.grid:
+        raise ValueError(
+            f"Expected a recipe with a grid (got {recipe.name}, which has none). Add e.g. [[grid]] lr = [0.01, 0.001]."
+        )
+    configurations = recipe.configurations()
+    jobs = [job for one in configurations for job in chosen_jobs(one, folds, seeds)]
+    there = {Job(record.recipe, record.fold, record.seed).name for record in known}
+    # Who watches a search must not be tempted to choose by the test set.
+    outcome = run_campaign([job for job in jobs if job.name not in there], runs, executor, show_test=False, **settings)
+    whole = [
+        one for one in configurations if not any(job.name in outcome.failures for job in jobs if job.recipe == one)
+    ]
+    records = {one.name: [r for r in (*known, *outcome.records) if r.recipe.name == one.name] for one in whole}
+    return Search(by_validation([record for some in records.values() for record in some]), outcome.failures)
+
+
+def read_scores(path: Path) -> dict[str, float]:
+    """Of what `Search.to_csv` wrote, mean validation by configuration, the best first, if anything was measured."""
+    head: Sequence[str] = ()
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            head, *lines = list(csv.reader(file, strict=True)) or [[]]
+        found = {name: float(mean) for name, mean, _, _ in lines if mean}
+    except (ValueError, csv.Error):
+        found = {}
+    if tuple(head) != SCORES or not found or not all(map(math.isfinite, found.values())):
+        raise ValueError(
+            f"Expected the scores of a grid in {path}, below {','.join(SCORES)} (got another file). Remove it, and run "
+            "the grid again."
+        )
+    return found
+
+
+def chosen_jobs(recipe: Recipe, folds: Sequence[int] | None, seeds: Sequence[int] | None) -> list[Job]:
+    """Jobs of some folds and seeds; None for all that the recipe's protocol has."""
+    whole = protocol(recipe)
+    folds = sorted({job.fold for job in whole}) if folds is None else folds
+    seeds = sorted({job.seed for job in whole}) if seeds is None else seeds
+    return [Job(recipe, fold, seed) for seed in seeds for fold in folds]
+
+
+def by_validation(records: Sequence[Record]) -> tuple[Scored, ...]:
+    """Configurations by their validation value, the best first; the test set is taken out before anybody looks."""
+    by_name: dict[str, list[Record]] = {}
+    for record in records:
+        by_name.setdefault(record.recipe.name, []).append(record)
+    scored = [
+        Scored(some[0].recipe, summary([_without_test(record) for record in some]).value, tuple(some))
+        for some in by_name.values()
+    ]
+
+    def worth(one: Scored) -> float:
+        if one.valid is None:
+            return -float("inf")
+        return one.valid.mean if one.records[0].higher_is_better else -one.valid.mean
+
+    return tuple(sorted(scored, key=worth, reverse=True))
+
+
+def _without_test(record: Record) -> Record:
+    return replace(
+        record,
+        best=record.best._replace(test=None),
+        final=record.final._replace(test=None),
+        curve=tuple(line._replace(test=None) for line in record.curve),
+    )

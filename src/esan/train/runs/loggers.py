@@ -1,0 +1,166 @@
+"""Watchers of a training: progress bars in a terminal, TensorBoard, Weights & Biases."""
+
+from importlib import import_module
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from esan.checks import text_value, truth_value, whole_number
+from esan.train.runs.records import Epoch, Record
+from esan.train.runs.run import Run
+
+
+class Watcher(Protocol):
+    """Is told what happens; changes nothing."""
+
+    def started(self, runs: list[Run]) -> None:
+        """Before the first epoch."""
+
+    def epoch(self, run: Run, line: Epoch) -> None:
+        """After an epoch of a run."""
+
+    def finished(self, run: Run, record: Record) -> None:
+        """After a run is over."""
+
+    def stopped(self) -> None:
+        """At the end, however it came."""
+
+
+class Bars:
+    """A bar a run, with loss, metrics and time left; more than `most` runs share one. Runs that continue are named.
+
+    Args:
+        console: where they are drawn; None for the error output.
+        most: how many bars there are at most.
+        test: whether the test metric is shown.
+    """
+
+    def __init__(self, console: Console | None = None, most: int = 12, test: bool = True) -> None:
+        self.most = whole_number("most", most, 0, "Leave it out for 12.")
+        self.test = truth_value("test", test, "Leave it out to show it.")
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            TimeRemainingColumn(),
+            console=console or Console(stderr=True),
+        )
+        self.tasks: dict[int, TaskID] = {}
+
+    def started(self, runs: list[Run]) -> None:
+        if words := _continued(runs):
+            self.progress.console.print(Text(words), soft_wrap=True)
+        if 0 < len(runs) <= self.most:
+            for run in runs:
+                bar = self.progress.add_task(run.job.name, total=run.job.recipe.epochs, completed=run.epoch, numbers="")
+                self.tasks[id(run)] = bar
+        elif runs:
+            total = sum(run.job.recipe.epochs for run in runs)
+            bar = self.progress.add_task(
+                f"{len(runs)} runs", total=total, completed=sum(run.epoch for run in runs), numbers=""
+            )
+            self.tasks = {id(run): bar for run in runs}
+        self.progress.start()
+
+    def epoch(self, run: Run, line: Epoch) -> None:
+        self.progress.update(
+            self.tasks[id(run)],
+            advance=1,
+            numbers=told(run.task.metric, line if self.test else line._replace(test=None)),
+        )
+
+    def finished(self, run: Run, record: Record) -> None:
+        # What an early stop saved does not count as left.
+        saved = run.job.recipe.epochs - record.epochs
+        task = self.progress.tasks[self.progress.task_ids.index(self.tasks[id(run)])]
+        self.progress.update(self.tasks[id(run)], total=(task.total or 0) - saved)
+
+    def stopped(self) -> None:
+        self.progress.stop()
+
+
+def _continued(runs: list[Run]) -> str:
+    """Which runs go on from a checkpoint, and with which epoch; nothing if none does."""
+    again = [f"{run.job.name} at epoch {run.epoch + 1}" for run in runs if run.epoch and not run.over]
+    few = ", ".join(again[:3]) + (f" and {len(again) - 3} more" if len(again) > 3 else "")
+    return f"Continued from the last checkpoint: {few}." if again else ""
+
+
+def told(metric: str, line: Epoch) -> str:
+    """The numbers of an epoch in a few words."""
+    numbers = {"loss": line.loss, f"valid {metric}": line.valid, f"test {metric}": line.test}
+    return "  ".join(f"{name} {value:.4f}" for name, value in numbers.items() if value is not None)
+
+
+class TensorBoard:
+    """Curves for TensorBoard, in the folder `tensorboard` of each run; needs the extra `log`."""
+
+    def __init__(self) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ValueError("Expected tensorboard (got none installed). Run: pip install 'esan[log]'.") from error
+        self._make = SummaryWriter
+        self.writers: dict[int, Any] = {}
+
+    def started(self, runs: list[Run]) -> None:
+        for run in runs:
+            if run.folder is not None:
+                # What was written after the checkpoint that a run continues from is written again.
+                self.writers[id(run)] = self._make(run.folder / "tensorboard", purge_step=run.epoch + 1)
+
+    def epoch(self, run: Run, line: Epoch) -> None:
+        writer = self.writers.get(id(run))
+        for name, value in line._asdict().items():
+            if writer is not None and value is not None and name != "epoch":
+                writer.add_scalar(name, value, line.epoch)
+
+    def finished(self, run: Run, record: Record) -> None:  # noqa: ARG002
+        if (writer := self.writers.pop(id(run), None)) is not None:
+            writer.close()
+
+    def stopped(self) -> None:
+        for writer in self.writers.values():
+            writer.close()
+
+
+class WandB:
+    """Curves for Weights & Biases, a run a job; needs the extra `wandb`.
+
+    Args:
+        project: where they go.
+    """
+
+    def __init__(self, project: str = "esan") -> None:
+        try:
+            wandb = import_module("wandb")
+        except ImportError as error:
+            raise ValueError("Expected wandb (got none installed). Run: pip install 'esan[wandb]'.") from error
+        if not text_value("project", project, 'Pass e.g. WandB("esan").').strip():
+            raise ValueError(f"Expected the name of a project of W&B (got {project!r}). Pass e.g. esan.")
+        self._wandb, self.project = wandb, project
+        self.runs: dict[int, Any] = {}
+
+    def started(self, runs: list[Run]) -> None:
+        for run in runs:
+            config = run.job.recipe.to_dict() | {"fold": run.job.fold, "seed": run.job.seed}
+            self.runs[id(run)] = self._wandb.init(
+                project=self.project, name=run.job.name, config=config, reinit="create_new"
+            )
+
+    def epoch(self, run: Run, line: Epoch) -> None:
+        told = {name: value for name, value in line._asdict().items() if value is not None}
+        self.runs[id(run)].log(told, step=line.epoch)
+
+    def finished(self, run: Run, record: Record) -> None:
+        here = self.runs.pop(id(run))
+        for name, value in record.best._asdict().items():
+            here.summary[f"best {name}"] = value
+        here.finish()
+
+    def stopped(self) -> None:
+        for here in self.runs.values():
+            here.finish()

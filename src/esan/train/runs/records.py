@@ -1,0 +1,169 @@
+"""`Record`: what a job gave, as JSON; what depends on the machine is kept beside it and not compared."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from esan.checks import whole_number
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.files import write_text
+
+#: Whether more of a metric is better.
+HIGHER_IS_BETTER = {"accuracy": True, "rocauc": True, "mae": False}
+
+
+class Epoch(NamedTuple):
+    """A line of the learning curve: training loss and metrics after an epoch; None where nothing is measured."""
+
+    epoch: int
+    lr: float
+    loss: float | None
+    valid: float | None
+    test: float | None
+
+
+class Point(NamedTuple):
+    """The metric on each part of the data after an epoch; None where there is nothing to measure."""
+
+    epoch: int
+    train: float | None
+    valid: float | None
+    test: float | None
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a job gave; accuracies and ROC-AUC are parts of 1. Equal records: the same outcome, on any machine.
+
+    Attributes:
+        recipe: what was trained.
+        fold: on which fold.
+        seed: with which seed.
+        task: the kind of task.
+        metric: "accuracy", "rocauc" or "mae".
+        epochs: how many epochs were trained.
+        best: the epoch of best validation; its training metric is not measured.
+        final: the last epoch.
+        curve: a line an epoch.
+        parameters: trained numbers of the network.
+        spread: of sampled bags, how much the votes differ on the validation graphs at the end, on average; None for
+            whole bags.
+        versions: of esan and what it stands on.
+        hardware: what it ran on.
+        seconds: of training, interruptions left out; of jobs trained in lock-step, each one's share.
+        peak_bytes: the most memory in use, of the device where it can tell, else of the process.
+        started: when.
+        finished: when.
+    """
+
+    recipe: Recipe
+    fold: int
+    seed: int
+    task: str
+    metric: str
+    epochs: int
+    best: Point
+    final: Point
+    curve: tuple[Epoch, ...]
+    parameters: int
+    spread: float | None = None
+    versions: dict[str, str] = field(default_factory=dict, compare=False)
+    hardware: str = field(default="", compare=False)
+    seconds: float = field(default=0.0, compare=False)
+    peak_bytes: int = field(default=0, compare=False)
+    started: str = field(default="", compare=False)
+    finished: str = field(default="", compare=False)
+
+    @property
+    def higher_is_better(self) -> bool:
+        return HIGHER_IS_BETTER[self.metric]
+
+    def to_dict(self) -> dict[str, Any]:
+        values = asdict(self)
+        named = {name: getattr(self, name)._asdict() for name in ("best", "final")}
+        return values | named | {"recipe": self.recipe.to_dict(), "curve": [list(line) for line in self.curve]}
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> "Record":
+        """The record of plain values; TypeError, ValueError or KeyError where a field is missing or of another kind."""
+        made = Record(
+            **values
+            | {
+                "recipe": Recipe.from_dict(values["recipe"]),
+                "best": Point(**values["best"]),
+                "final": Point(**values["final"]),
+                "curve": tuple(Epoch(*line) for line in values["curve"]),
+            }
+        )
+        _check(made)
+        return made
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON, whole or not at all."""
+        write_text(Path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+
+    @staticmethod
+    def load(path: str | Path) -> "Record":
+        path = Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"Expected a record at {path} (got no file there). Check the path.")
+        try:
+            return Record.from_dict(json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            why = f"no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0][:300]
+            raise ValueError(
+                f"Expected a whole record at {path} (got one that is not: {why}). Remove it and train again."
+            ) from None
+
+
+def _check(record: Record) -> None:
+    """TypeError or ValueError that names the field which is not of its kind."""
+    for name, least in (("fold", 0), ("seed", 0), ("epochs", 1), ("parameters", 0), ("peak_bytes", 0)):
+        whole_number(name, getattr(record, name), least, "Is the record damaged?")
+    if record.metric not in HIGHER_IS_BETTER:
+        raise ValueError(f"Expected a metric of {', '.join(HIGHER_IS_BETTER)} (got {record.metric!r:.40}).")
+    for name in ("task", "hardware", "started", "finished"):
+        if not isinstance(getattr(record, name), str):
+            raise TypeError(f"Expected {name} to be text (got {getattr(record, name)!r:.40}).")
+    versions = record.versions
+    if not isinstance(versions, dict) or not all(isinstance(v, str) for pair in versions.items() for v in pair):
+        raise TypeError(f"Expected versions to be texts by name (got {versions!r:.40}).")
+    _check_numbers("seconds", [record.seconds], none=False)
+    _check_numbers("spread", [record.spread])
+    if not record.curve:
+        raise ValueError("Expected a curve with an entry per epoch (got an empty one).")
+    for place, line in enumerate(record.curve, start=1):
+        if type(line.epoch) is not int or line.epoch != place:
+            raise ValueError(f"Expected epoch {place} of the curve (got {line.epoch!r:.40}).")
+        _check_numbers("lr of the curve", [line.lr], none=False)
+        _check_numbers("the curve", line[2:])
+    for name in ("best", "final"):
+        point: Point = getattr(record, name)
+        if type(point.epoch) is not int or not 1 <= point.epoch <= len(record.curve):
+            raise ValueError(f"Expected {name} at one of {len(record.curve)} epochs (got {point.epoch!r:.40}).")
+        _check_numbers(name, point[1:])
+
+
+def _check_numbers(name: str, values: Sequence[Any], none: bool = True) -> None:
+    for value in values:
+        if not (none and value is None) and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise TypeError(f"Expected numbers in {name} (got {value!r:.40}).")
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"Expected finite numbers in {name} (got {value!r:.40}).")
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text}, which is no number of JSON")
+
+
+def measured(value: float) -> float | None:
+    """A number for a record: None in place of what is not finite, which JSON cannot hold and nothing equals."""
+    return value if math.isfinite(value) else None
+
+
+def load_records(runs: str | Path) -> list[Record]:
+    """All records under a folder of runs, sorted by path."""
+    return [Record.load(path) for path in sorted(Path(runs).rglob("record.json"))]
