@@ -164,7 +164,7 @@
   }
   function radius(gi, size) {
     const { n, places: given } = data.graphs[gi];
-    return Math.max(Math.min(size * 0.05, (size * 0.34) / Math.sqrt(n + 1), gap(given) * size * 0.35), size * 0.016);
+    return Math.max(Math.min(size * 0.05, (size * 0.34) / Math.sqrt(n + 1), gap(given) * size * 0.29), size * 0.016);
   }
 
   function scene(gi, si, box, paint) {
@@ -261,7 +261,7 @@
 
   function project(gi) {
     const r = radius(gi, SIZE);
-    const pad = r + 22;
+    const pad = r + 27;
     return { r, out: ([x, y]) => [pad + x * (SIZE - 2 * pad), pad + y * (SIZE - 2 * pad)], back: ([x, y]) => [(x - pad) / (SIZE - 2 * pad), (y - pad) / (SIZE - 2 * pad)] };
   }
 
@@ -328,8 +328,8 @@
     }
     $(`sub-${gi}`).textContent = graph.subgraphs.length > 1 ? `${si + 1} of ${graph.subgraphs.length}: ${sub.short}` : sub.title;
     const held = histogram(ofSubgraph(gi, si));
-    // The colour to look at comes first where not all can be shown.
-    if (held.length > 20) held.sort((a, b) => (b[0] === first) - (a[0] === first) || b[1] - a[1] || a[0] - b[0]);
+    // The colour to look at comes first; where not all can be shown, the most frequent are.
+    held.sort((a, b) => (b[0] === first) - (a[0] === first) || (held.length > 20 ? b[1] - a[1] : 0) || a[0] - b[0]);
     $(`chips-${gi}`).replaceChildren(...held.slice(0, 20).map(([number, often]) => el("span", { class: "chip" }, dot(number, number === first), `×${often}`)), held.length > 20 ? `and ${held.length - 20} more` : "");
     $(`edit-${gi}`).setAttribute("aria-pressed", String(state.edit[gi]));
     $(`bar-${gi}`).hidden = !state.edit[gi];
@@ -621,7 +621,7 @@
     const more = rows.length > shown.length ? el("p", { class: "words" }, el("button", { type: "button", onclick: () => { state.all = true; drawColours(); } }, `Show all ${rows.length.toLocaleString("en")} colours`)) : null;
     const apart = rows.filter(differs).length;
     const words = both ? `${count(total, "colour")} in round ${state.round}; ${apart ? `${apart} occur more often in one graph than in the other (marked)` : "all occur equally often in both graphs"}.` : `${count(total, "colour")} in round ${state.round}.`;
-    $("panel-colours").replaceChildren(el("p", { class: "words" }, `${words} A round makes ${data.rule}.`), el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of colours" }, el("table", { class: "list" }, el("thead", {}, head), el("tbody", {}, body))), ...(more ? [more] : []));
+    $("panel-colours").replaceChildren(el("p", { class: "words" }, `${words} A round makes `, el("code", { class: "nowrap" }, data.rule), "."), el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of colours" }, el("table", { class: "list" }, el("thead", {}, head), el("tbody", {}, body))), ...(more ? [more] : []));
   }
 
   // ---- a matrix of node × subgraph ------------------------------------------------------------------------------
@@ -851,6 +851,8 @@
       $(`tab-${key_}`).setAttribute("tabindex", chosen ? "0" : "-1");
       $(`panel-${key_}`).hidden = !chosen;
     }
+    const tab = $(`tab-${name}`);
+    $("tabs").scrollLeft = tab.offsetLeft - ($("tabs").clientWidth - tab.offsetWidth) / 2;
     if (data) drawTab();
   }
 
