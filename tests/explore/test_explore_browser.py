@@ -6,6 +6,7 @@ import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -172,10 +173,9 @@ def test_bad_input_gets_the_librarys_error_beside_its_field(browser: Any, server
             ("g", "cycle(201)", "Expected at most 200 nodes in the explorer (got 201)."),
             ("policy", "ND(3)", "pairs in the explorer"),
         ):
-            page.click("[data-story=shared]")
-            page.wait_for_selector("[data-story=shared][aria-pressed=true]")
             page.click("[data-story=cycles]")
-            page.wait_for_selector("[data-story=cycles][aria-pressed=true]")
+            page.wait_for_function("() => !document.querySelector('[aria-invalid]')")
+            assert page.input_value("#g") == "cycle(6)"
             if text == "ND(3)":
                 page.fill("#g", "cycle(60)")
             page.fill(f"#{field}", text)
@@ -226,7 +226,7 @@ def test_an_exported_page_steps_without_a_network(browser: Any, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("scheme", "width", "tabs"),
     [
-        ("light", 1280, ["subgraphs", "colours", "shared", "bag"]),
+        ("light", 1280, ["subgraphs", "shared"]),
         ("dark", 1280, ["colours", "bag"]),
         ("light", 390, ["subgraphs"]),
     ],
@@ -256,23 +256,42 @@ _TIMED = """async ([key, selector]) => {
 
 
 def test_two_graphs_of_60_nodes_with_120_subgraphs_do_not_lag(browser: Any) -> None:
-    """Each step, choice and tab is on the screen within 100 ms; the best of five, since the machine has other work."""
-    if os.getloadavg()[0] > 4 * (os.cpu_count() or 1):
-        pytest.skip(f"needs a machine that can answer (got a load of {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores)")
+    """Each step, choice and tab takes at most 100 ms: of the page's own work always, and until it is on the screen.
+
+    The page's own work is the processor time of its main thread (the median), which other programs do not change. How
+    long a reader waits depends on them as well: the best of three, and not asked of a machine that is overloaded.
+    """
     graphs = [to_graph6(random_regular(4, 60, seed)) for seed in (0, 1)]
+    work: dict[str, float] = {}
+    waits: dict[str, float] = {}
     with Server(Choice.of(graphs, "dss", "ED")) as server, Tab(browser, server.url) as page:
         assert page.locator(".thumb").count() == 240
-        times: dict[str, float] = {}
+        measure = page.context.new_cdp_session(page)
+        measure.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+        def used() -> float:
+            found = {one["name"]: one["value"] for one in measure.send("Performance.getMetrics")["metrics"]}
+            return 1000 * found["TaskDuration"]
+
+        def act(key: str | None, selector: str | None) -> tuple[float, float]:
+            before = used()
+            wait = page.evaluate(_TIMED, [key, selector])
+            return used() - before, wait
+
         for tab in ("colours", "shared", "bag", "subgraphs"):
-            page.evaluate(_TIMED, [None, f"#tab-{tab}"])
-            for name, actions in {
-                "step": ["ArrowLeft", "ArrowRight", "ArrowLeft", "ArrowRight", "ArrowLeft"],
-                "subgraph": ["s"] * 5,
-            }.items():
-                times[f"{tab}: {name}"] = min(page.evaluate(_TIMED, [key, None]) for key in actions)
-            opened = []
-            for _ in range(5):
-                page.evaluate(_TIMED, [None, "#tab-bag" if tab != "bag" else "#tab-colours"])
-                opened.append(page.evaluate(_TIMED, [None, f"#tab-{tab}"]))
-            times[f"{tab}: open"] = min(opened)
-    assert {name: time for name, time in times.items() if time > _MOST_WAIT} == {}
+            opened = f"#tab-{tab}"
+            other = "#tab-bag" if tab != "bag" else "#tab-colours"
+            act(None, opened)
+            found = {
+                f"{tab}: step": [act(key, None) for key in ("ArrowLeft", "ArrowRight", "ArrowLeft")],
+                f"{tab}: subgraph": [act("s", None) for _ in range(3)],
+                f"{tab}: open": [(act(None, other), act(None, opened))[1] for _ in range(3)],
+            }
+            work |= {name: median(cpu for cpu, _ in times) for name, times in found.items()}
+            waits |= {name: min(wait for _, wait in times) for name, times in found.items()}
+    assert min(work.values()) > 1, "the clock must see the work"
+    assert {name: time for name, time in work.items() if time > _MOST_WAIT} == {}
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > 3 * cores:
+        pytest.skip(f"the wait of a reader needs a machine that is not overloaded (got load {load:.0f}, {cores} cores)")
+    assert {name: time for name, time in waits.items() if time > _MOST_WAIT} == {}
