@@ -46,15 +46,16 @@ def test_nodes_stay_apart_and_numbers_legible_at_41_nodes() -> None:
     axis = figure.axes[1]
     (points,) = axis.collections
     centres = axis.transData.transform(points.get_offsets()) * 72 / figure.dpi
+    # A size is the square of the diameter, in points.
     distance = min(np.hypot(*(centres[u] - centres[v])) for u in range(41) for v in range(u))
-    assert distance > np.sqrt(points.get_sizes()[0])  # a size is the square of the diameter, in points
-    assert min(text.get_fontsize() for text in axis.texts) >= 3.2
+    assert distance > np.sqrt(points.get_sizes()[0])  # type: ignore[attr-defined]
+    assert min(float(text.get_fontsize()) for text in axis.texts) >= 3.2
 
 
 def test_roots_and_deleted_edges_are_seen() -> None:
     figure = wl.draw_refinement("csl(12,3)", "csl(12,5)", "ds", "EGO(1)", most=1)
-    rings = figure.axes[1].collections[0].get_linewidth()
-    assert [width > 2 for width in rings] == [True] + [False] * 11
+    rings = np.atleast_1d(figure.axes[1].collections[0].get_linewidth())
+    assert (rings > 2).tolist() == [True] + [False] * 11
     styles = {line.get_linestyle() for line in figure.axes[1].lines}
     assert styles == {"-", "--"}  # four edges are kept; the others are faint
 
