@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from esan.checks import shown
 from esan.graphs import Graphs, graph_of, read
-from esan.graphs.readers.anything import Thing, graph_in_words
+from esan.graphs.readers.anything import GraphLike, graph_in_words
 from esan.policies import Augmented, NodeDeletion, Policy, as_policy
 from esan.wl import TESTS
 from esan.wl.kinds import Test, policy_for, short_name, test_named
@@ -58,7 +58,7 @@ class Choice:
     """
 
     graphs: Graphs
-    things: tuple[Thing, ...]
+    things: tuple[GraphLike, ...]
     specs: tuple[str, ...]
     names: tuple[str, ...]
     kind: Test
@@ -66,12 +66,12 @@ class Choice:
 
     @staticmethod
     def of(
-        things: Sequence[Thing],
+        things: Sequence[GraphLike],
         test: str = "dss",
         policy: Policy | str | None = None,
         *,
         names: Sequence[str] | None = None,
-        reader: Callable[[Thing], Data | nx.Graph] = graph_of,
+        reader: Callable[[GraphLike], Data | nx.Graph] = graph_of,
     ) -> "Choice":
         """The choice, checked; what is wrong is a `FieldError` with the field that it belongs to.
 
@@ -110,7 +110,7 @@ class Reader:
     def __init__(self, files: Sequence[str] = ()) -> None:
         self._files: Mapping[str, str] = {text: text for text in files}
 
-    def __call__(self, thing: Thing) -> Data | nx.Graph:
+    def __call__(self, thing: GraphLike) -> Data | nx.Graph:
         if not isinstance(thing, str):
             raise TypeError(f"Expected text that names a graph (got {shown(thing)}).")
         file, _, line = thing.rpartition(":")
@@ -119,7 +119,7 @@ class Reader:
         return graph_in_words(thing)
 
 
-def _read(thing: Thing, reader: Callable[[Thing], Data | nx.Graph]) -> Data | nx.Graph:
+def _read(thing: GraphLike, reader: Callable[[GraphLike], Data | nx.Graph]) -> Data | nx.Graph:
     if isinstance(thing, str) and len(thing) > MOST_TEXT:
         raise ValueError(f"Expected a text of at most {MOST_TEXT:,} characters (got {len(thing):,}).")
     if isinstance(thing, str) and not thing.strip():

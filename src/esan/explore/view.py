@@ -89,7 +89,7 @@ def _graph(choice: Choice, history: History, graph: int) -> dict[str, Any]:
     mine = graphs.edge_graph == graph
     edges = (graphs.edges[:, mine] - start).t().tolist()
     attr = graphs.edge_attr
-    kinds = None if attr is None else attr[graphs.edge_arcs[0][mine]].reshape(len(edges), -1).tolist()
+    kinds = None if attr is None else attr[graphs.directed_edges[0][mine]].reshape(len(edges), -1).tolist()
     spec = choice.specs[graph]
     symbols = atom_symbols(spec) if spec.startswith(SMILES) else None
     if symbols is None and graphs.x is not None:

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from esan.graphs import Graphs, Source
-from esan.graphs.readers.anything import Thing
+from esan.graphs.readers.anything import GraphLike
 from esan.policies import Policy
 from esan.wl.board import Board
 from esan.wl.inputs import collection, labels_of
@@ -154,7 +154,7 @@ class History:
 
     def __init__(
         self,
-        graphs: Source | list[Thing],
+        graphs: Source | list[GraphLike],
         test: str = "dss",
         policy: Policy | str | None = None,
         *,

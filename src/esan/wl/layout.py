@@ -6,7 +6,7 @@ from math import atan2, cos, hypot, pi, sin, sqrt
 import networkx as nx
 
 from esan.graphs import Graphs
-from esan.graphs.readers.anything import Thing
+from esan.graphs.readers.anything import GraphLike
 from esan.graphs.readers.molecule import SMILES, atom_places
 
 Point = tuple[float, float]
@@ -18,7 +18,7 @@ _BEND = 0.34
 _GRID = re.compile(r"(?P<name>rook|shrikhande|grid|torus|ladder)(?:\((?P<numbers>[\d, ]+)\))?")
 
 
-def places(graphs: Graphs, graph: int, thing: Thing | None = None) -> list[Point]:
+def places(graphs: Graphs, graph: int, thing: GraphLike | None = None) -> list[Point]:
     """A place for each node, within the unit square and as large as it fits.
 
     Args:

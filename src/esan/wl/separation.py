@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from esan.graphs import Graphs
-from esan.graphs.readers.anything import Thing
+from esan.graphs.readers.anything import GraphLike
 from esan.policies import Policy, Selection
 from esan.wl.history import Numbering
 from esan.wl.inputs import collection, labels_of
@@ -54,8 +54,8 @@ class Verdict:
 
 
 def separates(
-    first: Thing,
-    second: Thing,
+    first: GraphLike,
+    second: GraphLike,
     test: str = "dss",
     policy: Policy | str | None = None,
     *,
@@ -120,7 +120,7 @@ def separates(
     return Verdict(False, None, state.number, tuple(colours), test, shown, text, None, known)
 
 
-def names_of(first: Thing, second: Thing) -> tuple[str, str]:
+def names_of(first: GraphLike, second: GraphLike) -> tuple[str, str]:
     """What two graphs are called in a sentence: the texts that name them where those are short and differ."""
     texts = [str(thing) if isinstance(thing, str | Path) else "" for thing in (first, second)]
     if texts[0] == texts[1]:

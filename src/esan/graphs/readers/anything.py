@@ -1,4 +1,4 @@
-"""Whatever names or holds one graph → the graph: PyG data, networkx, a name, a line of graph6, a file, an edge list."""
+"""`graph_of`: one graph from PyG data, networkx, a name, a line of graph6, a file or an edge list."""
 
 import difflib
 import inspect
@@ -19,7 +19,7 @@ from esan.graphs.readers.arrays import MOST_NODES
 from esan.graphs.readers.graph6 import from_graph6, graph6_line, read_graph6
 from esan.graphs.readers.molecule import SMILES, molecule
 
-Thing: TypeAlias = Data | nx.Graph | str | Path | Sequence[tuple[int, int]] | np.ndarray
+GraphLike: TypeAlias = Data | nx.Graph | str | Path | Sequence[tuple[int, int]] | np.ndarray
 
 NAMED: dict[str, Callable[..., Data]] = {
     "cycle": named.cycle,
@@ -38,23 +38,23 @@ _LISTED = 12
 EDGES = "edges:"
 
 
-def graph_of(thing: Thing) -> Data | nx.Graph:
-    """The one graph that `thing` is or names.
+def graph_of(source: GraphLike) -> Data | nx.Graph:
+    """The graph that `source` is or names.
 
     Args:
-        thing: PyG data or a networkx graph (given back as they are); a name such as "rook", "csl(12,3)" or, for
+        source: PyG data or a networkx graph (returned as they are); a name such as "rook", "csl(12,3)" or, for
             disjoint unions, "2xcycle(3)" and "cycle(3)+path(4)" (`NAMED` lists them, with many of networkx: "petersen",
             "hypercube(4)"); a line of graph6; "smiles:" and a molecule; "edges:0-1,1-2"; the path of a graph6 file
             (.g6) that holds one graph, or "file.g6:3" for its third line, or of a list of edges with a line "u v" or
             "u,v" an edge and nothing else but comments behind "#"; a list of edges (u, v), each once.
     """
-    if isinstance(thing, Data | nx.Graph):
-        return thing
-    if isinstance(thing, Path):
-        return _from_file(thing)
-    if isinstance(thing, str):
-        return _from_text(thing)
-    return _from_edges(thing)
+    if isinstance(source, Data | nx.Graph):
+        return source
+    if isinstance(source, Path):
+        return _from_file(source)
+    if isinstance(source, str):
+        return _from_text(source)
+    return _from_edges(source)
 
 
 def graph_in_words(text: str) -> Data:
