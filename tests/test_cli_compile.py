@@ -32,7 +32,7 @@ def test_loops_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.setattr(command, "_take_steps", lambda: None)
     done = CliRunner().invoke(app, ["compile"])
     assert done.exit_code == 0, done.output
-    assert "Compiled and kept: 1 loop." in done.output
+    assert "Compiled and cached: 1 kernel." in done.output
     (kept,) = tmp_path.rglob("*.nbi")
     assert kept.name.startswith("merge._merge_double")
 

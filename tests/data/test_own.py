@@ -106,19 +106,21 @@ def test_missing_labels_are_missing() -> None:
 @pytest.mark.parametrize(
     ("labels", "task", "message"),
     [
-        (["a", "b"], None, r"Expected labels that are numbers \(got \['a', 'b'\]\). Encode classes"),
+        (["a", 1], None, r"Expected labels that are numbers, or words alone \(got \['a', 1\]\)"),
+        (["a", "a"], None, r"at least two classes \(got only a\)"),
+        (["a", "b"], "regression", r"Expected numbers as targets for regression \(got 'a' for graph 0\)"),
         ([1.5, float("nan")], None, r"Expected finite targets \(got \[nan\] for graph 1\)"),
         ([0.0, float("inf")], None, r"Expected finite targets \(got \[inf\] for graph 1\)"),
         ([1, 1], None, r"at least two classes \(got only 1\)"),
-        ([0, 1, 0], None, r"Expected a label a graph, 2 in all \(got 3\)"),
+        ([0, 1, 0], None, r"Expected one label per graph, 2 in all \(got 3\)"),
         ([[0, 3], [1, 2]], None, "2 columns of other integers"),
         ([0.5, 1.0], "classification", "got fractions"),
-        ([1.0, float("nan")], "classification", r"Expected a class of every graph \(got none for graph 1\)"),
-        (["ring", "tree"] * 12, None, r"\(got \['ring', 'tree', 'ring', 'tree', 'ring', 'tree', \.\.\.\]\). Encode"),
+        ([1.0, float("nan")], "classification", r"Expected a class for every graph \(got none for graph 1\)"),
+        (["ring", 7] * 12, None, r"\(got \['ring', 7, 'ring', 7, 'ring', 7, \.\.\.\]\). Pass one per graph"),
         ([2.0, 1.0], "labels", r"Expected labels of 0 or 1.*got \[2.0\] for graph 0"),
         ([[1.0, float("nan")]] * 2, "labels", r"known of some graph \(got none in column 1\)"),
         ([0, 5], Task("classification", 3), r"classes from 0 to 2 \(got 0 to 5\)"),
-        ([[0.5, 1.0]] * 2, Task("regression", 1), r"Expected 1 targets a graph \(got 2\)"),
+        ([[0.5, 1.0]] * 2, Task("regression", 1), r"Expected 1 targets per graph \(got 2\)"),
         ([0, 1], "ranking", "Expected a task of classification, regression, labels"),
         (None, None, "pass labels=..."),
         (None, "regression", "pass the Task of the model"),
@@ -136,7 +138,7 @@ def test_quantities_are_not_taken_for_classes() -> None:
 
 
 def test_targets_of_nodes_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"Expected a target a graph \(got one a node"):
+    with pytest.raises(ValueError, match=r"Expected one target per graph \(got one per node"):
         data.own([_graph(y=torch.arange(4))] * 3)
 
 
@@ -176,8 +178,8 @@ def test_graph6_comes_with_a_file_of_labels(tmp_path: Path) -> None:
     assert data.own(file, labels=labels).task == Task("regression", 2)
     for text, message in [
         ("0\n1\n", r"3 in all \(got 2\)"),
-        ("0\none\n0\n", r"got 'one' at line 2 of .*labels.txt\). Encode classes"),
-        ("0\n1 2\n0\n", r"Expected 1 labels a line \(got 2 at line 2"),
+        ("0\none\n0\n", r"got 'one' at line 2 of .*labels.txt\). Name the columns"),
+        ("0\n1 2\n0\n", r"Expected 1 labels per line \(got 2 at line 2"),
         ("0\n1\ninf\n", "got 'inf' at line 3"),
         ("", "got an empty file"),
     ]:
@@ -203,7 +205,7 @@ def test_a_tu_folder_is_a_dataset(tmp_path: Path) -> None:
     assert dataset.task == Task("classification", 2)
     assert (dataset.classes, dataset.y.tolist()) == ((3, 5), [1, 0])
     assert (dataset.in_channels, dataset.edge_channels) == (Categories(2), Categories(2))
-    assert repr(dataset).startswith("Dataset('mine', 2 graphs, classification of 2, x=Categories(2)")
+    assert repr(dataset).startswith("Dataset('mine', 2 graphs, classification of 3, 5, x=Categories(2)")
 
 
 def test_attributes_of_graphs_are_the_targets_of_a_regression(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_gap_among_classes_is_told_once_and_can_be_left_out(table: Path) -> No
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert data.own(table, task="labels").task == Task("labels", 1), "what is said is not told"
-    with pytest.raises(ValueError, match=r"Expected a class of every graph \(got none at line 3 of .*, column a\)"):
+    with pytest.raises(ValueError, match=r"Expected a class for every graph \(got none at line 3 of .*, column a\)"):
         data.own(table, task="classification")
     with pytest.warns(UserWarning, match=r"Left out 1 of 3 rows .* a target is missing: line 3 \('CC'\)"):
         dataset = data.own(table, skip_missing=True)

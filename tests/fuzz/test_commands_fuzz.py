@@ -79,7 +79,7 @@ def test_all_command_lines(line: list[str], files: dict[str, str]) -> None:
 
 WORDS = st.one_of(
     st.text(max_size=12),
-    st.sampled_from(["rook", "cycle(3)", "2xpath(2)", "ED", "EGO(2)", "--policy", "--layers", "--test", "--most"]),
+    st.sampled_from(["rook", "cycle(3)", "2xpath(2)", "ED", "EGO(2)", "--policy", "--num-layers", "--test", "--most"]),
     st.integers(-3, 10**25).map(str),
     st.from_regex(r"[a-z]{3,5}\([0-9,]{0,4}\)(\+[a-z]{3}\([0-9]\))?", fullmatch=True),
 )

@@ -52,7 +52,7 @@ def test_classes_keep_the_names_they_have(tmp_path: Path) -> None:
         float((predictions.value[torch.arange(24) % 4 > 1] == 7).double().mean())
     )
     strange = labelled(torch.where(torch.arange(24) % 4 > 1, 7, 4))
-    with pytest.raises(ValueError, match=r"Expected the classes 3, 7 \(got 4\)"):
+    with pytest.raises(ValueError, match=r"Expected the classes 3, 7 \(got 4 for graph 0\)"):
         fitted.score(strange)
 
 
@@ -199,7 +199,7 @@ def test_what_fit_cannot_do() -> None:
         fit(data, policy=Own(), **QUICK)
     with pytest.raises(ValueError, match=r"Expected fields of a recipe \(got lrr\). Did you mean lr"):
         fit(data, lrr=0.1, **QUICK)
-    with pytest.raises(ValueError, match="Expected a target of every graph"):
+    with pytest.raises(ValueError, match="Expected a target for every graph"):
         fit(graphs(), **QUICK)
     with pytest.raises(ValueError, match="Expected the name of a set, or a file or folder of graphs"):
         fit("nowhere", **QUICK)

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from esan.data import Dataset, Task
+from esan.data.dataset import Classes
 from esan.graphs import Categories, Channels, OneHot
 from esan.graphs.channels import check_channels
 from esan.limits import refuse_beyond_memory
@@ -29,14 +30,14 @@ class Blueprint:
         task: what is predicted.
         in_channels: what `x` holds, walk counts left out.
         edge_channels: what `edge_attr` holds; None where it is not used.
-        classes: the user's labels of the classes, where they are not 0, 1, ...
+        classes: what the user calls the classes, where not 0, 1, ...: other numbers, or words.
     """
 
     recipe: Recipe
     task: Task
     in_channels: Channels
     edge_channels: Channels
-    classes: tuple[int, ...] | None = None
+    classes: Classes | None = None
 
     @staticmethod
     def of(recipe: Recipe, dataset: Dataset) -> "Blueprint":
@@ -112,8 +113,8 @@ class Blueprint:
     def from_dict(values: dict[str, Any]) -> "Blueprint":
         recipe, task = Recipe.from_dict(values["recipe"]), Task(**values["task"])
         classes = None if values["classes"] is None else tuple(values["classes"])
-        if classes is not None and not all(type(label) is int for label in classes):
-            raise TypeError(f"Expected whole numbers as classes (got {classes!r:.60}). Train again.")
+        if classes is not None and not all(type(label) in (int, str) for label in classes):
+            raise TypeError(f"Expected whole numbers or words as classes (got {classes!r:.60}). Train again.")
         return Blueprint(
             recipe, task, _channels(values["in_channels"]), _channels(values["edge_channels"]), classes=classes
         )

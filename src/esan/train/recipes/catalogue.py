@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -105,16 +105,16 @@ def named(name: str) -> Recipe:
     return Recipe(**values, grid=_grid(family, model, fixed))
 
 
-def find_recipe(text: str) -> Recipe:
-    """The recipe of a TOML file, or of that name."""
+def find_recipe(text: str, settings: Sequence[str] = ()) -> Recipe:
+    """The recipe of a TOML file, or of that name, with settings such as "lr=0.01" of a command line."""
     if text.endswith(".toml"):
-        return Recipe.load(text)
+        return Recipe.load(text, settings)
     if Path(text).is_file():
         raise ValueError(
             f"Expected the name of a recipe or a TOML file (got {text!r}, which is a file of another kind). To train "
             f"on it, write data = {json.dumps(text)} into a file that ends in .toml, or call esan.fit({text!r})."
         )
-    return named(text)
+    return named(text).override(settings)
 
 
 @cache

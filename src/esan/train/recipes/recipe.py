@@ -4,7 +4,7 @@ import itertools
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -230,10 +230,14 @@ class Recipe:
         write_text(Path(path), to_toml(self.to_dict()))
 
     @staticmethod
-    def load(path: str | Path) -> "Recipe":
+    def load(path: str | Path, settings: Sequence[str] = ()) -> "Recipe":
         """Read a TOML file; a recipe without a name gets that of the file.
 
         Paths in it are relative to the current folder or, where there is nothing, to the folder of the file.
+
+        Args:
+            path: the file.
+            settings: changes such as "lr=0.01", as in `override`; they may replace values that would be refused.
         """
         path = Path(path)
         if not path.is_file():
@@ -244,21 +248,44 @@ class Recipe:
         except (ValueError, RecursionError) as error:
             why = "brackets nested too deeply" if isinstance(error, RecursionError) else error
             raise ValueError(f"Expected TOML in {path} (got a file that is not: {why}). Correct that line.") from None
+        changes = settings_of(settings)
+        refuse_unknown(changes, FIELDS)
+        beside = {key: _found(values[key], path.parent) for key in ("data", "labels") if key in values}
+        values = {"name": path.stem} | values | beside
         try:
-            beside = {key: _found(values[key], path.parent) for key in ("data", "labels") if key in values}
-            return Recipe.from_dict({"name": path.stem} | values | beside)
+            recipe = Recipe.from_dict(values)
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{error} The recipe is {path}.") from None
+            refused: Exception = error
+            if changes:
+                try:
+                    return _repaired(values, changes)
+                except (ValueError, TypeError) as still:
+                    refused = still
+            raise ValueError(f"{refused} The recipe is {path}.") from None
+        return recipe.variant(**changes)
 
-    def override(self, settings: list[str]) -> "Recipe":
+    def override(self, settings: Sequence[str]) -> "Recipe":
         """The recipe with settings such as "lr=0.01" of a command line."""
-        changes = {}
-        for setting in settings:
-            name, equals, text = setting.partition("=")
-            if not equals:
-                raise ValueError(f"Expected a setting FIELD=VALUE (got {setting!r}). Write e.g. lr=0.01.")
-            changes[name.strip()] = parsed(text.strip())
-        return self.variant(**changes)
+        return self.variant(**settings_of(settings))
+
+
+def settings_of(settings: Sequence[str]) -> dict[str, Any]:
+    """The fields and values of settings such as "lr=0.01"."""
+    changes = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"Expected a setting FIELD=VALUE (got {setting!r}). Write e.g. lr=0.01.")
+        changes[name.strip()] = parsed(text.strip())
+    return changes
+
+
+def _repaired(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Recipe:
+    """A recipe of values that are refused without these changes, named as `Recipe.variant` names it."""
+    recipe = Recipe.from_dict({**values, **changes})
+    told = {key: short(getattr(recipe, key)) for key in changes if key not in ("grid", "name")}
+    suffix = ",".join(f"{key}={value}" for key, value in sorted(told.items()))
+    return recipe if "name" in changes or not suffix else replace(recipe, name=f"{recipe.name}~{suffix}")
 
 
 def _found(text: Any, folder: Path) -> Any:

@@ -116,10 +116,15 @@ def find_data(name: str, root: str | Path | None = None, cache: str | Path | Non
         there = Path(name).exists()
     except OSError:  # too long for the name of a file
         there = False
+    if not there and (Path(name).suffix or "/" in name):
+        raise FileNotFoundError(
+            f"Expected a file or folder of graphs (got {shown(name, 300)}, which is not there). Paths are looked up in "
+            f"{Path.cwd()} and, for a recipe, beside its file."
+        )
     if not there:
         raise ValueError(
             f"Expected the name of a set, or a file or folder of graphs (got {shown(name, 300)}, which is neither). "
-            f"Paths are looked up in {Path.cwd()} and, of a recipe, beside its file. "
+            f"Paths are looked up in {Path.cwd()} and, for a recipe, beside its file. "
             f"Known sets: {', '.join(data.names())}."
         )
     return data.own(name, name=Path(name).stem, **asked)
