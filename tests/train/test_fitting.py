@@ -173,8 +173,9 @@ def test_edge_features_are_used_where_they_are() -> None:
     for graph in data:
         # The same in both directions.
         graph.edge_attr = (graph.edge_index.sum(0) % 3)[:, None]
-    assert fit(data, **QUICK).belongs.blueprint.recipe.conv == "gine"
-    plain = fit(data, conv="gin", **QUICK)
+    assert fit(data, **QUICK).belongs.blueprint.conv == "gine"
+    with pytest.warns(UserWarning, match="has edge features, which the convolution gin does not read"):
+        plain = fit(data, conv="gin", **QUICK)
     assert len(plain.predict(graphs())) == 24, "and a network that does not use them does not ask for them"
 
 
@@ -182,9 +183,10 @@ def test_every_class_is_held_out() -> None:
     dataset = small()
     split = hold_out(dataset, seed=0)
     assert set(dataset.y[split.valid].tolist()) == {0, 1}
-    assert split.train.numel() + split.valid.numel() == 24
+    assert set(dataset.y[split.test].tolist()) == {0, 1}
+    assert torch.cat([split.train, split.valid, split.test]).sort().values.tolist() == list(range(24))
     assert isinstance(split, Split)
-    assert hold_out(small("regression"), 0).valid.numel() == 2
+    assert hold_out(small("regression"), 0).valid.numel() == hold_out(small("regression"), 0).test.numel() == 2
     assert hold_out(small("labels"), 0).valid.numel() > 0
 
 

@@ -79,7 +79,7 @@ def test_rows_that_cannot_be_read(place: Path) -> None:
     assert told.stderr == "Left out 1 of 21 rows of mine.csv: line 3 ('C(').\n"
     lines = table(place / "predictions.csv")
     assert [line["line"] for line in lines] == [str(n) for n in range(2, 23) if n != 3]
-    assert {line["part"] for line in lines} == {"train", "valid"}
+    assert {line["part"] for line in lines} == {"train", "valid", "test"}
     done = esan("train", "good.toml", "--set", "data=mine.csv", "--set", "skip_unreadable=true", "--quiet")
     assert done.exit_code == 0, done.output + done.stderr
     assert done.stderr.startswith("Left out 1 of 21 rows")

@@ -24,13 +24,13 @@ from esan.wl.advising import POLICIES
 
 @plainly
 def run(
-    source: Annotated[str, typer.Argument(metavar="DATA", help=f"{options.SOURCES[0].upper()}{options.SOURCES[1:]}.")],
+    source: Annotated[str, typer.Argument(metavar="DATA", help=f"{options.SOURCES}.")],
     labels: Annotated[
         Path | None,
         typer.Option(
             "--labels",
             metavar="FILE",
-            help="A text file with one label per line, numbers or words. (default: the targets in DATA)",
+            help="A text file with one label per line, numbers or words (default: the targets in DATA).",
         ),
     ] = None,
     policy: Annotated[
@@ -38,20 +38,18 @@ def run(
         typer.Option(
             "--policy",
             metavar="NAME",
-            help='A policy to try; repeat for more. (default: ND, ED, "EGO(2)", "EGO+(2)" and NM)',
+            help='A policy to try; repeat for more (default: ND, ED, "EGO(2)", "EGO+(2)", NM).',
         ),
     ] = None,
     layers: Annotated[
         int, typer.Option("--num-layers", metavar="N", help="The number of layers that rows are counted for.")
     ] = 4,
-    node_labels: Annotated[
-        bool,
-        typer.Option("--node-labels/--no-node-labels", help="Use integer node features as initial colours."),
-    ] = True,
-    edge_labels: Annotated[
-        bool,
-        typer.Option("--edge-labels/--no-edge-labels", help="Use integer edge features as labels of edges."),
-    ] = True,
+    ignore_nodes: Annotated[
+        bool, typer.Option("--no-node-labels", help="Ignore node features; else they are initial colours.")
+    ] = False,
+    ignore_edges: Annotated[
+        bool, typer.Option("--no-edge-labels", help="Ignore edge features; else they are labels of edges.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="Write the table to this JSON file, and a plot beside it (.png)."),
@@ -76,8 +74,8 @@ def run(
         None if labels is None else label_file(labels),
         policies=policy or POLICIES,
         num_layers=layers,
-        node_labels=node_labels,
-        edge_labels=edge_labels,
+        node_labels=not ignore_nodes,
+        edge_labels=not ignore_edges,
     )
     console.print(_table(advice))
     for skipped in advice.skipped:

@@ -28,7 +28,7 @@ def run(
     layers: Annotated[
         int | None,
         typer.Option(
-            "--num-layers", metavar="N", help="The number of layers of the network. (default: 4, or the saved bag's)"
+            "--num-layers", metavar="N", help="The number of layers of the network (default: 4, or the saved bag's)."
         ),
     ] = None,
     literal: Annotated[bool, typer.Option("--literal", help="Store one row per (node, subgraph) pair.")] = False,

@@ -35,17 +35,15 @@ Policy = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help='ND, ED, NM, SE, "EGO(2)" or "EGO+(2)"; a ^ at the end adds the whole graph (default: ED)',
+        help='ND, ED, NM, SE, "EGO(2)" or "EGO+(2)"; a ^ at the end adds the whole graph (default: ED).',
     ),
 ]
 Smiles = Annotated[
-    str | None, typer.Option("--smiles", metavar="COLUMN", help='The SMILES column of a CSV file (default: "smiles")')
+    str | None, typer.Option("--smiles", metavar="COLUMN", help='The SMILES column of a CSV file (default: "smiles").')
 ]
 Targets = Annotated[
     str | None,
-    typer.Option(
-        "--targets", metavar="COLUMNS", help="The target columns of a CSV file, with commas (default: all others)."
-    ),
+    typer.Option("--targets", metavar="COLUMN", help="The target column of a CSV file (default: the only other one)."),
 ]
 SkipUnreadable = Annotated[
     bool, typer.Option("--skip-unreadable", help="Leave out the rows of a CSV file that cannot be read.")
@@ -79,5 +77,5 @@ Together = Annotated[
 #: The default of --runs.
 RUNS = Path("runs")
 #: What a source of graphs may be, for the help of every command that takes one.
-SOURCES = "a data set by name (mutag), a CSV file of molecules, a .g6, .npz or .pt file, or a TU folder"
-ONE_GRAPH = 'a name ("rook", "csl(12,3)"), graph6 text, a file of one graph, or one graph of a data set ("mutag[0]")'
+SOURCES = "A data set by name (mutag), a CSV file of molecules, a .g6, .npz or .pt file, or a TU folder"
+ONE_GRAPH = 'a name ("rook", "csl(12,3)"), graph6 text, a file of one graph, one graph of a data set ("mutag[0]")'

@@ -23,7 +23,7 @@ def run(
     trained: Annotated[
         Path, typer.Argument(metavar="RUN", help="The folder of a run, or a file that Fitted.save wrote.")
     ],
-    source: Annotated[str, typer.Argument(metavar="DATA", help=f"{options.SOURCES[0].upper()}{options.SOURCES[1:]}.")],
+    source: Annotated[str, typer.Argument(metavar="DATA", help=f"{options.SOURCES}.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The CSV file to write.")] = Path(
         "predictions.csv"
     ),

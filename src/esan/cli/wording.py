@@ -40,11 +40,10 @@ class Options:
         flags = set()
         for parameter in inspect.signature(command).parameters.values():
             for option in _declared(parameter.annotation):
-                yes, _, no = option.partition("/")
-                name = yes.removeprefix("--").replace("-", "_")
-                names[name] = yes
-                if no:
-                    negated[name] = no
+                name = option.removeprefix("--").replace("-", "_")
+                names[name] = option
+                if name.startswith("no_"):
+                    negated[name.removeprefix("no_")] = option
                 if get_args(parameter.annotation)[0] is bool:
                     flags.add(name)
         return Options(names, negated, frozenset(flags))
@@ -53,7 +52,11 @@ class Options:
         """The text with arguments of Python calls as options; what is quoted, and what is no option, stays."""
         if not text.startswith(("Expected", "Left out", "Column")) and "Expected " not in text:
             return text
-        known = sorted(set(self.names) | (set(_FIELDS) if "set" in self.names else set()), key=len, reverse=True)
+        known = sorted(
+            set(self.names) | set(self.negated) | (set(_FIELDS) if "set" in self.names else set()),
+            key=len,
+            reverse=True,
+        )
         known = [name for name in known if name != "data"]
         if not known:
             return text
@@ -68,10 +71,12 @@ class Options:
     def _argument(self, found: re.Match[str]) -> str:
         name, value = found["name"], found["value"]
         plain = _plain(value)
+        if value == "False" and name in self.negated:
+            return self.negated[name]
         if name not in self.names:
             return f"--set {name}={'true' if value == 'True' else plain}"
         if name in self.flags or value in ("True", "False"):
-            return self.names[name] if value != "False" else self.negated.get(name, f"no {self.names[name]}")
+            return self.names[name] if value != "False" else f"no {self.names[name]}"
         return f"{self.names[name]} {plain}"
 
 

@@ -18,7 +18,7 @@ from esan.train.recipes.baselines import RandomLines, WalkLines
 from esan.train.recipes.recipe import Recipe
 
 #: The base encoders that read edge features.
-WITH_EDGES = ("gine", "gine-ogb", "gcn", "ppgn")
+WITH_EDGES = ("auto", "gine", "gine-ogb", "gcn", "ppgn")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,13 @@ class Blueprint:
         used = recipe.edge_features and recipe.conv in WITH_EDGES
         edges = dataset.edge_channels if used else None
         return Blueprint(recipe, dataset.task, dataset.in_channels, edges, dataset.classes)
+
+    @property
+    def conv(self) -> str:
+        """The base encoder by name: for "auto", the one that suits the edge features."""
+        if self.recipe.conv != "auto":
+            return self.recipe.conv
+        return "gin" if self.edge_channels is None else "gine"
 
     def build(self) -> SubgraphGNN:
         """The network, its weights drawn from torch's own generator."""
@@ -71,7 +78,7 @@ class Blueprint:
         }
         if recipe.model == "dss":
             # PPGN pools the adjacency along with the features: it has none to choose.
-            shared = {} if recipe.conv == "ppgn" else {"adjacency": recipe.adjacency}
+            shared = {} if self.conv == "ppgn" else {"adjacency": recipe.adjacency}
             common |= {"bag_pool": recipe.bag_pool} | shared
         make = dss_gnn if recipe.model == "dss" else ds_gnn
         # Features of a baseline's own kind come to the first layer as so many numbers.
@@ -92,7 +99,7 @@ class Blueprint:
 
     def _conv(self) -> str | Callable[[int, int], nn.Module]:
         """The base encoder; by name where ε is what it is by default."""
-        conv, edges, learned = self.recipe.conv, self.edge_channels, self.recipe.train_eps
+        conv, edges, learned = self.conv, self.edge_channels, self.recipe.train_eps
         if conv == "gin" and learned:
             return lambda i, o: GIN(i, o, train_eps=True)
         if conv in ("gine", "gine-ogb") and not learned:

@@ -135,7 +135,11 @@ class Fitted:
         return Fitted.of(belongs, state, record)
 
     def __repr__(self) -> str:
-        recipe = self.belongs.blueprint.recipe
+        blueprint = self.belongs.blueprint
+        recipe = blueprint.recipe
         valid = None if self.record is None else self.record.best.valid
         best = "" if valid is None else f", best valid {self.task.metric} {valid:.4g}"
-        return f"Fitted({recipe.model}-{recipe.conv}, policy={recipe.policy!r}, {self.task.kind}{best})"
+        kind = self.task.kind
+        if blueprint.classes is not None and len(blueprint.classes) <= 10:
+            kind += f" of {', '.join(map(str, blueprint.classes))}"
+        return f"Fitted({recipe.model}-{blueprint.conv}, policy={recipe.policy!r}, {kind}{best})"

@@ -31,6 +31,9 @@ BIG_WIDTHS = {"mutag": 35, "ptc": 35, "proteins": 35, "nci1": 35, "nci109": 35, 
 _FOLDS = {"split": "folds", "select": "mean-valid", "epochs": 350, "schedule": "step", "period": 50}
 _TU = _FOLDS | {"lr": 0.01, "batch_size": 32, "edge_features": False, "set_channels": 32}
 _SMALL_STEPS = {"lr": (0.01, 0.001)}
+#: What all networks of the paper have, unless their family sets it.
+_PAPER: dict[str, Any] = {"schedule": "constant", "patience": 20, "stop_after": 0, "scale_targets": False}
+_PAPER |= {"train_eps": False}
 #: What the protocol of each family sets, whatever the network.
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "tu": _TU | {"layers": 4, "width": 32},
@@ -83,7 +86,7 @@ def named(name: str) -> Recipe:
         )
     model, family = match["model"] or "gnn", FAMILIES[data]
     conv = match["conv"] or match["base"]
-    values: dict[str, Any] = {"data": data, "name": name, "model": model} | PROTOCOLS[family]
+    values: dict[str, Any] = {"data": data, "name": name, "model": model} | _PAPER | PROTOCOLS[family]
     values |= _encoder(family, conv) | _pools(family, model) | _BASELINES[match["baseline"]]
     if data == "csl" and match["policy"] in ("ed", "nd"):
         # CSL(41, 9) and CSL(41, 12) differ after 5 rounds of refinement of edge-deleted bags only, and after 4 of

@@ -1,5 +1,6 @@
 """From a recipe to what a training needs: the dataset, its bag, and the splits."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from esan.data import Dataset, Split
 from esan.data.sets.catalogue import known_name
 from esan.nn import SubgraphGNN
 from esan.train.engines.resample import bag_of
-from esan.train.model_spec import Blueprint
+from esan.train.model_spec import WITH_EDGES, Blueprint
 from esan.train.recipes.baselines import with_walks
 from esan.train.recipes.fields import columns_of
 from esan.train.recipes.recipe import Recipe
@@ -72,6 +73,7 @@ def prepare(
         device: where networks are trained; a GPU builds the bag too, some graphs at a time, and keeps nothing of it.
     """
     dataset = data_of(recipe, root, cache) if dataset is None else dataset
+    _say_unused(recipe, dataset)
     splits = split_as(recipe, dataset)
     blueprint, fingerprint = Blueprint.of(recipe, dataset), dataset.fingerprint
     dataset = with_walks(dataset, recipe.walk_features) if recipe.walk_features else dataset
@@ -82,6 +84,15 @@ def prepare(
     else:
         bag = cached_bag(dataset, recipe.selected, layers, cache=cache)
     return Prepared(dataset, fingerprint, blueprint, bag, splits, place)
+
+
+def _say_unused(recipe: Recipe, dataset: Dataset) -> None:
+    if dataset.edge_channels is not None and recipe.edge_features and recipe.conv not in WITH_EDGES:
+        warnings.warn(
+            f"{dataset.name} has edge features, which the convolution {recipe.conv} does not read. Set conv=auto to "
+            "use them, or edge_features=false to train without.",
+            stacklevel=3,
+        )
 
 
 def layers_of(blueprint: Blueprint) -> int:
@@ -152,19 +163,24 @@ def split_as(recipe: Recipe, dataset: Dataset) -> list[Split]:
 
 
 def hold_out(dataset: Dataset, seed: int) -> Split:
-    """A tenth of the graphs for validation: of each class at least one, if it has two; of labels, by any yes at all."""
+    """A tenth of the graphs for validation and a tenth for the test, of each class in its share.
+
+    Of a class, one graph at least validates if it has two, and one at least tests if it has three. Labels are divided
+    by whether a graph has any label of 1.
+    """
     y = dataset.y
     groups = {"classification": lambda: y, "labels": lambda: (y == 1).any(1).long(), "regression": lambda: None}
     found = groups[dataset.task.kind]()
     group = torch.zeros(len(dataset), dtype=torch.long) if found is None else found
     order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(seed))
-    valid = []
+    part = torch.zeros(len(dataset), dtype=torch.long)
     for number in group.unique().tolist():
         members = order[group[order] == number]
-        valid.append(members[: max(round(members.numel() / 10), min(1, members.numel() - 1))])
-    held = torch.zeros(len(dataset), dtype=torch.bool)
-    held[torch.cat(valid)] = True
-    return Split((~held).nonzero()[:, 0], held.nonzero()[:, 0])
+        tenth, spare = round(members.numel() / 10), members.numel() - 1
+        valid = max(tenth, min(1, spare))
+        test = max(tenth, min(1, spare - valid))
+        part[members[:valid]], part[members[valid : valid + test]] = 1, 2
+    return Split(*((part == number).nonzero()[:, 0] for number in range(3)))
 
 
 def _check_targets(dataset: Dataset, split: Split) -> None:
