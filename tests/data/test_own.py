@@ -96,6 +96,48 @@ def test_classes_keep_the_labels_of_the_user() -> None:
     assert whole.y.tolist() == [1, 1, 1], "a whole task needs no members of each class"
 
 
+def test_classes_may_be_words(tmp_path: Path) -> None:
+    graphs = [_graph()] * 4
+    dataset = data.own(graphs, labels=["yes", "no", "yes", "no"])
+    assert dataset.task == Task("classification", 2)
+    assert dataset.classes == ("no", "yes")
+    assert dataset.y.tolist() == [1, 0, 1, 0]
+    assert "classification of no, yes" in repr(dataset)
+    (tmp_path / "labels.txt").write_text("light blue\nred\nred\nnone\n")
+    assert data.own(graphs, labels=tmp_path / "labels.txt").classes == ("light blue", "none", "red")
+    known = data.own(graphs, labels=["b"] * 4, classes=["a", "b", "c"])
+    assert (known.task, known.classes, known.y.tolist()) == (Task("classification", 3), ("a", "b", "c"), [1] * 4)
+    with pytest.raises(ValueError, match=r"Expected the classes a, b \(got c for graph 2\)"):
+        data.own(graphs, labels=["a", "b", "c", "c"], classes=["a", "b"])
+    with pytest.raises(TypeError, match="Expected at least two different numbers or words as classes"):
+        data.own(graphs, labels=["a", "b", "a", "b"], classes=["a", "a"])
+    with pytest.raises(ValueError, match=r"Expected classes with several members \(got 12 words such as 'm0'"):
+        data.own([_graph()] * 12, labels=[f"m{i}" for i in range(12)])
+    with pytest.raises(ValueError, match=r"at least 10 graphs of every class.*got 2 of class no"):
+        data.stratified_folds(dataset)
+
+
+def test_a_column_of_words_is_a_column_of_classes(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    file = tmp_path / "mol.csv"
+    file.write_text("id,smiles,taste\nm0,CCO,none\nm1,CCC,sweet\nm2,CCN,\nm3,CO,sweet\n")
+    with pytest.raises(ValueError, match=r"Expected numbers in column 'id' \(got 'm0' at line 2"):
+        data.own(file)
+    with pytest.raises(
+        ValueError, match=r"Expected a class for every graph \(got none at line 4 of .*, column taste\)"
+    ):
+        data.own(file, targets="taste")
+    with pytest.warns(UserWarning, match="Left out 1 of 4 rows"):
+        dataset = data.own(file, targets="taste", skip_missing=True)
+    assert dataset.classes == ("none", "sweet"), "none is a word like any other"
+    assert dataset.y.tolist() == [0, 1, 1]
+    file.write_text("smiles,dose\nCCO,1.5\nCCC,2.5x\nCCN,3\n")
+    with pytest.raises(ValueError, match=r"Expected numbers in column 'dose' \(got '2.5x' at line 3"):
+        data.own(file)
+    file.write_text("smiles,kind\nCCO,1\nCCC,2b\nCCN,1\n")
+    assert data.own(file, task="classification").classes == ("1", "2b")
+
+
 def test_missing_labels_are_missing() -> None:
     y = torch.tensor([[1.0, torch.nan], [torch.nan, 0.0]])
     dataset = data.own([_graph()] * 2, labels=y)
@@ -178,7 +220,7 @@ def test_graph6_comes_with_a_file_of_labels(tmp_path: Path) -> None:
     assert data.own(file, labels=labels).task == Task("regression", 2)
     for text, message in [
         ("0\n1\n", r"3 in all \(got 2\)"),
-        ("0\none\n0\n", r"got 'one' at line 2 of .*labels.txt\). Name the columns"),
+        ("0\none\n0\n", r"got 'one' at line 2 of .*labels.txt\). Name the target"),
         ("0\n1 2\n0\n", r"Expected 1 labels per line \(got 2 at line 2"),
         ("0\n1\ninf\n", "got 'inf' at line 3"),
         ("", "got an empty file"),

@@ -5,12 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from small_campaign import recipe, write_set
 from small_sets import ROOT, needs
 from typer.testing import CliRunner, Result
 
 from esan.cli.main import app
-from esan.train import Record
+from esan.train import Fitted, Record, fit
 
 
 @pytest.fixture
@@ -109,6 +110,47 @@ def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -
     right = sum(line["target"] == line["prediction"] for line in valid) / 19
     record = Record.load(next((place / "runs").rglob("record.json")))
     assert right == record.best.valid
+
+
+def test_classes_are_words_from_the_table_to_the_predictions(place: Path) -> None:
+    pytest.importorskip("rdkit")
+    chains = ["C" * n + end for n in range(2, 12) for end in ("", "O", "N")]
+    rows = [f"mol{i},{smiles},{'alkane' if smiles[-1] == 'C' else 'other'}" for i, smiles in enumerate(chains)]
+    (place / "mine.csv").write_text("\n".join(["id,smiles,kind", *rows]) + "\n")
+    (place / "mine.toml").write_text('data = "mine.csv"\ntargets = "kind"\npolicy = "ND"\nlayers = 1\nepochs = 1\n')
+    assert esan("train", "mine.toml", "--quiet").exit_code == 0
+    assert esan("predict", "runs", "mine.csv").exit_code == 0
+    with (place / "predictions.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0])[-3:] == ["prediction", "p(alkane)", "p(other)"]
+    assert {line["target"] for line in lines} == {"alkane", "other"}
+    assert {line["prediction"] for line in lines} <= {"alkane", "other"}
+    assert {line["part"] for line in lines} == {"train", "valid", "test"}
+    fitted = Fitted.load(place / "runs" / "mine" / "0-0")
+    assert "classification of alkane, other" in repr(fitted)
+    right = sum(line["target"] == line["prediction"] for line in lines) / len(lines)
+    assert fitted.score("mine.csv") == pytest.approx(right)
+    assert fitted.predict("mine.csv").called == [line["prediction"] for line in lines]
+    (place / "mine.csv").write_text("id,smiles,kind\nm0,CCO,acid\n")
+    with pytest.raises(ValueError, match=r"Expected the classes alkane, other \(got acid at line 2"):
+        fitted.score("mine.csv")
+
+
+def test_a_recipe_of_a_table_reads_its_bonds(place: Path) -> None:
+    """The defaults of a TOML file and of `fit` are the same: bonds are read, targets scaled, and some graphs test."""
+    pytest.importorskip("rdkit")
+    chains = ["C" * n + end for n in range(2, 12) for end in ("=C", "O", "N")]
+    (place / "mine.csv").write_text("smiles,y\n" + "".join(f"{one},{1000.5 + len(one)}\n" for one in chains))
+    (place / "mine.toml").write_text('data = "mine.csv"\npolicy = "ND"\nlayers = 1\nwidth = 4\nepochs = 2\n')
+    done = esan("train", "mine.toml", "--quiet")
+    assert done.exit_code == 0, done.output + done.stderr
+    trained = Fitted.load(place / "runs")
+    assert trained.belongs.blueprint.conv == "gine"
+    assert trained.record is not None
+    assert trained.record.best.test is not None
+    assert trained.objective.scale is not None
+    alike = fit("mine.csv", "ND", layers=1, width=4, epochs=2, progress=False, device="cpu")
+    assert torch.equal(alike.predict("mine.csv").value, trained.predict("mine.csv").value)
 
 
 @pytest.mark.filterwarnings("always::UserWarning")

@@ -134,7 +134,7 @@ def tell(failures: Mapping[str, Failure], done: int) -> None:
         return
     reasons: dict[str, list[str]] = {}
     for name, failure in failures.items():
-        reasons.setdefault(failure.reason, []).append(name)
+        reasons.setdefault(_reason(failure), []).append(name)
     errors = Console(stderr=True)
     for reason, names in reasons.items():
         few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -150,7 +150,12 @@ def tell(failures: Mapping[str, Failure], done: int) -> None:
 
 def _of_input(failure: Failure) -> bool:
     """Whether this package refused the input, which it will refuse again; a process that died leaves no trace."""
-    return bool(failure.trace) and failure.reason.startswith("Expected")
+    return bool(failure.trace) and _reason(failure).startswith("Expected")
+
+
+def _reason(failure: Failure) -> str:
+    # A package that is missing is told like any input that is refused.
+    return failure.reason.removeprefix("ImportError: ")
 
 
 def told_numbers(records: Sequence[Record]) -> list[Table | Text]:

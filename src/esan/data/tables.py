@@ -187,8 +187,8 @@ def _numbers(cells: list[tuple[int, str]], name: str, path: Path) -> Tensor:
             values.append(float("nan") if _is_missing(text) else _number(text))
         except ValueError:
             raise ValueError(
-                f"Expected numbers in column {name!r} (got {text[:40]!r} at line {line} of {path}). Name the columns "
-                "of targets: targets=[...]. Words are read as classes where their column is the only target."
+                f"Expected numbers in column {name!r} (got {text[:40]!r} at line {line} of {path}). Name the target: "
+                "targets='COLUMN'. Words are read as classes where their column is the only target."
             ) from None
         if values[-1] in (float("inf"), float("-inf")):
             raise ValueError(

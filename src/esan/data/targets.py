@@ -178,7 +178,7 @@ def _classification(columns: Tensor, cells: Cells, task: Task | str | None) -> T
         what = "integers" if cells.words is None else f"words such as {labels[0]!r}"
         advice = 'Are they quantities? Pass task="regression".'
         if cells.words is not None:
-            advice = "Are they names of molecules? Choose the column of targets with targets=[...]."
+            advice = "Are they names of molecules? Name the column of targets: targets='COLUMN'."
         raise ValueError(f"Expected classes with several members (got {len(labels)} {what}, all different). {advice}")
     if isinstance(task, Task) and len(labels) != task.out_channels:
         raise ValueError(
