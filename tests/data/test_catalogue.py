@@ -197,5 +197,5 @@ def test_counts_kinds_and_targets_are_verified(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"Expected finite targets \(got \[nan\] for graph 3"):
         verified(floats)
     assert verified(replace(floats, task=data.Task("labels", 1)))
-    with pytest.raises(ValueError, match="Expected a target for every graph"):
+    with pytest.raises(ValueError, match="Expected a target of every graph"):
         verified(replace(dataset, graphs=replace(graphs, y=None)))
