@@ -39,9 +39,9 @@ def all_graphs(
     path = Path(source)
     table = is_table(path)
     for option, value in (("--smiles", smiles), ("--targets", targets), ("--skip-unreadable", skip_unreadable)):
-        if value and (not table or is_name(source)):
+        if value and not table:
             raise ValueError(f"Expected a CSV file with {option} (got {shown(source)}). Leave {option} out.")
-    if is_name(source) or not _exists(path):
+    if not _exists(path):  # as for predict, what lies here comes before a data set of that name
         return find_data(source, root, cache).graphs
     if not table:
         return read(load_graphs(path))
