@@ -11,7 +11,7 @@ from small_sets import ROOT, needs
 from typer.testing import CliRunner, Result
 
 from esan.cli.main import app
-from esan.train import Fitted, Record, fit
+from esan.train import Predictor, Record, fit
 
 
 @pytest.fixture
@@ -42,6 +42,21 @@ def test_train_and_predict(place: Path) -> None:
         lines = list(csv.DictReader(file))
     assert len(lines) == 16
     assert list(lines[0]) == ["graph", "target", "part", "prediction", "p(0)", "p(1)", "spread"]
+
+
+@pytest.mark.parametrize("command", ["train", "campaign", "search"])
+def test_a_result_of_one_run_has_no_deviation(command: str, place: Path) -> None:
+    recipe(place / "SMALL", epochs=1, grid=({"lr": (0.01, 0.001)},)).save(place / "one.toml")
+    done = esan(command, "one.toml", "--fold", "0", "--seed", "0")
+    assert done.exit_code == 0, done.output
+    assert "0.0000" not in done.output
+    if command == "search":
+        (scores,) = (place / "runs").rglob("scores.csv")
+        with scores.open() as file:
+            assert [line["std"] for line in csv.DictReader(file)] == ["", ""]
+    else:
+        assert esan("report", "runs").exit_code == 0
+        assert not re.search(r"± *0\.0+\b", (place / "runs" / "report.md").read_text())
 
 
 def test_the_same_command_again_trains_nothing(place: Path) -> None:
@@ -126,7 +141,7 @@ def test_classes_are_words_from_the_table_to_the_predictions(place: Path) -> Non
     assert {line["target"] for line in lines} == {"alkane", "other"}
     assert {line["prediction"] for line in lines} <= {"alkane", "other"}
     assert {line["part"] for line in lines} == {"train", "valid", "test"}
-    fitted = Fitted.load(place / "runs" / "mine" / "0-0")
+    fitted = Predictor.load(place / "runs" / "mine" / "0-0")
     assert "classification of alkane, other" in repr(fitted)
     right = sum(line["target"] == line["prediction"] for line in lines) / len(lines)
     assert fitted.score("mine.csv") == pytest.approx(right)
@@ -144,8 +159,8 @@ def test_a_recipe_of_a_table_reads_its_bonds(place: Path) -> None:
     (place / "mine.toml").write_text('data = "mine.csv"\npolicy = "ND"\nlayers = 1\nwidth = 4\nepochs = 2\n')
     done = esan("train", "mine.toml", "--quiet")
     assert done.exit_code == 0, done.output + done.stderr
-    trained = Fitted.load(place / "runs")
-    assert trained.belongs.blueprint.conv == "gine"
+    trained = Predictor.load(place / "runs")
+    assert trained.header.model_spec.conv == "gine"
     assert trained.record is not None
     assert trained.record.best.test is not None
     assert trained.objective.scale is not None

@@ -83,7 +83,7 @@ def _table(bag: Bag) -> Table:
     """One row per layer: the rows of the bag that it computes, and how many pairs they stand for."""
     table = plain_table([], ["layer", "rows", "pairs", "pairs per row"])
     for layer in range(1, (bag.num_layers or 1) + 1):
-        rows = bag.stage(layer).num_rows
+        rows = bag.layer_view(layer).num_rows
         name = "each" if bag.literal else str(layer)
         table.add_row(name, f"{rows:,}", f"{bag.num_pairs:,}", f"{bag.num_pairs / rows:.1f}")
     return table

@@ -10,7 +10,7 @@ from esan.cli.executing import campaign_settings, chosen_folds, chosen_numbers, 
 from esan.cli.plainly import console, plainly, resumable
 from esan.counted import counted
 from esan.train.campaigns.campaign import run_campaign
-from esan.train.campaigns.grid import chosen_jobs
+from esan.train.campaigns.grid import select_jobs
 from esan.train.recipes.catalogue import find_recipe
 
 
@@ -42,7 +42,7 @@ def run(
     chosen = [find_recipe(name, change or []) for name in recipe]
     some_folds = chosen_folds(chosen, folds, fold)
     some_seeds = chosen_numbers(seeds, seed, "seeds")
-    jobs = [job for one in chosen for job in chosen_jobs(one, some_folds, some_seeds)]
+    jobs = [job for one in chosen for job in select_jobs(one, some_folds, some_seeds)]
     settings = campaign_settings(executor_named(executor, workers, device, address, wait), device, quiet)
     outcome = run_campaign(jobs, runs, together=together, root=data, cache=cache, **settings)
     if outcome.records:

@@ -16,7 +16,7 @@ from esan.train.campaigns.executors import Executor, Failure, Processes, Serial
 from esan.train.campaigns.ray_cluster import TIMEOUT, RayCluster
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.records import Record
-from esan.train.runs.selection import summary
+from esan.train.runs.summary import summary
 
 #: Folds or seeds on a command line at most.
 MOST_NUMBERS = 100_000

@@ -99,8 +99,11 @@ def resumable(command: Callable[P, R]) -> Callable[P, R]:
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except KeyboardInterrupt:
-            words = "Interrupted. Run the same command to continue: finished runs are stored, others have checkpoints."
+        except KeyboardInterrupt as interrupt:
+            # The training loop says where it stopped.
+            words = str(interrupt) or (
+                "Interrupted. Run the same command to continue: finished runs are stored, others have checkpoints."
+            )
             raise typer.Exit(_tell(words, "bold", INTERRUPTED)) from None
 
     return told

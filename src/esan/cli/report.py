@@ -11,8 +11,8 @@ from esan.cli.plainly import console, plainly
 from esan.cli.tables import rows_table
 from esan.counted import counted
 from esan.report import gather, html, markdown
-from esan.report.words import in_markdown
-from esan.train.runs.files import write_text
+from esan.report.formatting import escape_markdown
+from esan.train.runs.directory import write_text
 
 
 @plainly
@@ -44,8 +44,8 @@ def run(
         errors.print(Text(problem), style="yellow", soft_wrap=True)
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     write_text(target, html(title, rows, found.problems))
-    write_text(target.with_suffix(".md"), f"# {in_markdown(title)}\n\n" + markdown(rows))
-    console.print(rows_table([row for row in rows if row.records or row.begun]))
+    write_text(target.with_suffix(".md"), f"# {escape_markdown(title)}\n\n" + markdown(rows))
+    console.print(rows_table([row for row in rows if row.records or row.unfinished]))
     done = sum(bool(row.records) for row in rows)
     console.print(Text(f"{done} of {counted(len(rows), 'row')} run, {counted(len(found.records), 'run')}."))
     console.print(Text(f"Saved: {target}, {target.with_suffix('.md')}"), soft_wrap=True)

@@ -12,7 +12,7 @@ from esan.cli import options
 from esan.cli.executing import campaign_settings, chosen_numbers, executor_named, tell
 from esan.cli.plainly import console, plainly, resumable
 from esan.cli.tables import plain_table, rows_table
-from esan.report.paper import TABLES
+from esan.report.paper_tables import TABLES
 from esan.report.reproducing import (
     check_rows,
     chosen_times,

@@ -11,7 +11,7 @@ from esan.checks import shown
 from esan.data import Task
 from esan.graphs import Graphs, graph_of, holds_graphs, load_graphs, read
 from esan.train.recipes.fields import columns_of
-from esan.train.runs.prepare import find_data, is_name
+from esan.train.runs.prepare import find_data, is_dataset_name
 
 #: "mutag[3]": a source and the number of one of its graphs. No graph6 text ends so: it has no digits.
 _NUMBERED = re.compile(r"(?P<source>.+)\[(?P<number>[0-9]{1,12})\]")
@@ -88,7 +88,7 @@ def is_collection(source: str) -> bool:
     path = Path(source)
     if is_table(path):
         return _has_smiles(path)
-    return is_name(source) or holds_graphs(path)
+    return is_dataset_name(source) or holds_graphs(path)
 
 
 def is_table(path: Path) -> bool:

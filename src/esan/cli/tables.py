@@ -33,9 +33,9 @@ def number(value: float | None) -> str:
     return f"{value:.4f}" if abs(value) < 10_000 else f"{value:.5g}"
 
 
-def spread(mean: float, std: float) -> str:
-    """Mean ± standard deviation."""
-    return f"{number(mean)} ± {number(std)}"
+def spread(mean: float, std: float | None) -> str:
+    """Mean ± standard deviation; a single run has none."""
+    return number(mean) if std is None else f"{number(mean)} ± {number(std)}"
 
 
 def rows_table(rows: Sequence[Row], title: str = "") -> Table:

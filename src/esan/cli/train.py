@@ -14,10 +14,10 @@ from esan.cli.tables import number, plain_table, spread
 from esan.train.recipes.catalogue import find_recipe, names, paper_value
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
-from esan.train.runs.loggers import Bars, TensorBoard, WandB, Watcher
-from esan.train.runs.loop import run_jobs
+from esan.train.runs.loggers import Logger, ProgressBars, TensorBoard, WandB
 from esan.train.runs.records import Record
-from esan.train.runs.selection import Spread, Summary, summary
+from esan.train.runs.summary import MeanStd, Summary, summary
+from esan.train.runs.training_loop import run_jobs
 
 
 @plainly
@@ -65,11 +65,11 @@ def run(
         numbers = list(range(chosen.folds if chosen.split == "folds" else 1))
     some = chosen_numbers(seeds, seed, "seeds")
     jobs = [Job(chosen, at, one) for one in some or [0] for at in numbers]
-    watchers: list[Watcher] = [] if quiet else [Bars()]
-    watchers += [TensorBoard()] if tensorboard else []
-    watchers += [] if wandb is None else [WandB(wandb)]
+    loggers: list[Logger] = [] if quiet else [ProgressBars()]
+    loggers += [TensorBoard()] if tensorboard else []
+    loggers += [] if wandb is None else [WandB(wandb)]
     place = device_named(device)
-    found = run_jobs(jobs, runs, root=data, cache=cache, device=place, every=every, watchers=watchers)
+    found = run_jobs(jobs, runs, root=data, cache=cache, device=place, every=every, loggers=loggers)
     console.print(_table(chosen, found))
     console.print(Text(_reported(chosen, summary(found))), style="bold")
     if some is None and chosen.seeds > 1:
@@ -101,7 +101,7 @@ def _reported(recipe: Recipe, outcome: Summary) -> str:
     return words
 
 
-def _spread(value: Spread | None) -> str:
+def _spread(value: MeanStd | None) -> str:
     return "not measured" if value is None else spread(value.mean, value.std)
 
 

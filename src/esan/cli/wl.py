@@ -12,7 +12,7 @@ from esan.cli import options
 from esan.cli.plainly import console, plainly
 from esan.cli.sources import one_graph
 from esan.cli.tables import plain_table
-from esan.graphs.readers.anything import Thing
+from esan.graphs.readers.anything import GraphLike
 from esan.wl.kinds import test_named
 from esan.wl.pictures import picture_file
 
@@ -56,7 +56,7 @@ def run(
 
 
 def _table(
-    names: tuple[str, str], pair: tuple[Thing, Thing], test: str, policy: str | None, verdict: wl.Verdict
+    names: tuple[str, str], pair: tuple[GraphLike, GraphLike], test: str, policy: str | None, verdict: wl.Verdict
 ) -> Table:
     """One row per round: how many colours each graph has, and how many of them both have."""
     found = wl.colourings(list(pair), test, policy)

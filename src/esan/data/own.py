@@ -15,7 +15,7 @@ from esan.checks import shown, text_value, truth_value, whole_number
 from esan.data.dataset import METRICS, Classes, Dataset, Skipped, Split, Task
 from esan.data.features import Asked, as_asked, inferred
 from esan.data.sets.tu import TUFiles, read_tu
-from esan.data.sets.verify import check_lines
+from esan.data.sets.verify import check_features
 from esan.data.splits import check_split
 from esan.data.tables import read_labels, read_molecules
 from esan.data.targets import Cells, Targets, understood
@@ -68,7 +68,7 @@ def own(
         in_channels: what `x` holds, if it is not to be inferred; None leaves `x` out.
         edge_channels: what `edge_attr` holds, if it is not to be inferred; None leaves it out.
         given: a split that comes with the data.
-        smiles: the column of SMILES in a table; by default the one called so.
+        smiles: the column of SMILES in a table; by default the one called "smiles".
         targets: the column or columns of targets in a table; by default all others.
         skip_unreadable: whether rows whose SMILES cannot be read are left out with a warning, and listed in `skipped`,
             instead of an error that lists them.
@@ -113,7 +113,7 @@ def own(
     for value, channels, part in ((dataset.graphs.x, x, "x"), (dataset.graphs.edge_attr, edges, "edge_attr")):
         argument = "in_channels" if part == "x" else "edge_channels"
         advice = f"Set {part} on the graphs as {argument} says: for predictions, as the network was trained."
-        check_lines(value, channels, part, where, advice)
+        check_features(value, channels, part, where, advice)
     if given is not None:
         check_split(dataset, given)
     return dataset
@@ -171,14 +171,14 @@ def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Give
     if is_table:
         kind = task.kind if isinstance(task, Task) else task
         table = read_molecules(path, **asked, classes=kind == "classification")
-        graphs = replace(table.laid.graphs(str(path)), y=table.y)
+        graphs = replace(table.arrays.to_graphs(str(path)), y=table.y)
         return _Given(graphs, ATOMS, BONDS, table.smiles, table.skipped, str(path), table.cells)
     if path.is_dir():
         kind = task.kind if isinstance(task, Task) else task
         width = task.out_channels if isinstance(task, Task) else 0
         numbers = width if kind == "regression" else None
-        laid = read_tu(TUFiles.of(path), attributes=True, edge_labels=True, numbers=numbers)
-        return _Given(laid.graphs(str(path)), source=str(path))
+        arrays = read_tu(TUFiles.of(path), attributes=True, edge_labels=True, numbers=numbers)
+        return _Given(arrays.to_graphs(str(path)), source=str(path))
     return _Given(read(load_graphs(path)), source=str(path))
 
 
@@ -215,7 +215,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _refuse_text(source: Any) -> None:
-    """Text is easily put on networkx nodes, and torch's own complaint about it names neither node nor remedy."""
+    """A clear error for text as `x` of networkx nodes."""
     for place, graph in enumerate(source if isinstance(source, list | tuple) else [source]):
         if isinstance(graph, nx.Graph):
             for node, x in graph.nodes(data="x"):

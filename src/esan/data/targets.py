@@ -38,7 +38,7 @@ class Cells:
     words: tuple[str, ...] | None = None
 
     def at(self, bad: Tensor) -> str:
-        """The first place of a mask `[G, T]`, in words."""
+        """The first true entry of a mask `[G, T]`, in words."""
         graph, column = bad.nonzero()[0].tolist()
         if self.file is None:
             return f"for graph {graph}"

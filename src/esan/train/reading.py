@@ -13,37 +13,37 @@ from esan.data.dataset import Classes
 from esan.data.tables import _rows
 from esan.graphs import Source, load_graphs, read
 from esan.policies import Sampled, checked_source, policy_named
-from esan.train.model_spec import Blueprint
+from esan.train.model_spec import ModelSpec
 from esan.train.recipes.fields import columns_of
-from esan.train.runs.prepare import is_name
+from esan.train.runs.prepare import is_dataset_name
 
 
 def read_graphs(
     source: Source | Dataset | str | Path,
-    blueprint: Blueprint,
+    model_spec: ModelSpec,
     smiles: str | None = None,
     skip_unreadable: bool = False,
 ) -> Dataset:
-    """Graphs with the features that a network was built for, without targets; arguments as of `Fitted.predict`."""
-    source = _checked(source, blueprint)
+    """Graphs with the features that a network was built for, without targets; arguments as of `Predictor.predict`."""
+    source = _checked(source, model_spec)
     # Edge features that the network does not use may be there or not.
-    told = _features(blueprint)
-    if isinstance(source, str) and is_name(source) and not Path(source).exists():
+    told = _features(model_spec)
+    if isinstance(source, str) and is_dataset_name(source) and not Path(source).exists():
         source = data.load(source)
     if isinstance(source, Dataset):
-        bare = data.own(replace(source.graphs, y=None), task=blueprint.task, name=source.name, **told)
+        bare = data.own(replace(source.graphs, y=None), task=model_spec.task, name=source.name, **told)
         return replace(bare, smiles=source.smiles, skipped=source.skipped, source=source.source)
     if not isinstance(source, str | Path):
-        return data.own(replace(read(source), y=None), task=blueprint.task, **told)
+        return data.own(replace(read(source), y=None), task=model_spec.task, **told)
     path = Path(source)
     if is_table(path):
-        told |= {"smiles": smiles or blueprint.recipe.smiles or None, "skip_unreadable": skip_unreadable}
-        return data.own(path, task=blueprint.task, targets=[], name=path.stem, **told)
+        told |= {"smiles": smiles or model_spec.recipe.smiles or None, "skip_unreadable": skip_unreadable}
+        return data.own(path, task=model_spec.task, targets=[], name=path.stem, **told)
     if path.is_dir():
         # As numbers, whatever they are: the labels of a folder are not looked at.
         found = data.own(path, task=Task("regression", 1), name=path.stem, **told)
-        return replace(found, task=blueprint.task, graphs=replace(found.graphs, y=None))
-    return read_graphs(load_graphs(path), blueprint)
+        return replace(found, task=model_spec.task, graphs=replace(found.graphs, y=None))
+    return read_graphs(load_graphs(path), model_spec)
 
 
 def is_table(path: Path) -> bool:
@@ -56,10 +56,10 @@ def lines_of(path: Path) -> list[int]:
     return [row.line for row in _rows(path)[1]]
 
 
-def with_targets(source: Source | Dataset | str | Path, blueprint: Blueprint, asked: dict[str, Any]) -> Dataset:
+def with_targets(source: Source | Dataset | str | Path, model_spec: ModelSpec, asked: dict[str, Any]) -> Dataset:
     """Graphs with targets; of classes, those that the network was trained on, some of which may have no graphs here."""
-    source = _checked(source, blueprint)
-    if isinstance(source, str) and is_name(source) and not Path(source).exists():
+    source = _checked(source, model_spec)
+    if isinstance(source, str) and is_dataset_name(source) and not Path(source).exists():
         source = data.load(source)
     if isinstance(source, Dataset):
         return source
@@ -67,17 +67,17 @@ def with_targets(source: Source | Dataset | str | Path, blueprint: Blueprint, as
         asked = asked | {"targets": columns_of(asked["targets"])}
     if isinstance(source, str | Path) and is_table(Path(source)):
         # What was said of the training data holds here too, unless something else is said.
-        known = {"smiles": blueprint.recipe.smiles, "targets": columns_of(blueprint.recipe.targets)}
+        known = {"smiles": model_spec.recipe.smiles, "targets": columns_of(model_spec.recipe.targets)}
         asked = {name: value for name, value in known.items() if value} | asked
-    known_classes = {"classes": _classes(blueprint)} if blueprint.task.kind == "classification" else {}
-    return data.own(source, **{"task": blueprint.task.kind} | known_classes | _features(blueprint) | asked)
+    known_classes = {"classes": _classes(model_spec)} if model_spec.task.kind == "classification" else {}
+    return data.own(source, **{"task": model_spec.task.kind} | known_classes | _features(model_spec) | asked)
 
 
-def targets_for(dataset: Dataset, blueprint: Blueprint) -> Tensor:
+def targets_for(dataset: Dataset, model_spec: ModelSpec) -> Tensor:
     """The targets of a dataset as a network has them: classes in its numbers; those that it never saw are refused."""
-    task = blueprint.task
+    task = model_spec.task
     if task.kind == "classification" and dataset.task.kind == task.kind:
-        known = {label: number for number, label in enumerate(_classes(blueprint))}
+        known = {label: number for number, label in enumerate(_classes(model_spec))}
         labels = called(dataset)
         strange = [label for label in labels if label not in known]
         if strange:
@@ -99,13 +99,13 @@ def called(dataset: Dataset) -> list[int | str]:
     return [dataset.called(number) for number in dataset.y.tolist()]
 
 
-def _classes(blueprint: Blueprint) -> Classes:
-    return blueprint.classes or tuple(range(blueprint.task.out_channels))
+def _classes(model_spec: ModelSpec) -> Classes:
+    return model_spec.classes or tuple(range(model_spec.task.out_channels))
 
 
-def _checked(source: Any, blueprint: Blueprint) -> Any:
+def _checked(source: Any, model_spec: ModelSpec) -> Any:
     """`source`, unless it carries the selection of a policy that the network was not trained with."""
-    recipe = blueprint.recipe
+    recipe = model_spec.recipe
     policy = policy_named(recipe.policy)
     # A policy with a fraction beside it and a `Sampled` one make the same recipe: `fit` took the graphs of either.
     names = (recipe.selected, policy, Sampled(policy, recipe.fraction))
@@ -113,5 +113,5 @@ def _checked(source: Any, blueprint: Blueprint) -> Any:
     return checked_source(source, *map(repr, names), remedy=remedy)
 
 
-def _features(blueprint: Blueprint) -> dict[str, Any]:
-    return {"in_channels": blueprint.in_channels, "edge_channels": blueprint.edge_channels}
+def _features(model_spec: ModelSpec) -> dict[str, Any]:
+    return {"in_channels": model_spec.in_channels, "edge_channels": model_spec.edge_channels}
