@@ -79,7 +79,7 @@ def test_all_command_lines(line: list[str], files: dict[str, str]) -> None:
 
 WORDS = st.one_of(
     st.text(max_size=12),
-    st.sampled_from(["rook", "cycle(3)", "2xpath(2)", "ED", "EGO(2)", "--policy", "--layers", "--test", "--most"]),
+    st.sampled_from(["rook", "cycle(3)", "2xpath(2)", "ED", "EGO(2)", "--policy", "--num-layers", "--test", "--most"]),
     st.integers(-3, 10**25).map(str),
     st.from_regex(r"[a-z]{3,5}\([0-9,]{0,4}\)(\+[a-z]{3}\([0-9]\))?", fullmatch=True),
 )
@@ -118,7 +118,7 @@ def test_an_interrupt_is_one_line(line: list[str], files: dict[str, str], monkey
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("esan.cli.bag.graph_of", interrupt)
+    monkeypatch.setattr("esan.cli.bag.some_graphs", interrupt)
     monkeypatch.setattr("esan.cli.train.run_jobs", interrupt)
     result = invoked(line, files)
     assert result.exit_code == 130
@@ -130,11 +130,11 @@ def test_a_bug_has_its_traceback_and_says_how_to_report_it(monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise AttributeError("nobody's input")
 
-    monkeypatch.setattr("esan.cli.bag.graph_of", fail)
+    monkeypatch.setattr("esan.cli.bag.some_graphs", fail)
     result = RUNNER.invoke(app, ["bag", "rook"])
     assert result.exit_code == 1
     assert "Traceback" in result.stderr
-    assert result.stderr.splitlines()[-1].startswith("This is a bug of esan (AttributeError)")
+    assert result.stderr.splitlines()[-1].startswith("This is a bug in esan (AttributeError)")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_errors_of_other_libraries_are_one_line(error: Exception, words: str, mo
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("esan.cli.bag.graph_of", fail)
+    monkeypatch.setattr("esan.cli.bag.some_graphs", fail)
     result = RUNNER.invoke(app, ["bag", "rook"])
     assert result.exit_code == 2
     assert result.stderr.startswith(words)
@@ -178,7 +178,7 @@ def test_an_interrupt_of_a_training_is_one_line(files: dict[str, str], tmp_path:
         os.kill(child.pid, signal.SIGINT)
         _, errors = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert errors.strip().splitlines()[-1].startswith("Interrupted. Run the same command again to continue")
+    assert errors.strip().splitlines()[-1].startswith("Interrupted. Run the same command to continue")
     assert "Traceback" not in errors
 
 
