@@ -11,7 +11,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
 import esan
 from esan.bags.draw import ACCENT, DELETED, INK, PALE, draw_panel
-from esan.bags.layout import layout
+from esan.bags.node_positions import layout
 
 LAYERS = 2
 SHADES = ("#f6c1b1", "#ee8a6d", ACCENT)  # by level: the layer at which a pair first differs

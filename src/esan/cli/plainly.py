@@ -14,16 +14,15 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
-from esan.checks import shown
-from esan.limits import available_memory, in_words
+from esan.cli.loading import INTERRUPTED
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 console = Console()
 
-#: Exit codes: the input is wrong, esan is, and after Ctrl-C, as shells have it.
-INPUT, BUG, INTERRUPTED = 2, 1, 130
+#: Exit codes: the input is wrong, esan is.
+INPUT, BUG = 2, 1
 #: The environment variable that asks for the traceback of every error.
 TRACEBACK = "ESAN_TRACEBACK"
 #: What reading a user's input may raise besides the errors of this package; all else is a bug.
@@ -91,6 +90,10 @@ def resumable(command: Callable[P, R]) -> Callable[P, R]:
 
 def words_of(error: Exception) -> str | None:
     """An error of the input in one line; None for one that can only be a bug."""
+    # Here, because both load torch, which a start without errors need not wait for.
+    from esan.checks import shown
+    from esan.limits import available_memory, in_words
+
     # The words of a KeyError are the key as Python writes it.
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     text = " ".join(text.split())

@@ -16,7 +16,7 @@ from esan.nn import Ensemble, SubgraphGNN
 from esan.nn.linear import is_wide
 from esan.ops.dispatch import implementation
 from esan.policies import Sampled
-from esan.step import Step
+from esan.steps import Step
 from esan.train.engines.copies import bag_at, literal_of
 from esan.train.engines.engine import trains_literally
 from esan.train.engines.losses import loss_backward
