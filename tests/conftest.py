@@ -4,6 +4,10 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from pairwise import mark_others
+
+pytest_plugins = ["pytester"]
+
 # The same examples in every run: a suite that fails now and then teaches nobody.
 settings.register_profile(
     "esan",
@@ -15,8 +19,10 @@ settings.register_profile(
 settings.load_profile("esan")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes minutes goes first: begun last, it would leave the other workers idle."""
+    """Of tests marked `pairwise` few cases stay; what takes minutes goes first, so that no worker idles at the end."""
+    mark_others(items)
     items.sort(key=lambda item: item.path.name != "test_gpu_kernels.py")
 
 
