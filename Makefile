@@ -24,7 +24,7 @@ test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 test-all: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "exhaustive or not exhaustive"
+	OMP_NUM_THREADS=1 ESAN_EXAMPLES=10 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "exhaustive or not exhaustive"
 
 check: lint types test
 

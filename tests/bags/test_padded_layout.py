@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
@@ -17,6 +17,7 @@ from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
 from esan.bags.padded.source import Source
 from esan.ops.layout import Fill
+from examples import examples
 from layout_oracle import check_batches
 
 POLICIES: list[esan.Policy] = [esan.NodeDeletion(), esan.EdgeDeletion(), esan.EgoNets(hops=2)]
@@ -40,7 +41,7 @@ def batch_ids(draw: st.DrawFn, graphs: int) -> tuple[Tensor, int]:
     return torch.tensor(ids).reshape(steps, given_to, size), networks
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     data=st.data(), graphs=strategies.batches(), policy=st.sampled_from(POLICIES), literal=st.sampled_from([True, None])
 )

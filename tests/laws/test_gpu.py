@@ -64,6 +64,7 @@ def test_batches_laid_out_from_the_host(
             assert mine[name].cpu().to(expected.dtype).equal(expected), name
 
 
+@pytest.mark.pairwise
 @EVERY_POLICY
 @pytest.mark.parametrize("encoder", strategies.LOCAL_ENCODERS)
 @pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
@@ -97,6 +98,7 @@ def test_a_bag_left_on_the_cpu_is_refused(gpu: torch.device) -> None:
         network(esan.Bag.of(strategies.odd_graphs(), policy, 3))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("encoder", ["gin", "gine", "graphconv"])
 @pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
 @pytest.mark.parametrize("name", ["ED", "EGO+(2)"])

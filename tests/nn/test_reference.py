@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import scatter
@@ -17,6 +17,7 @@ import esan
 import strategies
 from definitions import definition, networkx_graph
 from esan.testing.compare import check_close
+from examples import examples
 
 
 def _subgraph_data(graph: Data, edges: frozenset[tuple[int, int]], marks: frozenset[int]) -> Data:
@@ -159,7 +160,7 @@ def test_one_of_each_kind_of_graph(architecture: str, encoder: str, policy: esan
     check_close(network(esan.Bag.of(graphs, policy, literal=True)), expected, "the reference")
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(graphs=strategies.batches(), policy=strategies.policies())
 def test_any_graphs(graphs: list[Data], policy: esan.Policy) -> None:
     network = strategies.model("dss", "gine", policy, num_layers=2)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -23,6 +23,7 @@ from esan.ops.numba import runtime as cpu
 from esan.ops.ragged import Segments
 from esan.ops.segments import Grouping
 from esan.testing.compare import check_close
+from examples import examples
 
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
 
@@ -173,7 +174,7 @@ def test_rows_of_a_stage(kind: torch.dtype, name: str, literal: bool) -> None:
         _agree(lambda h, stage=stage: (stage.pool_nodes(stage.lift(h), "mean"),), h)
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(graphs=strategies.batches())
 @pytest.mark.parametrize("name", ["ED", "ND", "EGO(2)", "EGO+(2)", "NM", "SE"])
 def test_rows_are_the_same(name: str, graphs: list[Data]) -> None:
@@ -186,7 +187,7 @@ def test_rows_are_the_same(name: str, graphs: list[Data]) -> None:
         assert ours.rows.fingerprint == theirs.rows.fingerprint
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(graphs=strategies.batches(), ids=st.lists(st.integers(0, 2), min_size=1, max_size=5))
 @pytest.mark.parametrize("name", ["ED", "ND", "EGO+(2)", "NM", "SE"])
 @pytest.mark.parametrize("literal", [True, None])
