@@ -58,9 +58,9 @@ def _same_moments(part: TileMoments, plain: Plain, networks: int) -> None:
     [
         (1, True, True, INNER, OUTER),
         (3, True, False, OUTER, INNER),
-        (3, False, True, INNER, OUTER),
-        (1, False, False, 65, 33),  # tiles of fewer lines
-        (3, True, True, 80, 16),  # columns in pieces
+        pytest.param(3, False, True, INNER, OUTER, marks=pytest.mark.exhaustive),
+        pytest.param(1, False, False, 65, 33, marks=pytest.mark.exhaustive),  # tiles of fewer lines
+        pytest.param(3, True, True, 80, 16, marks=pytest.mark.exhaustive),  # columns in pieces
     ],
 )
 def test_gradients_of_linear_layers(networks: int, weighted: bool, gated: bool, inner: int, outer: int) -> None:
@@ -126,7 +126,13 @@ def test_layers_of_several_networks(networks: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("inner", "outer", "biased"), [(130, 20, True), (20, 150, False), (130, 150, True), (130, 150, False)]
+    ("inner", "outer", "biased"),
+    [
+        (130, 20, True),
+        (20, 150, False),
+        pytest.param(130, 150, True, marks=pytest.mark.exhaustive),
+        pytest.param(130, 150, False, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_wide_layers_of_few_lines(monkeypatch: pytest.MonkeyPatch, inner: int, outer: int, biased: bool) -> None:
     """In pieces, not by a library."""

@@ -49,6 +49,7 @@ def expected(objective: Objective, prediction: Tensor, y: Tensor, weight: Tensor
     return [grad, (terms.value * terms.there).sum(), terms.there.sum()]
 
 
+@pytest.mark.pairwise
 @ONE_OR_THREE
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize(("kind", "scaled"), [(kind, False) for kind in KINDS] + [("regression", True)])

@@ -49,9 +49,15 @@ def trial(**choices: Any) -> trials.Trial:
     return trials.small_trial("cpu", **choices)
 
 
+@pytest.mark.exhaustive
 def test_each_as_if_it_were_alone() -> None:
     """With unequal numbers of batches, the last of which lacks a graph."""
     teams.check_alone(trial(), [torch.arange(1), torch.arange(3)])
+
+
+@PLAINLY
+def test_each_as_if_it_were_alone_for_an_epoch() -> None:
+    teams.check_alone(trial(), [torch.arange(1), torch.arange(3)], epochs=1)
 
 
 @PLAINLY
@@ -67,32 +73,38 @@ def test_batch_after_batch() -> None:
     teams.check_eager(trial(), 1e-4)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_predictions() -> None:
     teams.check_predictions(trial())
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_predictions_that_need_more_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shape, "grown", lambda shape, factor: shape)
     teams.check_room(trial(), 1e-4)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_states() -> None:
     teams.check_states(trial())
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_leaving() -> None:
     teams.check_leaving(trial())
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_out_of_step() -> None:
     teams.check_out_of_step(trial())
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_renewed_statistics() -> None:
     """Over batches of another size than that of training, with room for more graphs than there are."""
@@ -101,10 +113,12 @@ def test_renewed_statistics() -> None:
     teams.check_renewed(t, 1e-4, 5)
 
 
+@pytest.mark.exhaustive
 def test_fresh_samples() -> None:
     sampled_teams.check_fresh(trial(sampled=0.5))
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_samples_of_what_is_never_whole() -> None:
     t = sampled_teams.never_whole("cpu", 6, 4, 3)
@@ -112,6 +126,7 @@ def test_samples_of_what_is_never_whole() -> None:
     sampled_teams.check_whole(t, 1e-4)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_samples_of_several() -> None:
     sampled_teams.check_together(trial(sampled=0.5), [torch.arange(1), torch.arange(3), torch.arange(1, 3)])
@@ -125,18 +140,21 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(team, "_MANY_ROWS", 0)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 @pytest.mark.usefixtures("_wide")
 def test_smaller_rooms_for_wide_networks() -> None:
     sized_teams.check_sized(sized_teams.trial("cpu", 6, 8, 3), 1e-4)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_smaller_rooms_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "_MANY_ROWS", 0)
     sized_teams.check_sized(sized_teams.trial("cpu", 6, 8, 3), 1e-4)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 @pytest.mark.usefixtures("_wide")
 @pytest.mark.parametrize(("dropout", "sampled"), [(0.5, None), (0.0, 0.5)])
@@ -154,12 +172,14 @@ def test_few_wide_networks_fill_a_device(width: int, sizes: list[int], monkeypat
     assert [len(team.seats) for team in dict.fromkeys(found)] == sizes
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_dropout() -> None:
     """With batches of unequal numbers: what one network draws depends neither on the others nor on their steps."""
     teams.check_alone(trial(dropout=0.5), [torch.arange(1), torch.arange(3)])
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_filler_is_not_read(monkeypatch: pytest.MonkeyPatch, dropout: float) -> None:
@@ -191,6 +211,7 @@ def test_categories_that_are_none(x: float, message: str) -> None:
         t.engines([0])
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_kinds() -> None:
     teams.check_kinds(trial())
