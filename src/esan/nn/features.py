@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels
+from esan.nn.execution.supported import stackable
 from esan.ops.caching import kept_tensors
 from esan.ops.device import is_capturing, is_gpu
 from esan.ops.dispatch import is_plain, is_plain_table
@@ -67,6 +68,7 @@ class LineEncoder(nn.Module):
         return None
 
 
+@stackable
 class Constant(LineEncoder):
     """No features: every line is the number 1."""
 
@@ -76,6 +78,7 @@ class Constant(LineEncoder):
         return like.new_ones(lines, 1)
 
 
+@stackable
 class Numbers(LineEncoder):
     """Numbers as they are."""
 
@@ -97,6 +100,7 @@ class Numbers(LineEncoder):
         return f"{self.out_channels}"
 
 
+@stackable
 class OneHotLines(LineEncoder):
     """A category number → a 0/1 vector."""
 
@@ -117,6 +121,7 @@ class OneHotLines(LineEncoder):
         return Coded(torch.eye(self.out_channels, dtype=like.dtype, device=like.device), code)
 
 
+@stackable
 class Embeddings(LineEncoder):
     """Category numbers → the sum of the embeddings of all columns."""
 
@@ -201,6 +206,7 @@ def _codes(value: Tensor, sizes: tuple[int, ...], name: str, codes: dict[Any, Te
 _AT_ONCE = 2**14
 
 
+@stackable
 class NodeFeatures(nn.Module):
     """The input of a network: encoded node features, a line a row, after two identifying features if marked.
 

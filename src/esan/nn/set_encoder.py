@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag
+from esan.nn.execution.supported import stackable
 from esan.nn.linear import Linear
 
 
@@ -23,6 +24,7 @@ class SetEncoder(nn.Module):
         raise NotImplementedError
 
 
+@stackable
 class SetMean(SetEncoder):
     """The mean over the bag."""
 
@@ -30,6 +32,7 @@ class SetMean(SetEncoder):
         return _mean(x, bag)
 
 
+@stackable
 class SetMax(SetEncoder):
     """The entrywise maximum over the bag (PointNet)."""
 
@@ -37,6 +40,7 @@ class SetMax(SetEncoder):
         return bag.by_graph.max(x)
 
 
+@stackable
 class DeepSets(SetEncoder):
     r"""Equivariant layers :math:`x_i \leftarrow \mathrm{ELU}(W_1 x_i + W_2 \operatorname{mean}_j x_j + b)`, and a mean.
 
@@ -58,6 +62,7 @@ class DeepSets(SetEncoder):
         return _mean(x, bag)
 
 
+@stackable
 class InvariantDeepSets(SetEncoder):
     r""":math:`\rho(\operatorname{mean}_j \phi(x_j))`, φ and ρ of `num_layers` linear layers with ELU each."""
 

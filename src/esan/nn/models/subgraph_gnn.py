@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from esan.bags import Bag
+from esan.bags import Bag, Stage
+from esan.bags.dedup import DedupStage
 from esan.nn.encoder import Encoded, Encoder
 from esan.nn.execution import dedup
 from esan.nn.execution.memory import refuse_literal
-from esan.nn.execution.replay import Replays
+from esan.nn.execution.replay import Replays, in_part
 from esan.nn.features import NodeFeatures
 from esan.nn.models.ppgn import PPGNEncoder
 from esan.nn.set_encoder import SetEncoder
@@ -86,7 +87,7 @@ class SubgraphGNN(nn.Module):
         called(self)
         say_if_slow(next(self.parameters()))
         bag = self._fitting(bag)
-        replayed = self._replays(self, bag)
+        replayed = self._replays(self, self._run, bag)
         return self._run(bag) if replayed is None else replayed
 
     def _run(self, bag: Bag) -> Tensor:
@@ -94,7 +95,21 @@ class SubgraphGNN(nn.Module):
         # Detached: a backward hook waits for the gradients of all inputs that ask for one.
         like = next(self.parameters()).detach()
         given = self._encoded(self._without_padding(bag, like), like)
-        return bag.without_padding_graph(self._predict(given if self.jk == "cat" else given[-1:], bag))
+        read = given if self.jk == "cat" else given[-1:]
+        if isinstance(read[-1].stage, DedupStage) or not all(is_plain(part, type(part)) for part in self._last):
+            return bag.without_padding_graph(self._predict(read, bag))
+
+        def predict(bag: Bag, stage: Stage, *rows: Tensor) -> Tensor:  # noqa: ARG001
+            stages = [bag.stage_of_slot(layer.stage.slot) for layer in read]
+            return self._predict([Encoded(h, stage) for h, stage in zip(rows, stages, strict=True)], bag)
+
+        last = read[-1].stage
+        return bag.without_padding_graph(in_part(predict, self._last, bag, last, *(layer.h for layer in read)))
+
+    @property
+    def _last(self) -> list[nn.Module]:
+        """The modules behind the encoder."""
+        return [part for part in (self.set_encoder, self.head) if part is not None]
 
     def _without_padding(self, bag: Bag, like: Tensor) -> Bag:
         """The bag whose padding rows are neither written nor read, where operators do all that is done with rows."""
@@ -113,7 +128,11 @@ class SubgraphGNN(nn.Module):
             if stages is not None:
                 return encoder.on_representatives(self.features(bag, stages[0], like), bag, stages)
         stage, width = encoder.input(bag, like, self.features.out_channels)
-        return encoder(self.features(bag, stage, like, width), bag)
+        if is_plain(self.features, type(self.features)):
+            h = in_part(lambda b, s: self.features(b, s, like, width), [self.features], bag, stage)
+        else:
+            h = self.features(bag, stage, like, width)
+        return encoder(h, bag)
 
     @property
     def _sums_rows(self) -> bool:
