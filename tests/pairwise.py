@@ -31,11 +31,15 @@ def _pairs(case: Mapping[str, Hashable]) -> set[tuple[Hashable, ...]]:
 
 
 def mark_others(items: Sequence[pytest.Item]) -> None:
-    """Mark as `exhaustive` the cases of each test marked `pairwise` that add no pair of values."""
+    """Mark as `exhaustive` the cases of each test marked `pairwise` that add no pair of values.
+
+    Cases that need a GPU are covered by themselves: where there is none, they hold nothing.
+    """
     tests: dict[Any, list[pytest.Function]] = {}
     for item in items:
         if isinstance(item, pytest.Function) and item.get_closest_marker("pairwise"):
-            tests.setdefault((item.path, item.getparent(pytest.Class), item.originalname), []).append(item)
+            needs_gpu = item.get_closest_marker("gpu") is not None
+            tests.setdefault((item.path, item.originalname, needs_gpu), []).append(item)
     for cases in tests.values():
         kept = {*covering([_values(item) for item in cases])}
         for place, item in enumerate(cases):

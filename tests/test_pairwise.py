@@ -55,6 +55,13 @@ def test_some(a, b, c):
 @pytest.mark.parametrize("b", [1, 2, 3])
 def test_all(a, b):
     pass
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("a", [1, 2])
+@pytest.mark.parametrize("b", [1, 2])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+def test_each_device(a, b, device):
+    pass
 """
 
 CONFTEST = """
@@ -70,9 +77,11 @@ def pytest_collection_modifyitems(items):
 def test_the_other_cases_are_exhaustive(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(SUITE)
-    pytester.makeini(
-        "[pytest]\nmarkers =\n    pairwise: x\n    exhaustive: x\naddopts = --strict-markers -p no:cacheprovider"
-    )
+    pytester.makeini("[pytest]\nmarkers =\n    pairwise: x\n    gpu: x\n    exhaustive: x\naddopts = --strict-markers")
     few, every = (pytester.inline_run("-m", marks) for marks in ("not exhaustive", "exhaustive or not exhaustive"))
-    assert len(every.listoutcomes()[0]) == 27 + 9
-    assert 9 <= len(few.listoutcomes()[0]) - 9 <= 12
+    assert len(every.listoutcomes()[0]) == 27 + 9 + 8
+    names = [report.nodeid.split("::")[1] for report in few.listoutcomes()[0]]
+    assert 9 <= sum(name.startswith("test_some") for name in names) <= 12
+    assert sum(name.startswith("test_all") for name in names) == 9
+    # Neither device stands in for the other.
+    assert sum(name.startswith("test_each_device") for name in names) == 8

@@ -138,6 +138,7 @@ def _checked(bag: esan.Bag, alike: Alike) -> list[DedupStage]:
     return stages
 
 
+@pytest.mark.pairwise
 @pytest.mark.usefixtures("always_deduplicated")
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 @pytest.mark.parametrize("num_layers", [3, 4])

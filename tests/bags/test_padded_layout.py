@@ -11,8 +11,8 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
-from esan.bags.padded import columns, plan
-from esan.bags.padded.columns import Columns
+from esan.bags.padded import plan
+from esan.bags.padded.columns import ColumnLimits, Columns
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
 from esan.bags.padded.source import Source
@@ -57,12 +57,9 @@ def test_every_field(data: st.DataObject, graphs: list[Data], policy: esan.Polic
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("literal", [True, None], ids=["literal", "compact"])
-def test_columns_of_some_graphs_at_a_time(
-    policy: esan.Policy, literal: bool | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_of_some_graphs_at_a_time(policy: esan.Policy, literal: bool | None) -> None:
     bag = esan.Bag.of(GRAPHS, policy, 3, literal=literal)
-    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.arc.numel() // 3))
-    padder = Padder(bag, 3)
+    padder = Padder(bag, 3, limits=ColumnLimits(chunk=max(1, bag.rows.arc.numel() // 3)))
     shape = capacity(padder)
     check_batches(padder.lay_out(IDS, shape, 2), bag, 3, IDS, shape, 2)
 

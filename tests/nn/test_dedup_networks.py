@@ -243,6 +243,7 @@ def test_second_derivatives_of_the_reference(architecture: str, conv: str) -> No
     assert found(bag) == []
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("policy", [esan.EgoNets(1), esan.EdgeDeletion()], ids=repr)
 @pytest.mark.parametrize("conv", ["gin", "graphconv"])
 @ARCHITECTURES

@@ -150,6 +150,7 @@ def _set_encoder(theirs: Any, x: Tensor, graph: Tensor, size: int) -> Tensor:
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 
 
+@pytest.mark.pairwise
 @EVERY_POLICY
 @pytest.mark.parametrize("encoder", ["gin", "gine", "graphconv", "gcn-bonds"])
 @pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
@@ -168,6 +169,7 @@ def test_any_graphs(graphs: list[Data], policy: esan.Policy) -> None:
     check_close(network(esan.Bag.of(graphs, policy, 2)), expected, "the reference")
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("bag_pool", ["sum", "mean", "max", "others"])
 @pytest.mark.parametrize("adjacency", ["max", "original"])
 @pytest.mark.parametrize("policy", [esan.EgoNets(1), esan.NodeDeletion(2), esan.EdgeDeletion()], ids=repr)
@@ -187,6 +189,7 @@ def test_adjacency_that_counts_subgraphs(policy: esan.Policy, encoder: str) -> N
     check_close(network(esan.Bag.of(graphs, policy, 3)), expected, "the reference")
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("readout", ["sum", "mean", "max"])
 @pytest.mark.parametrize("set_encoder", ["deepsets", "invariant-deepsets", "mean", "max"])
 @pytest.mark.parametrize("jk", ["cat", "last", None])

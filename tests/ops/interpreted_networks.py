@@ -72,13 +72,8 @@ def test_networks(architecture: str, encoder: str, name: str, literal: bool, cho
         close(ours.eval()(bag), theirs.eval()(bag), "predictions in eval mode")
 
 
-@pytest.mark.parametrize(
-    ("architecture", "conv"),
-    [
-        ("ds", "gin"),
-        *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in (("dss", "gin"), ("ds", "graphconv"))),
-    ],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("architecture", "conv"), [("ds", "gin"), ("dss", "gin"), ("ds", "graphconv")])
 def test_rows_that_stand_for_no_pair_blow_nothing_up(architecture: str, conv: str) -> None:
     unpaired.check_in_single_precision(architecture, conv, torch.device("cpu"))
 
@@ -160,11 +155,12 @@ def _gradients(model: SubgraphGNN) -> dict[str, Tensor | None]:
     ("architecture", "encoder", "name", "literal", "choices"),
     [
         pytest.param("dss", "gine", "ED", None, {}, marks=pytest.mark.exhaustive),
-        ("dss", "gin", "EGO+(2)", None, {"jk": "last"}),  # whose layers leave one another prepared gradients
+        # Whose layers leave one another prepared gradients.
+        pytest.param("dss", "gin", "EGO+(2)", None, {"jk": "last"}, marks=pytest.mark.exhaustive),
         pytest.param(
             "dss", "gine", "ND", True, {"bag_pool": "sum", "set_encoder": "max"}, marks=pytest.mark.exhaustive
         ),
-        pytest.param("ds", "gin", "EGO+(2)", None, {"readout": "mean"}, marks=pytest.mark.exhaustive),
+        ("ds", "gin", "EGO+(2)", None, {"readout": "mean"}),
         pytest.param(
             "ds", "gin", "ND", True, {"readout": "max"}, marks=pytest.mark.exhaustive
         ),  # which reads filler, that must be written then
@@ -189,6 +185,7 @@ def test_stacked_networks(
     check_stacked(architecture, encoder, strategies.POLICIES[name], literal, choices)
 
 
+@pytest.mark.exhaustive
 def test_a_kernel_that_reads_filler_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     poison(monkeypatch)
     linear = gpu_blocks.linear
@@ -253,9 +250,8 @@ def test_types_that_come_as_fractions(monkeypatch: pytest.MonkeyPatch) -> None:
     check_stacked("ds", "gine", esan.NodeDeletion(), None, {})
 
 
-@pytest.mark.parametrize(
-    ("encoder", "equal"), [("gine", True), pytest.param("graphconv", False, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("encoder", "equal"), [("gine", True), ("graphconv", False)])
 def test_room_changes_no_bit(encoder: str, equal: bool) -> None:
     """Of predictions, gradients and buffers, where filler is left out; elsewhere sums are taken in other pieces."""
     policy = esan.EdgeDeletion()

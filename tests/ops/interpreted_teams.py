@@ -60,6 +60,7 @@ def test_each_as_if_it_were_alone_for_an_epoch() -> None:
     teams.check_alone(trial(), [torch.arange(1), torch.arange(3)], epochs=1)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_a_step_on_an_empty_batch_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     step = FlatAdam.step

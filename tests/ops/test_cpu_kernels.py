@@ -65,6 +65,7 @@ def _arcs(rows: int, count: int, lines: int, weighted: bool, kind: torch.dtype) 
     )
 
 
+@pytest.mark.pairwise
 @TYPES
 @WIDTHS
 @pytest.mark.parametrize("weighted", [False, True])
@@ -94,6 +95,7 @@ def test_nothing_to_sum(kind: torch.dtype) -> None:
     assert torch.equal(empty.sum(torch.empty(0, 4, dtype=kind)), torch.zeros(3, 4, dtype=kind))
 
 
+@pytest.mark.pairwise
 @TYPES
 @WIDTHS
 @pytest.mark.parametrize("weighted", [False, True])
@@ -119,6 +121,7 @@ def test_norms(kind: torch.dtype, width: int, weighted: bool, relu: bool) -> Non
             _close(ours, theirs, "buffer")
 
 
+@pytest.mark.pairwise
 @TYPES
 @pytest.mark.parametrize("literal", [True, False])
 @pytest.mark.parametrize("shares", [True, False])
@@ -161,6 +164,7 @@ def test_groups(kind: torch.dtype) -> None:
     _agree(lambda x: (Grouping(owner, 50).sum(x, weight), Grouping(owner, 50).spread(x[:50])), lines)
 
 
+@pytest.mark.pairwise
 @TYPES
 @pytest.mark.parametrize("name", ["ED", "ND", "EGO+(2)", "NM"])
 @pytest.mark.parametrize("literal", [True, False])
@@ -237,6 +241,7 @@ def test_picked_lines_pass_gradients_on() -> None:
 MODELS = pytest.mark.parametrize("conv", ["gin", "gine", "graphconv", "gcn"])
 
 
+@pytest.mark.pairwise
 @MODELS
 @TYPES
 @pytest.mark.parametrize("build", [esan.ds_gnn, esan.dss_gnn])

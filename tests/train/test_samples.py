@@ -6,7 +6,6 @@ import torch
 import esan
 import strategies
 from esan.train.engines import resample as fresh
-from esan.train.engines import samples
 from esan.train.engines.resample import bag_of, fresh_bag, sample_fits
 from esan.train.engines.samples import Draws, FreshSamples, Samples, most_together, samples_of
 
@@ -80,11 +79,10 @@ def test_samples_of_two_differ() -> None:
     assert one != other
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_remembered_is_bounded() -> None:
     bag = _bag()
     assert bag.whole is not None
-    monkeypatch.setattr(samples, "_MOST_BYTES", 3 * bag.whole.nbytes)
-    taken = Samples(bag)
+    taken = Samples(bag, 3 * bag.whole.nbytes)
     for first in range(6):
         orders = [torch.arange(first, 7), torch.arange(7)]
         taken.of(orders, [esan.Sampled.numbers(taken.count, _generator(k)) for k in (0, 1)])
@@ -93,15 +91,13 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(taken._parts) > 1
 
 
-def test_a_team_is_as_large_as_whole_bags_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_team_is_as_large_as_whole_bags_allow() -> None:
     bag = _bag(0.2)
     assert bag.whole is not None
     assert bag.nbytes < bag.whole.nbytes
-    monkeypatch.setattr(samples, "_MOST_BYTES", 3 * bag.whole.nbytes)
-    assert most_together(bag, literal=False) == 3
-    assert most_together(bag, literal=True) <= 3
-    monkeypatch.setattr(samples, "_MOST_BYTES", 1)
-    assert most_together(bag, literal=False) == 1
+    assert most_together(bag, literal=False, most_bytes=3 * bag.whole.nbytes) == 3
+    assert most_together(bag, literal=True, most_bytes=3 * bag.whole.nbytes) <= 3
+    assert most_together(bag, literal=False, most_bytes=1) == 1
 
 
 def test_samples_too_large_to_hold_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:

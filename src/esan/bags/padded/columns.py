@@ -1,7 +1,7 @@
 """`Columns`: what batches are gathered from, for the whole dataset, made some graphs at a time."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,12 +12,23 @@ from esan.bags.padded.axes import AnyAxis, Axis
 from esan.bags.padded.source import Column, Source
 from esan.ops.device import is_gpu
 
-#: Most rows, edges between them and edges of the graphs that columns are made for at a time.
-_CHUNK = 2**18
-#: Bytes of the largest column that is on the GPU in any case, where it costs less than a wait for the bus.
-_SMALL = 2**18
-#: Bytes that the others may take there per network: less than a step of DS or DSS takes.
-_PER_NETWORK = 2**24
+
+@dataclass(frozen=True)
+class ColumnLimits:
+    """How columns are made and where they go; batches do not depend on it.
+
+    Attributes:
+        chunk: most rows, edges between them and edges of the graphs that columns are made for at a time.
+        small: bytes of the largest column that is on the GPU in any case, where it costs less than a wait for the bus.
+        per_network: bytes that the others may take there per network: less than a step of DS or DSS takes.
+    """
+
+    chunk: int = 2**18
+    small: int = 2**18
+    per_network: int = 2**24
+
+
+USUAL = ColumnLimits()
 
 
 class Columns:
@@ -33,11 +44,20 @@ class Columns:
         device: that batches are laid out on.
         networks: how many networks batches are for; more networks read more per step, so there is more room for them.
         at_once: whether to make columns for all graphs at once and to leave them on the device.
+        limits: how many are made at a time, and where they go.
     """
 
-    def __init__(self, bag: Bag, device: torch.device, networks: int, *, at_once: bool) -> None:
+    def __init__(
+        self,
+        bag: Bag,
+        device: torch.device,
+        networks: int,
+        *,
+        at_once: bool,
+        limits: ColumnLimits = USUAL,
+    ) -> None:
         self._bag, self.device, self._at_once = replace(bag, whole=None), device, at_once
-        self._room = networks * _PER_NETWORK
+        self._limits, self._room = limits, networks * limits.per_network
         self._values: dict[Column, Tensor] = {}
         self.counts: dict[AnyAxis, Tensor] = {}
 
@@ -67,7 +87,7 @@ class Columns:
     def _sources(self) -> Iterator[Source]:
         bag, rows = self._bag, self._bag.rows
         sizes = rows.num_arcs.sum(0) + rows.num_rows.sum(0) + bag.graphs.num_arcs
-        some = [(0, len(bag))] if self._at_once else chunks(sizes, _CHUNK)
+        some = [(0, len(bag))] if self._at_once else chunks(sizes, self._limits.chunk)
         for first, end in some:
             yield Source((bag if end - first == len(bag) else bag[first:end]).to(self.device))
 
@@ -77,7 +97,7 @@ class Columns:
             values = torch.cat([values, values.new_full((column.along.absent, *values.shape[1:]), column.absent)])
         if self._at_once or not is_gpu(self.device):
             return values.to(self.device)
-        if values.nbytes > _SMALL:
+        if values.nbytes > self._limits.small:
             if values.nbytes > self._room:
                 return values.pin_memory()
             self._room -= values.nbytes

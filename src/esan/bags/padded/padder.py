@@ -10,7 +10,7 @@ from torch import Tensor
 
 from esan.bags.bag import Bag
 from esan.bags.padded.buffers import Batches
-from esan.bags.padded.columns import Columns
+from esan.bags.padded.columns import USUAL, ColumnLimits, Columns
 from esan.bags.padded.fields import fields_of
 from esan.bags.padded.plan import Plan
 from esan.bags.padded.shapes import Counts, Shape
@@ -26,10 +26,19 @@ class Padder:
         device: where batches are laid out; None for where the bag is.
         at_once: whether what batches are gathered from is made at once and stays on the device, as for a sample, which
             is padded for one pass only.
+        limits: how much of what batches are gathered from is made at a time, and where it goes.
     """
 
-    def __init__(self, bag: Bag, num_layers: int, device: torch.device | None = None, *, at_once: bool = False) -> None:
-        self.bag, self._device, self._at_once = bag, device or bag.device, at_once
+    def __init__(
+        self,
+        bag: Bag,
+        num_layers: int,
+        device: torch.device | None = None,
+        *,
+        at_once: bool = False,
+        limits: ColumnLimits = USUAL,
+    ) -> None:
+        self.bag, self._device, self._at_once, self._limits = bag, device or bag.device, at_once, limits
         self.counts = Counts(bag)
         self._num_layers = num_layers
         self._columns: Columns | None = None
@@ -66,7 +75,7 @@ class Padder:
         key = shape, networks, None if only is None else frozenset(only)
         if key not in self._plans:
             if self._columns is None:
-                self._columns = Columns(self.bag, self._device, networks, at_once=self._at_once)
+                self._columns = Columns(self.bag, self._device, networks, at_once=self._at_once, limits=self._limits)
             # By the shape, since another sample of the same bag may have rows in fewer slots.
             ends = [*accumulate(shape.rows)]
             slots = sorted({slot_of_layer(ends, t) for t in range(1, self._num_layers + 1)})

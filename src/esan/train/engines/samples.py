@@ -12,7 +12,7 @@ from esan.policies import Sampled
 from esan.train.engines.resample import FreshSamples
 
 #: Most bytes of the copies of a bag that the samples of a team are taken from.
-_MOST_BYTES = 2**31
+MOST_BYTES = 2**31
 
 
 def samples_of(bag: Bag) -> "Samples | FreshSamples":
@@ -20,13 +20,13 @@ def samples_of(bag: Bag) -> "Samples | FreshSamples":
     return FreshSamples(bag) if bag.whole is None else Samples(bag)
 
 
-def most_together(bag: Bag, literal: bool) -> int:
+def most_together(bag: Bag, literal: bool, most_bytes: int = MOST_BYTES) -> int:
     """How many networks may have samples of this bag at once, or of the literal bag that it stands for."""
     whole = bag.whole
     if whole is None:
         return 1  # the sample of a bag too large to hold is enough for a device
     size = whole.nbytes * max(1, whole.num_pairs // max(whole.num_rows, 1)) if literal else whole.nbytes
-    return max(1, _MOST_BYTES // size)
+    return max(1, most_bytes // size)
 
 
 class Draws:
@@ -86,12 +86,13 @@ class Samples:
 
     Args:
         bag: of a `Sampled` policy, where the samples are to be.
+        most_bytes: of the bags that samples were taken from, as far as they are remembered.
     """
 
-    def __init__(self, bag: Bag) -> None:
+    def __init__(self, bag: Bag, most_bytes: int = MOST_BYTES) -> None:
         assert isinstance(bag.policy, Sampled)
         assert bag.whole is not None
-        self._policy, self._whole = bag.policy, bag.whole
+        self._policy, self._whole, self._most_bytes = bag.policy, bag.whole, most_bytes
         counts = bag.whole.selection.num_subgraphs.cpu()
         self._subgraphs = ragged.Segments(ragged.starts(counts), counts)
         #: What was asked for last, as far as there is room: training, validation and test take turns.
@@ -133,7 +134,7 @@ class Samples:
             places = [self._subgraphs.take(own).places for own in graphs]
             part = _Part(self._whole[torch.cat(graphs)], graphs, places)
         # Those that were not asked for longest are forgotten first, and this one not before the next call.
-        room = _MOST_BYTES + _MOST_BYTES // 4 - part.whole.nbytes
+        room = self._most_bytes + self._most_bytes // 4 - part.whole.nbytes
         while self._parts and sum(known.whole.nbytes for known in self._parts.values()) > room:
             del self._parts[next(iter(self._parts))]
         self._parts[key] = part

@@ -93,10 +93,15 @@ class Matrix:
         return "bf16x6" if self.pieces.dtype == torch.bfloat16 else "tf32x3"
 
     @staticmethod
-    def of(*whole: Tensor) -> "tuple[Matrix, ...]":
-        """One or two matrices, taken apart in one pass."""
+    def of(*whole: Tensor, precision: str | None = None) -> "tuple[Matrix, ...]":
+        """One or two matrices, taken apart in one pass.
+
+        Args:
+            whole: the matrices.
+            precision: of products with them, "bf16x6" or "tf32x3"; None for what suits the device.
+        """
         whole = tuple(w.contiguous() for w in whole)
-        if _precision() != "bf16x6":
+        if (precision or _precision()) != "bf16x6":
             return tuple(Matrix(w, w) for w in whole)
         pieces = [w.new_empty(3, *w.shape, dtype=torch.bfloat16) for w in whole]
         sizes = [w.numel() for w in whole]
