@@ -12,7 +12,7 @@ from esan.bags import Bag
 from esan.graphs import complete, read
 from esan.policies import Whole
 from esan.train import EagerEngine, Job, Objective, run_jobs
-from esan.train.model_spec import Blueprint
+from esan.train.model_spec import ModelSpec
 from esan.train.recipes.baselines import DropEdge, RandomLines, closed_walks, drop_edge, with_walks
 
 
@@ -55,7 +55,7 @@ def test_drop_edge_deletes_its_share() -> None:
 def test_drop_edge_is_for_training_alone() -> None:
     dataset = small()
     bag = Bag.of(dataset.graphs, Whole(), 2)
-    model = Blueprint.of(quick(model="gnn", policy="identity"), dataset).build()
+    model = ModelSpec.of(quick(model="gnn", policy="identity"), dataset).build()
     seen: list[int] = []
     model.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0].selection.entry_edge.numel()))
     engine = EagerEngine(model, bag, Objective("classification"), 0.01, 24, torch.Generator(), drop_edge(0.5))
@@ -67,7 +67,7 @@ def test_drop_edge_is_for_training_alone() -> None:
 
 def test_half_of_the_features_are_random() -> None:
     dataset = small()
-    model = Blueprint.of(quick(model="gnn", policy="identity", random_features=0.5), dataset).build().eval()
+    model = ModelSpec.of(quick(model="gnn", policy="identity", random_features=0.5), dataset).build().eval()
     lines = model.features.lines
     assert isinstance(lines, RandomLines)
     assert (lines.out_channels, lines.random_channels) == (8, 4)
@@ -85,6 +85,6 @@ def test_baselines_train_in_the_same_protocol(more: dict[str, float]) -> None:
 
 def test_walks_that_were_not_added() -> None:
     dataset = small()
-    model = Blueprint.of(quick(walk_features=10), dataset).build()
+    model = ModelSpec.of(quick(walk_features=10), dataset).build()
     with pytest.raises(ValueError, match="Expected 10 columns of walk counts behind x"):
         model(Bag.of(dataset.graphs, quick().selected, 2))

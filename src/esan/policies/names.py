@@ -11,7 +11,7 @@ from esan.policies.marking import NodeMarking, Whole
 from esan.policies.policy import Policy
 from esan.policies.wrappers import Augmented, Sampled
 
-#: What each of the paper's names makes of the number in parentheses behind it.
+#: The policy of each of the paper's names; the argument is the number in parentheses after it.
 NAMES: dict[str, Callable[..., Policy]] = {
     "ND": lambda number=1: NodeDeletion(number),
     "ED": lambda: EdgeDeletion(),
@@ -34,8 +34,8 @@ _ARGUMENT = re.compile(r"(?P<name>\w+)=(?P<value>True|False|\d+)")
 def policy_named(text: str) -> Policy:
     """The policy called `text`.
 
-    Known are ND, ND(k), ED, EGO(k), EGO+(k), SE, NM (node marking) and identity; "^" behind a name adds the graph
-    itself, and "@0.2" behind it all samples a fifth of the bag: "EGO+(3)^@0.2". `repr` of a policy is read as well.
+    Known are ND, ND(k), ED, EGO(k), EGO+(k), SE, NM (node marking) and identity; "^" after a name adds the graph
+    itself, and "@0.2" at the end samples a fifth of the bag: "EGO+(3)^@0.2". The `repr` of a policy is read as well.
     """
     known = None
     if isinstance(text, str) and len(text) <= _LONGEST:
@@ -49,7 +49,7 @@ def policy_named(text: str) -> Policy:
 
 
 def policy_called(text: str) -> Policy | str:
-    """The policy whose `repr` is `text`; the text itself where it is none of ours."""
+    """The policy whose `repr` is `text`; the text itself if it is no policy of esan."""
     try:
         known = policy_named(text)
     except ValueError:
@@ -79,7 +79,7 @@ def _from_short_name(text: str) -> Policy | None:
     try:
         policy: Policy = NAMES[match["name"]](*([_whole(match["number"])] if match["number"] else []))
     except TypeError:
-        # Only what does not fit the name is unknown; a number out of range is for the policy itself to refuse.
+        # A number out of range raises ValueError in the policy itself.
         return None
     if share is None:
         return None
@@ -113,8 +113,8 @@ def _from_repr(text: str) -> Policy | None:
     if name not in _CLASSES:
         return None
     values: dict[str, Any] = {}
-    for piece in arguments.split(", ") if arguments else []:
-        argument = _ARGUMENT.fullmatch(piece)
+    for assignment in arguments.split(", ") if arguments else []:
+        argument = _ARGUMENT.fullmatch(assignment)
         if argument is None:
             return None
         text = argument["value"]

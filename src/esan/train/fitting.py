@@ -13,12 +13,12 @@ from esan.data import Dataset
 from esan.data.own import Labels
 from esan.graphs import Source
 from esan.policies import Policy, Sampled, as_policy, checked_source, policy_called
-from esan.train.predictor import Fitted
+from esan.train.predictor import Predictor
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
-from esan.train.runs.loggers import Bars
-from esan.train.runs.loop import run_jobs
-from esan.train.runs.prepare import find_data, reading
+from esan.train.runs.loggers import ProgressBars
+from esan.train.runs.prepare import find_data, read_options
+from esan.train.runs.training_loop import run_jobs
 
 #: What `fit` sets where nothing else is asked for, besides the defaults of a recipe.
 DEFAULTS: dict[str, Any] = {
@@ -43,7 +43,7 @@ def fit(
     progress: bool = True,
     labels: Labels | None = None,
     **settings: Any,
-) -> Fitted:
+) -> Predictor:
     """A subgraph network trained on your graphs.
 
     Without further words: DSS-GNN on GIN (GINE where there are edge features), 4 layers of width 64, Adam with a
@@ -74,7 +74,7 @@ def fit(
         values["labels"] = str(labels)
     # Before data is read: a word that is wrong costs no waiting.
     recipe = Recipe.from_dict({"data": "own", "name": "fit"} | values)
-    dataset = _dataset(source, reading(recipe) | ({} if labels is None else {"labels": labels}))
+    dataset = _dataset(source, read_options(recipe) | ({} if labels is None else {"labels": labels}))
     told: dict[str, Any] = {
         "data": dataset.name,
         "conv": "gin" if dataset.edge_channels is None else "gine",
@@ -84,10 +84,10 @@ def fit(
     with TemporaryDirectory(prefix="esan-") as scratch:
         runs = Path(scratch if folder is None else folder)
         job = Job(recipe, seed=seed)
-        watchers = [Bars()] if progress else []
+        loggers = [ProgressBars()] if progress else []
         # Bags of a user's own data are not left behind in a cache that is shared.
-        run_jobs([job], runs, dataset=dataset, cache=runs / "cache", device=device, watchers=watchers)
-        return Fitted.load(job.folder(runs)).to(device)
+        run_jobs([job], runs, dataset=dataset, cache=runs / "cache", device=device, loggers=loggers)
+        return Predictor.load(job.folder(runs)).to(device)
 
 
 def _dataset(source: Source | Dataset | str | Path, asked: dict[str, Any]) -> Dataset:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from esan.bags import Bag
 from esan.data import Dataset
 from esan.graphs import Graphs
-from esan.nn.features import LineEncoder
+from esan.nn.features import FeatureEncoder
 from esan.policies import Policy, Selection
 from esan.train.engines.engine import Augment
 
@@ -39,7 +39,7 @@ def drop_edge(share: float) -> Augment:
     return lambda bag, generator: Bag.of(bag.graphs, policy, literal=True, generator=generator)
 
 
-class RandomLines(LineEncoder):
+class RandomLines(FeatureEncoder):
     """Partial random node initialisation (Abboud et al., 2021): a part of the features is drawn anew in every pass.
 
     Args:
@@ -48,7 +48,7 @@ class RandomLines(LineEncoder):
         share: the part of it that is random; the rest is a linear image of what `given` makes.
     """
 
-    def __init__(self, given: LineEncoder, width: int, share: float) -> None:
+    def __init__(self, given: FeatureEncoder, width: int, share: float) -> None:
         super().__init__()
         self.out_channels = width
         self.given, self.random_channels = given, round(share * width)
@@ -60,7 +60,7 @@ class RandomLines(LineEncoder):
         return torch.cat([known, noise], 1)
 
 
-class WalkLines(LineEncoder):
+class WalkLines(FeatureEncoder):
     """The features that there are, encoded, and behind them the last `walks` columns as they are.
 
     Args:
@@ -68,9 +68,9 @@ class WalkLines(LineEncoder):
         walks: how many columns `with_walks` added.
     """
 
-    by_line = True
+    row_wise = True
 
-    def __init__(self, given: LineEncoder, walks: int) -> None:
+    def __init__(self, given: FeatureEncoder, walks: int) -> None:
         super().__init__()
         self.given, self.walks = given, walks
         self.out_channels = given.out_channels + walks

@@ -14,7 +14,7 @@ from esan.data.sets.catalogue import known_name
 from esan.policies import Policy, Sampled, Whole, policy_named
 from esan.train.recipes.fields import checked, checked_grid, parsed, refuse_unknown, short
 from esan.train.recipes.toml_text import to_toml
-from esan.train.runs.files import write_text
+from esan.train.runs.directory import write_text
 
 #: Characters of a folder's name at most, as file systems have it.
 _LONGEST = 200
