@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from commands_corpus import command_lines, made
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from esan.cli.main import app
+from examples import examples
 
 LINES = command_lines()
 SAMPLE = LINES[::17]
@@ -92,14 +93,14 @@ def check_any(line: list[str], files: dict[str, str]) -> None:
         check_error(result)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(st.sampled_from(["bag", "wl"]), st.lists(WORDS, max_size=4))
 def test_some_words(files: dict[str, str], command: str, words: list[str]) -> None:
     check_any([command, *(word.replace("{", "").replace("}", "") for word in words)], files)
 
 
 @pytest.mark.exhaustive
-@settings(max_examples=1000)
+@examples(1000)
 @given(st.sampled_from(["bag", "wl", "advise", "predict", "report"]), st.lists(WORDS, max_size=5))
 def test_many_words(files: dict[str, str], command: str, words: list[str]) -> None:
     check_any([command, *(word.replace("{", "").replace("}", "") for word in words)], files)

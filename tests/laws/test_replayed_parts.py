@@ -164,6 +164,7 @@ CONVS: dict[str, Any] = {
 }
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("shares", [False, True], ids=["ds", "dss"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["single", "double"])
 @pytest.mark.parametrize("conv", CONVS)

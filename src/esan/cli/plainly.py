@@ -15,17 +15,16 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
-from esan.checks import shown
+from esan.cli.loading import INTERRUPTED
 from esan.cli.wording import Options
-from esan.limits import available_memory, in_words
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 console = Console()
 
-#: Exit codes: the input is wrong, esan is, and after Ctrl-C, as shells have it.
-INPUT, BUG, INTERRUPTED = 2, 1, 130
+#: Exit codes: the input is wrong, esan is.
+INPUT, BUG = 2, 1
 #: The environment variable that asks for the traceback of every error.
 TRACEBACK = "ESAN_TRACEBACK"
 #: The extra of esan that brings each optional package.
@@ -111,6 +110,12 @@ def resumable(command: Callable[P, R]) -> Callable[P, R]:
 
 def words_of(error: Exception) -> str | None:
     """An error of the input in one line; None for one that can only be a bug."""
+    # Here, because both load torch, which a start without errors need not wait for.
+    from esan.checks import shown
+    from esan.limits import available_memory, in_words
+
+    # Here, because both load torch, which a start without errors need not wait for.
+
     # The words of a KeyError are the key as Python writes it.
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     text = " ".join(text.split())
