@@ -73,7 +73,7 @@ def colours(bag: esan.Bag, shares: bool) -> tuple[list[int], list[int]]:
     assert graphs.edge_attr is not None
     node, (source, target) = view.node.numpy(), view.edges.edge_index.numpy()
     bond, atom = graphs.edge_attr.reshape(-1).numpy(), graphs.x.reshape(-1).numpy()
-    of_edge, graph = bond[view.edges.copies.owner.numpy()], graphs.node_graph.numpy()[node]
+    of_edge, graph = bond[view.edges.edge_id.numpy()], graphs.node_graph.numpy()[node]
     marked = view.marked.numpy() if bag.marked else np.zeros(len(node), bool)
     colour = _numbered(atom[node], marked)
     within, across = [], []

@@ -127,8 +127,8 @@ def measure(graphs: list[Data], name: str, shares: bool, width: int, repeats: in
     middle = {kind: statistics.median(values) for kind, values in times.items()}
     rows = {kind: sum(fresh(kind).layer_view(t).num_rows for t in range(1, LAYERS + 1)) for kind in batches}
     saved, alone_part = rows["literal"] / rows["compact"], middle["graphs"] / middle["compact"]
-    stages = deduplicating.stages(model.features, model.encoder, fresh("compact"), next(model.parameters()))
-    computed = rows["compact"] if stages is None else sum(stage.num_rows for stage in stages[1:])
+    views = deduplicating.views(model.features, model.encoder, fresh("compact"), next(model.parameters()))
+    computed = rows["compact"] if views is None else sum(view.num_rows for view in views[1:])
     return {
         "network": "DSS" if shares else "DS",
         "policy": name,

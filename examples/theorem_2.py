@@ -118,17 +118,17 @@ def simulate(graphs: list[esan.graphs.named.Data], policy: esan.Policy, rounds: 
         rounds: how many rounds of DSS-WL to simulate.
     """
     bag = esan.Bag.of(graphs, policy, literal=True)
-    stage = bag.layer_view(0)
+    view = bag.layer_view(0)
     used = 0
 
     def run(h: Tensor, stack: list[DSSLayer]) -> Tensor:
         nonlocal used
         for one in stack:
-            h = one(h, bag, stage)
+            h = one(h, bag, view)
         used += len(stack)
         return h.detach()
 
-    h = torch.ones(stage.num_rows, 1, dtype=torch.float64)  # one colour, coded one-hot
+    h = torch.ones(view.num_rows, 1, dtype=torch.float64)  # one colour, coded one-hot
     history = [Round(h, 0)]
     for _ in range(rounds):
         a = h.size(1)

@@ -17,7 +17,7 @@ from esan.bags.loader import Loader
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import BatchFields, MissingFieldError
 from esan.nn.execution.replay import Static
-from esan.ops.device import captured, graph_pool, is_gpu, new_graph, on_capture_stream
+from esan.ops.device import capture, graph_pool, is_gpu, new_graph, on_capture_stream
 from esan.ops.dispatch import is_plain
 from esan.watching import networks_called
 
@@ -238,7 +238,7 @@ class _Graph:
         self._graph = new_graph()
         with self._rates_in_memory():
             try:
-                with captured(self._graph, pool, device):
+                with capture(self._graph, pool, device):
                     # A new bag, since the cached values of this one would not be part of the graph.
                     self._out = work(fields.batches.of_fields(views, fields.shape))
             except MissingFieldError:

@@ -163,7 +163,7 @@ def test_frozen_parameters(architecture: str, frozen: str) -> None:
         assert (one is None) == (grads[1][name] is None)
         if one is not None and (other := grads[1][name]) is not None:
             check_close(one, other, name, tolerance=1e-9)
-    assert [type(stages) for stages in found(bag)] == ([list] if architecture == "ds" else [])
+    assert [type(views) for views in found(bag)] == ([list] if architecture == "ds" else [])
 
 
 @ARCHITECTURES

@@ -46,17 +46,17 @@ def test_ppgn_drops_nodes_too() -> None:
 def test_what_is_drawn(on: str) -> None:
     """Entries are 0 with probability p and else 1 / (1 - p); rows of one node are alike only where it is meant."""
     bag = esan.Bag.of([esan.graphs.cycle(40)], esan.NodeDeletion(), literal=True)
-    stage = bag.layer_view(1)
+    view = bag.layer_view(1)
     torch.manual_seed(0)
-    given = esan.nn.dropout.drop(torch.ones(stage.num_rows, 50), stage, 0.25, True, on)
+    given = esan.nn.dropout.drop(torch.ones(view.num_rows, 50), view, 0.25, True, on)
     assert {round(value, 4) for value in given.unique().tolist()} == {0.0, round(1 / 0.75, 4)}
     # 2,000 numbers drawn per node, 80,000 per pair: five standard deviations.
     assert (given == 0).float().mean() == pytest.approx(0.25, abs=0.05 if on == "nodes" else 0.008)
-    first = given[stage.node == 0]
+    first = given[view.node == 0]
     assert bool((first == first[0]).all()) == (on == "nodes")
-    for other in (given[stage.node == 1][0], given[stage.node == 39][0]):
+    for other in (given[view.node == 1][0], given[view.node == 39][0]):
         assert not torch.equal(other, first[0])
-    assert esan.nn.dropout.drop(given, stage, 0.25, False, on) is given
+    assert esan.nn.dropout.drop(given, view, 0.25, False, on) is given
 
 
 def test_dropout_on_pairs_still_takes_the_literal_bag() -> None:
@@ -89,10 +89,10 @@ def test_padded_batches_drop_nodes_too(conv: str) -> None:
     for literal in (True, None):
         (batch,) = esan.Loader(esan.Bag.of(graphs, policy, 3, literal=literal), 2, padded=True)
         losses.append(outcome(model, batch))
-        stage = batch.layer_view(2)
-        given = esan.nn.dropout.drop(torch.ones(stage.num_rows, 20), stage, 0.5, True, "nodes")
+        view = batch.layer_view(2)
+        given = esan.nn.dropout.drop(torch.ones(view.num_rows, 20), view, 0.5, True, "nodes")
         for node in range(5):
-            mine = given[stage.node == node]
+            mine = given[view.node == node]
             assert len(mine) > 1
             assert bool((mine == mine[0]).all())
             assert 0 < float(mine[0].mean()) < 2

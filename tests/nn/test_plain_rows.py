@@ -96,7 +96,7 @@ def test_dropout_and_literal_bags() -> None:
     with pytest.warns(UserWarning, match="dropout is drawn for every pair"):
         network(bag)
     like = next(network.parameters())
-    assert dedup.stages(network.features, network.encoder, bag, like) is None  # type: ignore[arg-type]
+    assert dedup.views(network.features, network.encoder, bag, like) is None  # type: ignore[arg-type]
     assert found(bag) == []
 
 

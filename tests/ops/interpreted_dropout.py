@@ -51,12 +51,12 @@ def test_each_member_drops_as_if_it_were_alone() -> None:
 
 
 def test_rows_of_a_node_have_its_mask() -> None:
-    stage = batch(SEEDS).layer_view(2)
-    given = [drop(torch.ones(stage.num_rows, 16), stage, 0.5, True, "nodes", SEEDS, layer) for layer in (1, 2)]
+    view = batch(SEEDS).layer_view(2)
+    given = [drop(torch.ones(view.num_rows, 16), view, 0.5, True, "nodes", SEEDS, layer) for layer in (1, 2)]
     assert not torch.equal(*given)
     several = 0
-    for node in range(stage.by_node.size):
-        rows = given[0][stage.node == node]
+    for node in range(view.by_node.size):
+        rows = given[0][view.node == node]
         several += len(rows) > 1
         assert bool((rows == rows[:1]).all())
     assert several >= 2 * sum(int(graph.num_nodes) for graph in GRAPHS)

@@ -116,8 +116,8 @@ def test_nothing_of_a_step_stays(architecture: str, encoder: str) -> None:
     assert _of_graphs() == before
     with torch.no_grad():
         like = next(model.parameters())
-        stage, width = model.encoder.input(bag, like, model.features.out_channels)
-        rows = model.features(bag, stage, like, width)
+        view, width = model.encoder.input(bag, like, model.features.out_channels)
+        rows = model.features(bag, view, like, width)
         assert all(FusedGradient.of(given.h) is None for given in model.encoder(rows, bag)), "no gradient to prepare"
 
 

@@ -46,10 +46,10 @@ def test_rows_of_a_stage(name: str) -> None:
         _same_pools(late, reduce)
 
 
-def _same_pools(stage: LayerView, reduce: str) -> None:
-    h = torch.randn(stage.num_rows, WIDTH)
-    agree(lambda h: stage.pool_bag(h, reduce), lambda h: stage.pool_bag(h, reduce), h)
-    agree(lambda h: stage.pool_nodes(h, reduce), lambda h: stage.pool_nodes(h, reduce), h)
+def _same_pools(view: LayerView, reduce: str) -> None:
+    h = torch.randn(view.num_rows, WIDTH)
+    agree(lambda h: view.pool_bag(h, reduce), lambda h: view.pool_bag(h, reduce), h)
+    agree(lambda h: view.pool_nodes(h, reduce), lambda h: view.pool_nodes(h, reduce), h)
 
 
 @ONE_OR_THREE

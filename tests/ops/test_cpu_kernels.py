@@ -132,16 +132,16 @@ def test_the_end_of_a_layer(kind: torch.dtype, literal: bool, shares: bool) -> N
     torch.manual_seed(0)
     graphs = [esan.graphs.complete(5), esan.graphs.csl(11, 2)]
     bag = esan.Bag.of(graphs, esan.EgoNets(1), 2, literal=literal)
-    stage = bag.layer_view(2)
-    assert literal or (stage.multiplicity is not None and bool((stage.multiplicity == 0).any()))
-    x, y = torch.randn(stage.num_rows, 16, dtype=kind), torch.randn(bag.num_nodes, 16, dtype=kind)
+    view = bag.layer_view(2)
+    assert literal or (view.multiplicity is not None and bool((view.multiplicity == 0).any()))
+    x, y = torch.randn(view.num_rows, 16, dtype=kind), torch.randn(bag.num_nodes, 16, dtype=kind)
     parameters = [torch.randn(16, dtype=kind) for _ in range(4)]
     buffers: list[list[Tensor]] = []
 
     def compute(x: Tensor, y: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
         norms = [replace(BatchNorm(16).to(kind).state, gamma=given[at], beta=given[at + 1]) for at in (0, 2)]
         nodes = Summand(y, norms[1], None) if shares else None
-        found = normalised_sum(Summand(x, norms[0], stage.multiplicity), nodes, stage)
+        found = normalised_sum(Summand(x, norms[0], view.multiplicity), nodes, view)
         buffers.append([t for norm in norms for t in (norm.running_mean, norm.running_var) if t is not None])
         # What is not shared has a gradient too, of 0.
         return found, 0 * torch.stack([t.sum() for t in (y, *given)])
@@ -174,10 +174,10 @@ def test_rows_of_a_stage(kind: torch.dtype, name: str, literal: bool) -> None:
     torch.manual_seed(0)
     bag = esan.Bag.of([esan.graphs.csl(11, 2), esan.graphs.csl(8, 3)], esan.policy_named(name), 3, literal=literal)
     for early, late in ((0, 1), (1, 2), (2, 2)):
-        h, stage = torch.randn(bag.layer_view(early).num_rows, 6, dtype=kind), bag.layer_view(late)
-        _agree(lambda h, stage=stage: stage.expand_and_pool(h, "mean"), h)
-        _agree(lambda h, stage=stage: stage.expand_and_pool(h, "sum"), h)
-        _agree(lambda h, stage=stage: (stage.pool_nodes(stage.expand(h), "mean"),), h)
+        h, view = torch.randn(bag.layer_view(early).num_rows, 6, dtype=kind), bag.layer_view(late)
+        _agree(lambda h, view=view: view.expand_and_pool(h, "mean"), h)
+        _agree(lambda h, view=view: view.expand_and_pool(h, "sum"), h)
+        _agree(lambda h, view=view: (view.pool_nodes(view.expand(h), "mean"),), h)
 
 
 @examples(8)

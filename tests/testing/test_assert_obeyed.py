@@ -80,7 +80,7 @@ class Bypasses(esan.nn.SubgraphGNN):
         if _REFERENCE.get():
             return super()._predict(given, bag)
         assert self.set_encoder is not None
-        x = self.set_encoder(torch.cat([g.stage.pool_nodes(g.h, self.readout) for g in given], 1), bag)
+        x = self.set_encoder(torch.cat([g.view.pool_nodes(g.h, self.readout) for g in given], 1), bag)
         head: Any = self.head
         first, _, last = head
         return torch.relu(x @ first.weight.T + first.bias) @ last.weight.T + last.bias

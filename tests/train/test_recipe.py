@@ -178,8 +178,8 @@ def test_a_network_as_ogb_has_it() -> None:
     least = []
     for network in networks:
         like = next(network.parameters())
-        stage, width = network.encoder.input(bag, like, network.features.out_channels)
-        rows = network.features(bag, stage, like, width)
+        view, width = network.encoder.input(bag, like, network.features.out_channels)
+        rows = network.features(bag, view, like, width)
         least.append([given.h.min().item() for given in network.encoder(rows, bag)])
     assert least[0][1] == 0 > least[1][1]
     assert least[0][0] == least[1][0] == 0

@@ -10,7 +10,7 @@ DROPOUTS_ON = ("pairs", "nodes")
 
 
 def drop(
-    h: Tensor, stage: LayerView, p: float, training: bool, on: str, seeds: Tensor | None = None, layer: int = 0
+    h: Tensor, view: LayerView, p: float, training: bool, on: str, seeds: Tensor | None = None, layer: int = 0
 ) -> Tensor:
     r"""The rows after dropout: :math:`h_{v,s} \odot M_{v,s}` or :math:`h_{v,s} \odot M_v`, with entries of M 0 or
     :math:`1/(1-p)`.
@@ -19,8 +19,8 @@ def drop(
     numbers as the literal one.
 
     Args:
-        h: the rows of `stage`.
-        stage: whose rows they are.
+        h: the rows of `view`.
+        view: whose rows they are.
         p: the probability that an entry is dropped.
         training: nothing is dropped otherwise.
         on: from `DROPOUTS_ON`.
@@ -28,5 +28,5 @@ def drop(
         layer: the number of the layer before it; each layer has a mask of its own.
     """
     if on == "pairs" or not p or not training:
-        return dropout(h, p, training, seeds, layer, stage.row_ranges)
-    return h * stage.broadcast(dropout(h.new_ones(stage.by_node.size, h.size(1)), p, training, seeds, layer, None))
+        return dropout(h, p, training, seeds, layer, view.row_ranges)
+    return h * view.broadcast(dropout(h.new_ones(view.by_node.size, h.size(1)), p, training, seeds, layer, None))

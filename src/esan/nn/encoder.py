@@ -17,15 +17,15 @@ from esan.ops.gin import aligned_width, without_fused_gradient
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """The rows that a layer computed, and the stage that they belong to."""
+    """The rows that a layer computed, and the view that they belong to."""
 
     h: Tensor
-    stage: Any
+    view: Any
 
 
 @stackable
 class Encoder(nn.Module):
-    r""":math:`E_{\text{subgraphs}}`: layers one after another, each on the stage of the bag that it needs.
+    r""":math:`E_{\text{subgraphs}}`: layers one after another, each on the view of the bag that it needs.
 
     Args:
         layers: DS or DSS layers; their results are 0 in rows of multiplicity 0.
@@ -66,34 +66,34 @@ class Encoder(nn.Module):
         ]
 
     def input(self, bag: Bag, like: Tensor, width: int) -> tuple[LayerView, int]:
-        """The stage whose rows the first layer takes as input, and their width, padded with zeros."""
-        stage, layer = bag.layer_view(1 + self.lookahead), self.layers[0]
-        fast = _fused_by(layer, like, bag, stage)
-        # The stage of the first layer, so that no row has to be copied; an operator that expands rows itself takes the
+        """The view whose rows the first layer takes as input, and their width, padded with zeros."""
+        view, layer = bag.layer_view(1 + self.lookahead), self.layers[0]
+        fast = _fused_by(layer, like, bag, view)
+        # The view of the first layer, so that no row has to be copied; an operator that expands rows itself takes the
         # fewest.
         earlier = getattr(fast, "READS_EARLIER_ROWS", False)
-        return bag.layer_view(0) if earlier else stage, aligned_width(fast, width)
+        return bag.layer_view(0) if earlier else view, aligned_width(fast, width)
 
     @never_compiled
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
         """The results of all layers, first to last."""
         results, lookahead = [], self.lookahead
         for t, layer in enumerate(self.layers, start=1):
-            stage = bag.layer_view(t + lookahead)
-            h = drop(layer(h, bag, stage), stage, self.dropout, self.training, self.dropout_on, bag.seeds, t)
-            results.append(Encoded(without_fused_gradient(h) if self.reads_all else h, stage))
+            view = bag.layer_view(t + lookahead)
+            h = drop(layer(h, bag, view), view, self.dropout, self.training, self.dropout_on, bag.seeds, t)
+            results.append(Encoded(without_fused_gradient(h) if self.reads_all else h, view))
         return results
 
-    def on_representatives(self, h: Tensor, bag: Bag, stages: list[DedupLayerView]) -> list[Encoded]:
-        """`forward` with one row per representative; `stages` are those of the input and of each layer."""
+    def on_representatives(self, h: Tensor, bag: Bag, views: list[DedupLayerView]) -> list[Encoded]:
+        """`forward` with one row per representative; `views` are those of the input and of each layer."""
         results = []
-        for layer, stage in zip(self.layers, stages[1:], strict=True):
-            h = layer.on_representatives(h, bag, stage)  # type: ignore[operator]
-            results.append(Encoded(h, stage))
+        for layer, view in zip(self.layers, views[1:], strict=True):
+            h = layer.on_representatives(h, bag, view)  # type: ignore[operator]
+            results.append(Encoded(h, view))
         return results
 
 
-def _fused_by(layer: Any, like: Tensor, bag: Bag, stage: LayerView) -> Any:
+def _fused_by(layer: Any, like: Tensor, bag: Bag, view: LayerView) -> Any:
     """The module that computes a layer as one operator; None where its modules are called, or hooks read its rows."""
     plain = is_plain(layer, DSLayer) or is_plain(layer, DSSLayer)
-    return layer.fused_by(like, bag, stage) if plain else None
+    return layer.fused_by(like, bag, view) if plain else None

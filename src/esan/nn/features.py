@@ -239,15 +239,15 @@ class NodeFeatures(nn.Module):
         for some in () if x is None else x.split(_AT_ONCE):
             encoder(some.cpu(), some.size(0), torch.empty(0))
 
-    def forward(self, bag: Bag, stage: LayerView | DedupLayerView, like: Tensor, width: int | None = None) -> Tensor:
-        """The rows of a stage.
+    def forward(self, bag: Bag, view: LayerView | DedupLayerView, like: Tensor, width: int | None = None) -> Tensor:
+        """The rows of a view.
 
         Args:
             bag: the graphs.
-            stage: which rows.
+            view: which rows.
             like: a tensor of the dtype and device of the result.
             width: that of the result, padded with zeros.
         """
         # Encoded once per node and then expanded, never once per pair.
         x = self.encoder(bag.graphs.x, bag.graphs.node_graph.numel(), like)
-        return input_rows(x, stage.by_node, stage.marked if self.marked else None, width or self.out_channels)
+        return input_rows(x, view.by_node, view.marked if self.marked else None, width or self.out_channels)

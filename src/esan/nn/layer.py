@@ -41,54 +41,53 @@ class Layer(nn.Module):
         return next((why for term in self.terms if (why := term.why_literal)), None)
 
     @never_compiled
-    def forward(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor:
-        """Rows → rows of a stage; h has the rows of this stage, or of an earlier one."""
+    def forward(self, h: Tensor, bag: Bag, view: LayerView) -> Tensor:
+        """Rows → rows of a view; h has the rows of this view, or of an earlier one."""
         if not replaying(bag):
-            return self._as_one(bag, stage, h)
+            return self._as_one(bag, view, h)
         if may_replay(self):
-            return in_part(self._as_one, [self], bag, stage, h)
-        inputs = in_part(self._inputs, [], bag, stage, h)
-        values = [term(x, bag, stage) for term, x in zip(self.terms, inputs, strict=True)]
+            return in_part(self._as_one, [self], bag, view, h)
+        inputs = in_part(self._inputs, [], bag, view, h)
+        values = [term(x, bag, view) for term, x in zip(self.terms, inputs, strict=True)]
         parts = [part for part in (*(term.norm for term in self.terms), self.act) if isinstance(part, nn.Module)]
         unchanged = all(is_plain(part, type(part)) for part in parts) and usual_activation(self.act)
-        return in_part(self._sum, parts, bag, stage, *values) if unchanged else self._sum(bag, stage, *values)
+        return in_part(self._sum, parts, bag, view, *values) if unchanged else self._sum(bag, view, *values)
 
-    def _as_one(self, bag: Bag, stage: LayerView, h: Tensor) -> Tensor:
-        fused = self._fused(h, bag, stage)
+    def _as_one(self, bag: Bag, view: LayerView, h: Tensor) -> Tensor:
+        fused = self._fused(h, bag, view)
         if fused is not None:
             return fused
-        inputs = self._inputs(bag, stage, h)
-        return self._sum(bag, stage, *(term(x, bag, stage) for term, x in zip(self.terms, inputs, strict=True)))
+        inputs = self._inputs(bag, view, h)
+        return self._sum(bag, view, *(term(x, bag, view) for term, x in zip(self.terms, inputs, strict=True)))
 
-    def _inputs(self, bag: Bag, stage: LayerView, h: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
+    def _inputs(self, bag: Bag, view: LayerView, h: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """The rows that the convolution of each term is applied to."""
-        h = stage.expand(h)
-        return tuple(term.reads(h, stage) for term in self.terms)
+        h = view.expand(h)
+        return tuple(term.reads(h, view) for term in self.terms)
 
-    def _sum(self, bag: Bag, stage: LayerView, *values: Tensor) -> Tensor:
+    def _sum(self, bag: Bag, view: LayerView, *values: Tensor) -> Tensor:
         """From what the convolutions gave to what the layer gives."""
         terms = self.terms
         others = terms[1:]
         usual = len(others) <= 1 and not any(term.per_row for term in others) and is_relu(self.act)
         if usual and _distinct(term.norm for term in terms) and all(is_plain(t.norm, BatchNorm) for t in terms):
             summands = [
-                Summand(x, term.norm.state, term.multiplicity(bag, stage))
-                for term, x in zip(terms, values, strict=True)
+                Summand(x, term.norm.state, term.multiplicity(bag, view)) for term, x in zip(terms, values, strict=True)
             ]
-            return normalised_sum(summands[0], summands[1] if others else None, stage)
+            return normalised_sum(summands[0], summands[1] if others else None, view)
         total = None
         for term, value in zip(terms, values, strict=True):
-            normed = on_rows(term.norm, value, term.multiplicity(bag, stage))
-            normed = normed if term.per_row else stage.broadcast(normed)
+            normed = on_rows(term.norm, value, term.multiplicity(bag, view))
+            normed = normed if term.per_row else view.broadcast(normed)
             total = normed if total is None else total + normed
         assert total is not None
-        return stage.zero_empty_rows(self.act(total))
+        return view.zero_empty_rows(self.act(total))
 
     # -- as one fused operator -----------------------------------------------------------------------------------
 
-    def fused_by(self, like: Tensor, bag: Bag, stage: LayerView) -> Any:
+    def fused_by(self, like: Tensor, bag: Bag, view: LayerView) -> Any:
         """The module that computes the layer as one operator on rows like these; None where its modules are called."""
-        return None if (branches := self._branches(bag)) is None else implementation_for(like, branches, stage)
+        return None if (branches := self._branches(bag)) is None else implementation_for(like, branches, view)
 
     def _branches(self, bag: Bag) -> list[GINBranch] | None:
         """The terms as plain tensors, if the layer is a sum that the operator supports."""
@@ -102,9 +101,9 @@ class Layer(nn.Module):
             return None
         return branches
 
-    def _fused(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor | None:
+    def _fused(self, h: Tensor, bag: Bag, view: LayerView) -> Tensor | None:
         branches = self._branches(bag)
-        fast = None if branches is None else implementation_for(h, branches, stage)
+        fast = None if branches is None else implementation_for(h, branches, view)
         if branches is None or fast is None:
             return None
         inside, *others = branches
@@ -114,8 +113,8 @@ class Layer(nn.Module):
             assert isinstance(term, Shared)
             shared = SharedBranch(others[0], bag.shared.between_nodes(term.adjacency), bag.node_multiplicity, term.pool)
         # Hooks on the layer may read its result, and the gradient of it.
-        chained = not stage.plain and (is_plain(self, DSLayer) or is_plain(self, DSSLayer))
-        return gin_layer(fast, h, inside, shared, stage, bag.layer_view_with_rows(h.size(0), stage), chained)
+        chained = not view.plain and (is_plain(self, DSLayer) or is_plain(self, DSSLayer))
+        return gin_layer(fast, h, inside, shared, view, bag.layer_view_with_rows(h.size(0), view), chained)
 
 
 def _distinct(things: Iterable[Any]) -> bool:
@@ -170,11 +169,11 @@ class DSLayer(Layer):
     def terms(self) -> tuple[Term, ...]:
         return (Inside(self.inside, self.norm),)
 
-    def on_representatives(self, h: Tensor, bag: Bag, stage: DedupLayerView) -> Tensor:
+    def on_representatives(self, h: Tensor, bag: Bag, view: DedupLayerView) -> Tensor:
         """`forward` on one row per representative, which stands for all rows that are equal to it."""
         branches = self._branches(bag)
         assert branches is not None
-        return stage.zero_empty_rows(stage.fast.layer(h, branches[0], stage))
+        return view.zero_empty_rows(view.fast.layer(h, branches[0], view))
 
 
 @stackable

@@ -31,31 +31,31 @@ class Term:
         """Why the term is not exact on a compact bag; None if it is."""
         return why_every_pair_in(self.conv) or why_every_pair(self.norm)
 
-    def reads(self, h: Tensor, stage: LayerView) -> Tensor:
-        """What the convolution is applied to, from the rows h of a stage."""
+    def reads(self, h: Tensor, view: LayerView) -> Tensor:
+        """What the convolution is applied to, from the rows h of a view."""
         raise NotImplementedError
 
-    def arguments(self, bag: Bag, stage: LayerView) -> tuple[Any, ...]:
+    def arguments(self, bag: Bag, view: LayerView) -> tuple[Any, ...]:
         """What the convolution is given besides: edges, features of edges, multiplicities."""
         raise NotImplementedError
 
-    def __call__(self, x: Tensor, bag: Bag, stage: LayerView) -> Tensor:
+    def __call__(self, x: Tensor, bag: Bag, view: LayerView) -> Tensor:
         """What the convolution gives for what it reads."""
-        return call_conv(self.conv, x, self.arguments, bag, stage)
+        return call_conv(self.conv, x, self.arguments, bag, view)
 
-    def multiplicity(self, bag: Bag, stage: LayerView) -> Tensor | None:  # noqa: ARG002
+    def multiplicity(self, bag: Bag, view: LayerView) -> Tensor | None:  # noqa: ARG002
         """How often each row of its result counts in the norm; None for once."""
-        return stage.multiplicity
+        return view.multiplicity
 
 
 class Inside(Term):
     r"""Message passing inside each subgraph: :math:`L(A_i, h_i)`."""
 
-    def reads(self, h: Tensor, stage: LayerView) -> Tensor:  # noqa: ARG002
+    def reads(self, h: Tensor, view: LayerView) -> Tensor:  # noqa: ARG002
         return h
 
-    def arguments(self, bag: Bag, stage: LayerView) -> tuple[Any, ...]:
-        return stage.edges, bag.graphs.edge_attr, stage.multiplicity
+    def arguments(self, bag: Bag, view: LayerView) -> tuple[Any, ...]:
+        return view.edges, bag.graphs.edge_attr, view.multiplicity
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +75,13 @@ class Shared(Term):
     def why_literal(self) -> str | None:
         return "bag_pool='max' needs every pair" if self.pool == "max" else super().why_literal
 
-    def reads(self, h: Tensor, stage: LayerView) -> Tensor:
-        return stage.pool_bag(h, self.pool)
+    def reads(self, h: Tensor, view: LayerView) -> Tensor:
+        return view.pool_bag(h, self.pool)
 
-    def arguments(self, bag: Bag, stage: LayerView) -> tuple[Any, ...]:  # noqa: ARG002
+    def arguments(self, bag: Bag, view: LayerView) -> tuple[Any, ...]:  # noqa: ARG002
         return bag.shared.between_nodes(self.adjacency), bag.graphs.edge_attr, bag.node_multiplicity
 
-    def multiplicity(self, bag: Bag, stage: LayerView) -> Tensor | None:  # noqa: ARG002
+    def multiplicity(self, bag: Bag, view: LayerView) -> Tensor | None:  # noqa: ARG002
         return bag.node_multiplicity
 
 
@@ -95,8 +95,8 @@ class SharedByOthers(Term):
     def why_literal(self) -> str | None:
         return "bag_pool='others' needs every pair"
 
-    def reads(self, h: Tensor, stage: LayerView) -> Tensor:
-        return stage.broadcast(stage.pool_bag(h, "sum")) - h
+    def reads(self, h: Tensor, view: LayerView) -> Tensor:
+        return view.broadcast(view.pool_bag(h, "sum")) - h
 
-    def arguments(self, bag: Bag, stage: LayerView) -> tuple[Any, ...]:
-        return bag.shared.between_rows(self.adjacency), bag.graphs.edge_attr, stage.multiplicity
+    def arguments(self, bag: Bag, view: LayerView) -> tuple[Any, ...]:
+        return bag.shared.between_rows(self.adjacency), bag.graphs.edge_attr, view.multiplicity

@@ -1,4 +1,4 @@
-"""Streams, pinned memory and CUDA graphs: what is particular to work on a GPU, and nothing on a CPU."""
+"""Streams, pinned memory, prefetching and CUDA graphs on a GPU; on a CPU they do nothing."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ def is_gpu(device: torch.device) -> bool:
 
 @cache
 def side_streams(device: torch.device) -> tuple["torch.cuda.Stream", "torch.cuda.Stream"]:
-    """Two streams beside the current one: for the layout of batches, and for independent work of layers.
+    """Two side streams: for the layout of batches, and for independent work of layers.
 
     One pair per device: libraries keep memory for every stream that they have worked on.
     """
@@ -35,60 +35,60 @@ def side_stream(device: torch.device) -> Any:
 
 
 def event(device: torch.device) -> Any:
-    """What is over when all work so far on the current stream is; None on a CPU, where it is over."""
+    """An event after all work so far on the current stream; None on a CPU."""
     return torch.cuda.current_stream(device).record_event() if is_gpu(device) else None
 
 
-def sent(values: Tensor, device: torch.device) -> Tensor:
-    """Values of the host on a device, which is not waited for."""
+def to_device(values: Tensor, device: torch.device) -> Tensor:
+    """Copy values of the host to a device, asynchronously."""
     return values.pin_memory().to(device, non_blocking=True) if is_gpu(device) else values.to(device)
 
 
-def prefetched(
-    make: Callable[[Any], T], asked: Iterator[Any], tensors: Callable[[T], list[Tensor]], device: torch.device
+def prefetch(
+    make: Callable[[Any], T], items: Iterator[Any], tensors: Callable[[T], list[Tensor]], device: torch.device
 ) -> Iterator[T]:
-    """What `make` makes of each item, on a second stream, one item ahead of the work on what was given.
+    """`make(item)` of each item, on a second stream, one item ahead of the consumer.
 
     Args:
         make: launches work on the current stream.
-        asked: the items.
-        tensors: the tensors of what was made, whose memory must not be used again while they are worked on.
-        device: where; on a CPU nothing is made ahead.
+        items: the items.
+        tensors: the tensors of a result, whose memory must not be reused while the consumer works on them.
+        device: where the work runs; on a CPU nothing is prefetched.
     """
     if not is_gpu(device):
-        yield from map(make, asked)
+        yield from map(make, items)
         return
     layout, _ = side_streams(device)
     layout.wait_stream(torch.cuda.current_stream(device))
-    waiting: tuple[T, Any] | None = None
-    worked: list[Any] = []
+    ready: tuple[T, Any] | None = None
+    consumed: list[Any] = []
     while True:
-        # What is asked for is found there too: it may be sent to the device.
+        # The items too: reading one may copy it to the device.
         with torch.cuda.stream(layout):
-            item = next(asked, _END)
-            made = _END if item is _END else make(item)
-        if made is _END:
+            item = next(items, _END)
+            result = _END if item is _END else make(item)
+        if result is _END:
             break
         done = layout.record_event()
-        if waiting is not None:
-            yield _handed(waiting, tensors, device)
-            worked.append(torch.cuda.current_stream(device).record_event())
-            if len(worked) > 1:
-                # Not too far ahead of the device: what is made takes memory.
-                worked.pop(0).synchronize()
-        waiting = made, done
-    if waiting is not None:
-        yield _handed(waiting, tensors, device)
+        if ready is not None:
+            yield _hand_over(ready, tensors, device)
+            consumed.append(torch.cuda.current_stream(device).record_event())
+            if len(consumed) > 1:
+                # Not too far ahead of the device: results take memory.
+                consumed.pop(0).synchronize()
+        ready = result, done
+    if ready is not None:
+        yield _hand_over(ready, tensors, device)
 
 
-def _handed(waiting: tuple[T, Any], tensors: Callable[[T], list[Tensor]], device: torch.device) -> T:
-    """What was made, for the current stream."""
-    made, done = waiting
+def _hand_over(ready: tuple[T, Any], tensors: Callable[[T], list[Tensor]], device: torch.device) -> T:
+    """The result, for use on the current stream."""
+    result, done = ready
     here = torch.cuda.current_stream(device)
     here.wait_event(done)
-    for tensor in tensors(made):
+    for tensor in tensors(result):
         tensor.record_stream(here)
-    return made
+    return result
 
 
 def is_capturing() -> bool:
@@ -98,7 +98,7 @@ def is_capturing() -> bool:
 
 @contextmanager
 def refusing_to_wait(device: torch.device) -> Iterator[list[RuntimeError]]:  # noqa: ARG001
-    """Within, what would wait for the device stops; the list then holds why."""
+    """Within, an operation that would synchronise with the device raises; the list then holds the error."""
     refused: list[RuntimeError] = []
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
@@ -118,13 +118,13 @@ def new_graph() -> Any:
 
 
 def graph_pool() -> Any:
-    """Memory that CUDA graphs share which run one after another."""
+    """A memory pool for CUDA graphs that run one after another."""
     return torch.cuda.graph_pool_handle()
 
 
 @contextmanager
-def captured(graph: Any, pool: Any, device: torch.device) -> Iterator[None]:
-    """Within, what is launched on a side stream is recorded, and not run."""
+def capture(graph: Any, pool: Any, device: torch.device) -> Iterator[None]:
+    """Within, work on the capture stream is recorded as a CUDA graph, and not run."""
     torch.cuda.synchronize(device)
     with torch.cuda.graph(graph, pool=pool, stream=_capturing(device), capture_error_mode="thread_local"):
         yield
@@ -134,12 +134,12 @@ class Recording:
     """Work recorded as a CUDA graph.
 
     Attributes:
-        results: what the work gave; every replay writes it anew, in the same memory.
+        results: the results of the work; every replay overwrites them in place.
     """
 
     def __init__(self, work: Callable[[], Any], pool: Any, device: torch.device) -> None:
         self._graph = new_graph()
-        with captured(self._graph, pool, device):
+        with capture(self._graph, pool, device):
             self.results = work()
 
     def replay(self) -> None:
@@ -149,7 +149,7 @@ class Recording:
 
 @contextmanager
 def on_capture_stream(device: torch.device) -> Iterator[None]:
-    """Within, work is done on the stream that captures are made on, after all before it and before all behind it."""
+    """Within, work runs on the capture stream, ordered with the work before and after on the current stream."""
     here, there = torch.cuda.current_stream(device), _capturing(device)
     there.wait_stream(here)
     with torch.cuda.stream(there):

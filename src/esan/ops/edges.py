@@ -35,7 +35,7 @@ class Edges:
 
     Attributes:
         edge_index: source and target row of each edge, as in PyG, `[2, B]`.
-        by_edge_id: the edges by the edge of the graph that they are copies of; `by_edge_id.index` is `edge_id`.
+        by_edge_id: the edges by the edge of the graph that they are copies of; its `index` is `edge_id`.
         num_rows: the number of rows that they end at; they come from `by_source.size` rows, which may differ.
         weight: one factor per message, or None for 1: the user's `edge_weight`, and that of `adjacency="sum"`.
         row_ranges: which rows are not padding; None if there is no padding, or padding is read too.

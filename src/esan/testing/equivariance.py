@@ -54,7 +54,7 @@ def assert_equivariant(
         moved = rebuilt(bag, action)
         there = _permuted_rows(h, bag, first, moved, _input_view(network, moved, in_channels), action)
         for place, (got, wanted) in enumerate(zip(_called(network, there, moved), expected, strict=True)):
-            image = _permuted_rows(wanted.h, bag, wanted.stage, moved, got.stage, action)
+            image = _permuted_rows(wanted.h, bag, wanted.view, moved, got.view, action)
             what = f"output {place} of {type(network).__name__} on the permuted bag and the permuted output"
             check_close(got.h, image, what, tolerance=tolerance)
 

@@ -13,7 +13,7 @@ from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.plan import BatchBuffers
 from esan.bags.padded.shapes import COARSE, KnownShapes, Shape, Sizes, smallest_shapes
-from esan.ops.device import is_capturing, prefetched, sent, side_stream
+from esan.ops.device import is_capturing, prefetch, side_stream, to_device
 
 #: The most batches laid out at a time, and the most bytes: enough to keep the device busy, with little memory.
 _CHUNK, _CHUNK_BYTES = 4, 2**23
@@ -69,7 +69,7 @@ class PaddedBatches:
 
     def __call__(self, steps: Sequence[np.ndarray]) -> Iterator[PaddedBag]:
         """The batches of these steps, `[S or 1, B]` each, −1 for no graph; the next ones are prefetched."""
-        chunks = prefetched(self._lay_out, self._chunks(steps), _tensors, self.device)
+        chunks = prefetch(self._lay_out, self._chunks(steps), _tensors, self.device)
         for chunk in chunks:
             yield from chunk
 
@@ -103,7 +103,7 @@ class PaddedBatches:
             while end < len(steps) and steps[end].shape == steps[begin].shape:
                 end += 1
             stacked = np.stack(steps[begin:end])
-            ids = sent(torch.from_numpy(stacked), self.device)
+            ids = to_device(torch.from_numpy(stacked), self.device)
             for shape, some in self._shapes(stacked):
                 left = ids[some]
                 while len(left):

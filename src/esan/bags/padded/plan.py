@@ -176,17 +176,17 @@ class _Compiler:
             counts.append(torch.cat([mine, absent], 1))
             start.append(torch.cat([ragged.starts(mine), mine.sum().expand_as(absent)], 1))
 
-        def sent(numbers: list[int], kind: torch.dtype = torch.int32) -> Tensor:
+        def on_device(numbers: list[int], kind: torch.dtype = torch.int32) -> Tensor:
             return torch.tensor(numbers, dtype=kind).to(self._columns.device)
 
         return BatchSegments(
             counts=torch.cat(counts).int().t().contiguous(),
             start=torch.cat(start),
-            capacity=sent(capacity),
-            size=sent(size, torch.int64),
-            before=sent(before),
-            block=sent(block_of),
-            place=sent(place),
+            capacity=on_device(capacity),
+            size=on_device(size, torch.int64),
+            before=on_device(before),
+            block=on_device(block_of),
+            place=on_device(place),
         )
 
     def gathers(self, field: BatchField, layout: BufferLayout, networks: int) -> list[FieldGather]:

@@ -16,7 +16,7 @@ from esan.nn.linear import Linear
 from esan.ops.dispatch import implementation, is_plain, is_plain_table
 
 
-def stages(features: NodeFeatures, encoder: Encoder, bag: Bag, like: Tensor) -> list[DedupLayerView] | None:
+def views(features: NodeFeatures, encoder: Encoder, bag: Bag, like: Tensor) -> list[DedupLayerView] | None:
     """The representatives of the input and of each layer; None where rows are computed as they are.
 
     Rows are compared by colour refinement of node features, edge features and marks. That is exact where no part of
@@ -38,19 +38,19 @@ def stages(features: NodeFeatures, encoder: Encoder, bag: Bag, like: Tensor) -> 
     cached = bag.cache.get(key)
     if cached is None or cached.versions != versions:
         nodes, edges = _row_ids(fast, x, bag.num_nodes), _row_ids(fast, edge_attr, bag.graphs.edge_index.size(1))
-        cached = _CachedStages(versions, dedup_layer_views(fast, bag, len(encoder.layers), nodes, edges))
+        cached = _CachedViews(versions, dedup_layer_views(fast, bag, len(encoder.layers), nodes, edges))
         # Tensors of inference mode have no version.
         if not any(values is not None and values.is_inference() for values in (x, edge_attr)):
             bag.cache[key] = cached
-    return cached.stages
+    return cached.views
 
 
 @dataclass(frozen=True, eq=False)
-class _CachedStages:
+class _CachedViews:
     """Representatives, and the versions of the features that they were computed from."""
 
     versions: tuple[Any, Any]
-    stages: list[DedupLayerView] | None
+    views: list[DedupLayerView] | None
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """A copy of a bag computes its own: versions of features are not copied with them."""

@@ -178,20 +178,20 @@ def _parts(bag: Bag) -> list[Bag]:
 def _with_subgraphs(bag: Bag, count: int) -> Bag:
     """The bag of one graph with so many of its subgraphs."""
     chosen = torch.linspace(0, bag.num_subgraphs - 1, min(count, bag.num_subgraphs), device=bag.device).round().long()
-    kept = torch.zeros(bag.num_subgraphs, dtype=torch.bool, device=bag.device)
-    return bag.only(kept.index_fill(0, chosen, True))
+    mask = torch.zeros(bag.num_subgraphs, dtype=torch.bool, device=bag.device)
+    return bag.only(mask.index_fill(0, chosen, True))
 
 
 def _cost(size: _Size, parts: list[Bag], bag: Bag, model: Any) -> Cost:
     """What autograd keeps, S = a · nodes + b · work, by the parts; and what backward and the indices add."""
-    work, kept = ([one(part, model) for part in parts] for one in (_work, _kept_bytes))
-    per_node, per_work = 0.0, kept[0] / max(work[0], 1)
+    work, saved = ([one(part, model) for part in parts] for one in (_work, _saved_bytes))
+    per_node, per_work = 0.0, saved[0] / max(work[0], 1)
     if len(parts) > 1 and work[1] > work[0]:
-        per_work = max(kept[1] - kept[0], 0) / (work[1] - work[0])
-        per_node = max(kept[0] - per_work * work[0], 0) / parts[0].num_nodes
+        per_work = max(saved[1] - saved[0], 0) / (work[1] - work[0])
+        per_node = max(saved[0] - per_work * work[0], 0) / parts[0].num_nodes
     activations = per_node * bag.num_nodes + per_work * size.work
     parameters = sum(p.numel() * p.element_size() for p in model.parameters())
-    # Backward begins with everything kept, and works on the gradients of one layer.
+    # Backward begins with everything saved, and works on the gradients of one layer.
     peak = activations * (1 + 1 / model.num_layers) + size.stored + 2 * parameters
     return Cost(size.rows, size.edges, round(peak))
 
@@ -200,17 +200,17 @@ def _work(bag: Bag, model: Any) -> int:
     return _Size.of(bag, model).work
 
 
-def _kept_bytes(bag: Bag, model: Any) -> int:
+def _saved_bytes(bag: Bag, model: Any) -> int:
     """Bytes of all tensors that a step forward keeps for the step backward."""
     known = {tensor.untyped_storage().data_ptr() for tensor in [*model.parameters(), *model.buffers()]}
     for record in (bag.graphs, bag.selection, bag.rows):
         known |= {tensor.untyped_storage().data_ptr() for tensor in record.tensors().values()}
-    kept: dict[int, int] = {}
+    saved: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in known:
-            kept[storage.data_ptr()] = storage.nbytes()
+            saved[storage.data_ptr()] = storage.nbytes()
         return tensor.detach()  # itself, it would hold itself where it is what the operation gave
 
     devices = [bag.device] if is_gpu(bag.device) else []
@@ -218,6 +218,6 @@ def _kept_bytes(bag: Bag, model: Any) -> int:
     with torch.random.fork_rng(devices), torch.enable_grad(), catch_warnings(), hooks:
         simplefilter("ignore")  # that the literal bag is used is what is asked
         output = model(bag)  # alive to the end: what it keeps must not be taken for other tensors at the same place
-        total = sum(kept.values())
+        total = sum(saved.values())
         del output
     return total

@@ -18,7 +18,7 @@ from esan.ops.device import Recording, graph_pool, is_capturing, is_gpu, on_capt
 from esan.ops.dispatch import autocasts, first_order
 from esan.watching import is_watched
 
-#: A part of a forward pass: a bag, one of its stages (None if it needs none) and tensors → tensors.
+#: A part of a forward pass: a bag, one of its views (None if it needs none) and tensors → tensors.
 Part = Callable[..., Tensor | tuple[Tensor, ...]]
 #: Calls of one kind that run as they are before one is captured: the first compiles kernels and finds what it reads.
 _BEFORE = 2
@@ -40,21 +40,21 @@ def may_replay(module: nn.Module) -> bool:
     return call is not None and call.survey.may_capture(module)
 
 
-def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, stage: LayerView | None, *tensors: Tensor) -> Any:
-    """`part(bag, stage, *tensors)`, replayed where the network runs on padded batches and these modules allow it.
+def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, view: LayerView | None, *tensors: Tensor) -> Any:
+    """`part(bag, view, *tensors)`, replayed where the network runs on padded batches and these modules allow it.
 
     Args:
-        part: what is computed. When it is captured, it gets a bag and a stage of its own, equal to the given ones:
+        part: what is computed. When it is captured, it gets a bag and a view of its own, equal to the given ones:
             whatever it reads of a batch must come from these.
         modules: the modules that it calls. Hooks on them are not its own: who calls `in_part` runs inside them.
         bag: the batch.
-        stage: one of the batch's stages; None for none.
+        view: one of the batch's views; None for none.
         tensors: further inputs.
     """
     call = _ACTIVE.get()
     if call is None or not call.runs(bag) or is_capturing() or not call.survey.may_capture(*modules):
-        return part(bag, stage, *tensors)
-    return call.part(part, modules, bag, stage, tensors)
+        return part(bag, view, *tensors)
+    return call.part(part, modules, bag, view, tensors)
 
 
 class _Convolution(NamedTuple):
@@ -63,7 +63,7 @@ class _Convolution(NamedTuple):
     conv: Any
     arguments: Callable[[Bag, LayerView], tuple[Any, ...]]
     bag: Bag
-    stage: LayerView
+    view: LayerView
     given: tuple[Any, ...]
 
 
@@ -71,13 +71,13 @@ _CONVOLUTION: ContextVar[_Convolution | None] = ContextVar("convolution", defaul
 
 
 def call_conv(
-    conv: nn.Module, x: Tensor, arguments: Callable[[Bag, LayerView], tuple[Any, ...]], bag: Bag, stage: LayerView
+    conv: nn.Module, x: Tensor, arguments: Callable[[Bag, LayerView], tuple[Any, ...]], bag: Bag, view: LayerView
 ) -> Tensor:
-    """`conv(x, *arguments(bag, stage))`, in which `conv_part` may be replayed."""
-    given = arguments(bag, stage)
+    """`conv(x, *arguments(bag, view))`, in which `conv_part` may be replayed."""
+    given = arguments(bag, view)
     if _ACTIVE.get() is None:
         return conv(x, *given)
-    before = _CONVOLUTION.set(_Convolution(conv, arguments, bag, stage, given))
+    before = _CONVOLUTION.set(_Convolution(conv, arguments, bag, view, given))
     try:
         return conv(x, *given)
     finally:
@@ -90,10 +90,10 @@ def conv_part(conv: Any, x: Tensor, *given: Any) -> Tensor:
     if called is None or called.conv is not conv or any(a is not b for a, b in zip(given, called.given, strict=True)):
         return conv.compute(x, *given)
 
-    def part(bag: Bag, stage: LayerView, x: Tensor) -> Tensor:
-        return conv.compute(x, *called.arguments(bag, stage))
+    def part(bag: Bag, view: LayerView, x: Tensor) -> Tensor:
+        return conv.compute(x, *called.arguments(bag, view))
 
-    return in_part(part, [conv], called.bag, called.stage, x)
+    return in_part(part, [conv], called.bag, called.view, x)
 
 
 def edge_part(conv: nn.Module, work: Callable[..., Tensor], modules: Sequence[nn.Module], *given: Any) -> Tensor:
@@ -246,24 +246,24 @@ class _Call:
         return _Hold.apply(self, out) if out.requires_grad else out
 
     def part(
-        self, part: Part, modules: Sequence[nn.Module], bag: Bag, stage: LayerView | None, tensors: Sequence[Tensor]
+        self, part: Part, modules: Sequence[nn.Module], bag: Bag, view: LayerView | None, tensors: Sequence[Tensor]
     ) -> Any:
         self._number += 1
         kinds = tuple((t.shape, t.dtype, t.requires_grad) for t in tensors)
-        key = self._number, tuple(map(id, modules)), getattr(stage, "block", None), kinds
+        key = self._number, tuple(map(id, modules)), getattr(view, "block", None), kinds
         parts = self._slot.parts
         if key not in parts:
             try:
-                parts[key] = self._captured(part, modules, bag, stage, tensors)
+                parts[key] = self._captured(part, modules, bag, view, tensors)
             except MissingFieldError:
                 self._stale = True  # the next batches have the field
         found = parts.get(key)
         if found is None:
-            return part(bag, stage, *tensors) if tensors or stage is not None else None
+            return part(bag, view, *tensors) if tensors or view is not None else None
         return found(self, tensors)
 
     def _captured(
-        self, part: Part, modules: Sequence[nn.Module], bag: Bag, stage: LayerView | None, tensors: Sequence[Tensor]
+        self, part: Part, modules: Sequence[nn.Module], bag: Bag, view: LayerView | None, tensors: Sequence[Tensor]
     ) -> "_Captured | None":
         """The part as CUDA graphs; None if it waits for the device, which a graph cannot."""
 
@@ -272,7 +272,7 @@ class _Call:
         def run(*inputs: Tensor) -> Any:
             own: Bag = slot.bag()
             own = own.skipping_padding() if getattr(bag, "skips_padding", False) else own
-            return part(own, None if stage is None else own.layer_view_of_block(stage.block), *inputs)
+            return part(own, None if view is None else own.layer_view_of_block(view.block), *inputs)
 
         before = _ACTIVE.set(None)
         try:

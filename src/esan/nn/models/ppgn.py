@@ -124,7 +124,7 @@ class PPGNEncoder(nn.Module):
         return in_channels + 1 + edges
 
     def input(self, bag: Bag, like: Tensor, width: int) -> tuple[LayerView, int]:  # noqa: ARG002
-        """The stage whose rows are taken, and their width."""
+        """The view whose rows are taken, and their width."""
         return bag.layer_view(0), width
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
@@ -132,10 +132,10 @@ class PPGNEncoder(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
-        stage = bag.layer_view(0)
+        view = bag.layer_view(0)
         dense = _dense(bag)
         mask = dense.mask[..., None].to(h.dtype)
-        T = self._input(h, bag, stage, dense)
+        T = self._input(h, bag, view, dense)
         position = (dense.row_subgraph, dense.row_position)
         nodes_of = bag.graphs.num_nodes[bag.selection.subgraph_graph][dense.row_subgraph]
         results = []
@@ -143,15 +143,15 @@ class PPGNEncoder(nn.Module):
             T = layer(T, mask, bag)
             row_mean = T.sum(2)[position] / nodes_of[:, None]
             diagonal = T[dense.row_subgraph, dense.row_position, dense.row_position]
-            out = drop(rows(torch.cat([diagonal, row_mean], 1)), stage, self.dropout, self.training, self.dropout_on)
-            results.append(Encoded(out, stage))
+            out = drop(rows(torch.cat([diagonal, row_mean], 1)), view, self.dropout, self.training, self.dropout_on)
+            results.append(Encoded(out, view))
         return results
 
-    def _input(self, h: Tensor, bag: Bag, stage: LayerView, dense: _DensePairs) -> Tensor:
-        source, target = stage.edges.edge_index
+    def _input(self, h: Tensor, bag: Bag, view: LayerView, dense: _DensePairs) -> Tensor:
+        source, target = view.edges.edge_index
         parts = [h.new_ones(source.numel(), 1)]
         if self.edge_encoder is not None:
-            parts.append(self.edge_encoder(bag.graphs.edge_attr, 0, h.detach()).index_select(0, stage.edges.edge_id))
+            parts.append(self.edge_encoder(bag.graphs.edge_attr, 0, h.detach()).index_select(0, view.edges.edge_id))
         edges = torch.cat(parts, 1)
         subgraph = dense.row_subgraph
         diagonal = h.new_zeros(*dense.mask.shape, h.size(1))

@@ -96,16 +96,16 @@ class SubgraphGNN(nn.Module):
         like = next(self.parameters()).detach()
         given = self._encoded(self._without_padding(bag, like), like)
         read = given if self.jk == "cat" else given[-1:]
-        if isinstance(read[-1].stage, DedupLayerView) or not all(is_plain(part, type(part)) for part in self._last):
+        if isinstance(read[-1].view, DedupLayerView) or not all(is_plain(part, type(part)) for part in self._last):
             return bag.drop_padding(self._predict(read, bag))
 
-        blocks = [layer.stage.block for layer in read]
+        blocks = [layer.view.block for layer in read]
 
-        def predict(bag: Bag, stage: LayerView, *rows: Tensor) -> Tensor:  # noqa: ARG001
-            stages = [bag.layer_view_of_block(block) for block in blocks]
-            return self._predict([Encoded(h, stage) for h, stage in zip(rows, stages, strict=True)], bag)
+        def predict(bag: Bag, view: LayerView, *rows: Tensor) -> Tensor:  # noqa: ARG001
+            views = [bag.layer_view_of_block(block) for block in blocks]
+            return self._predict([Encoded(h, view) for h, view in zip(rows, views, strict=True)], bag)
 
-        last = read[-1].stage
+        last = read[-1].view
         return bag.drop_padding(in_part(predict, self._last, bag, last, *(layer.h for layer in read)))
 
     @property
@@ -126,14 +126,14 @@ class SubgraphGNN(nn.Module):
         """The results of all layers; equal rows are computed once, where that is less work."""
         encoder = self.encoder
         if isinstance(encoder, Encoder) and is_plain(encoder, Encoder):
-            stages = dedup.stages(self.features, encoder, bag, like)
-            if stages is not None:
-                return encoder.on_representatives(self.features(bag, stages[0], like), bag, stages)
-        stage, width = encoder.input(bag, like, self.features.out_channels)
+            views = dedup.views(self.features, encoder, bag, like)
+            if views is not None:
+                return encoder.on_representatives(self.features(bag, views[0], like), bag, views)
+        view, width = encoder.input(bag, like, self.features.out_channels)
         if is_plain(self.features, type(self.features)):
-            h = in_part(lambda b, s: self.features(b, s, like, width), [self.features], bag, stage)
+            h = in_part(lambda b, s: self.features(b, s, like, width), [self.features], bag, view)
         else:
-            h = self.features(bag, stage, like, width)
+            h = self.features(bag, view, like, width)
         return encoder(h, bag)
 
     @property
@@ -143,15 +143,15 @@ class SubgraphGNN(nn.Module):
 
     def _predict(self, given: Sequence[Encoded], bag: Bag) -> Tensor:
         if self.output == "node":
-            return self.head(torch.cat([g.stage.pool_bag(g.h, "mean") for g in given], 1))
+            return self.head(torch.cat([g.view.pool_bag(g.h, "mean") for g in given], 1))
         if self.output == "edge":
-            edges = self.head(torch.cat([g.stage.pool_edges(g.h) for g in given], 1))
+            edges = self.head(torch.cat([g.view.pool_edges(g.h) for g in given], 1))
             if "edge_label_index" in bag.graphs.extra:
                 return edges
             columns = edges.index_select(0, bag.graphs.undirected_edge)
             return torch.empty_like(columns).index_copy(0, bag.graphs.column, columns)
         assert self.set_encoder is not None
-        subgraphs = torch.cat([g.stage.pool_nodes(g.h, self.readout) for g in given], 1)
+        subgraphs = torch.cat([g.view.pool_nodes(g.h, self.readout) for g in given], 1)
         return self.head(self.set_encoder(subgraphs, bag))
 
     def _fitting(self, bag: Bag | Data) -> Bag:

@@ -70,15 +70,15 @@ class Refinement:
         return found, first, torch.from_numpy(new_multiplicity), edges, CSR(origin, representatives)
 
 
-def layer(h: Tensor, of: GINBranch, stage: Any) -> Tensor:
+def layer(h: Tensor, of: GINBranch, view: Any) -> Tensor:
     """A layer without shared terms, one row per representative, from those of the layer before."""
-    rows = BranchRows(stage.edges, stage.multiplicity, Expansion(0, stage.previous))
+    rows = BranchRows(view.edges, view.multiplicity, Expansion(0, view.previous))
     return branch(of, h, rows, relu=True)
 
 
-def pool_nodes(h: Tensor, stage: Any, rows: CSR, reduce: str) -> Tensor:
+def pool_nodes(h: Tensor, view: Any, rows: CSR, reduce: str) -> Tensor:
     """`esan.ops.rows.pool_nodes` of rows whose representatives are h; `rows` are all rows by their representative."""
-    return _PoolRepresentatives.apply(h, SubgraphPool.of(stage, reduce, h.dtype), rows)
+    return _PoolRepresentatives.apply(h, SubgraphPool.of(view, reduce, h.dtype), rows)
 
 
 class _PoolRepresentatives(torch.autograd.Function):

@@ -23,7 +23,7 @@ def ego_edges(graphs: Any, roots: Tensor, hops: int) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True, eq=False)
-class StoredPairs:
+class CompactPairs:
     """The pairs that differ from the background, level by level, and the edges into them: the fields of `Rows`.
 
     Rows are numbered after the background rows; `num_rows` and `num_edges` have one row per level.
@@ -38,7 +38,7 @@ class StoredPairs:
     edge_id: Tensor
 
 
-def stored_pairs(graphs: Any, selection: Any, num_layers: int) -> StoredPairs:
+def stored_pairs(graphs: Any, selection: Any, num_layers: int) -> CompactPairs:
     """The pairs of level 0, ..., `num_layers`, sorted by level, graph, subgraph and node."""
     marks, entries = (
         torch.searchsorted(subgraph, torch.arange(selection.total + 1))
@@ -50,7 +50,7 @@ def stored_pairs(graphs: Any, selection: Any, num_layers: int) -> StoredPairs:
         graphs.edges.contiguous().numpy(), graphs.first_in_edge.numpy(), graphs.degree.numpy(),
         graphs.edge_index[0].contiguous().numpy(), graphs.undirected_edge.numpy(),
     )  # fmt: skip
-    return StoredPairs(*map(torch.from_numpy, found))
+    return CompactPairs(*map(torch.from_numpy, found))
 
 
 def pick(values: Tensor, segments: Any, shift: Tensor) -> Tensor:

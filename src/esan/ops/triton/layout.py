@@ -53,15 +53,17 @@ class LayoutTables:
         fill_ends = [0, *accumulate(len(gather.fills) for gather in ordered)]
         sizes = [cdiv(key[3], _BLOCK) for key in searches]
 
-        def sent(table: object, kind: torch.dtype) -> Tensor:
+        def on_device(table: object, kind: torch.dtype) -> Tensor:
             return torch.tensor(table, dtype=kind).to(segments.start.device)
 
         return LayoutTables(
             segments=segments,
-            searches=sent([(*key, *part) for key, part in zip(searches, pairwise(ends), strict=True)], torch.int32),
-            gathers=sent([_numbers(*pair) for pair in zip(ordered, fill_ends, strict=False)], torch.int64),
-            fills=sent([astuple(fill) for gather in ordered for fill in gather.fills], torch.int64),
-            chunks=sent([(search, chunk) for search, n in enumerate(sizes) for chunk in range(n)], torch.int32),
+            searches=on_device(
+                [(*key, *part) for key, part in zip(searches, pairwise(ends), strict=True)], torch.int32
+            ),
+            gathers=on_device([_numbers(*pair) for pair in zip(ordered, fill_ends, strict=False)], torch.int64),
+            fills=on_device([astuple(fill) for gather in ordered for fill in gather.fills], torch.int64),
+            chunks=on_device([(search, chunk) for search, n in enumerate(sizes) for chunk in range(n)], torch.int32),
             steps=max(1, (max(key[1] for key in searches) - 1).bit_length()),
         )
 

@@ -125,24 +125,24 @@ class SumNodesFunction(torch.autograd.Function):
     """The sum over the nodes of each subgraph: of its graph's background rows, plus the differences of its own rows."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, stage: Any) -> Tensor:
-        ctx.stage, ctx.rows = stage, h.size(0)
-        differences, graphs = stage.differences, stage.background_by_graph
+    def forward(ctx: Any, h: Tensor, view: Any) -> Tensor:
+        ctx.view, ctx.rows = view, h.size(0)
+        differences, graphs = view.differences, view.background_by_graph
         own = sum_rows(h, differences.rows, differences.ptr, differences.count, weight=differences.sign)
         background_sum = sum_rows(h, graphs.perm, graphs.ptr, graphs.count)
-        return own.add_(broadcast(background_sum, stage.subgraph_graph, None))
+        return own.add_(broadcast(background_sum, view.subgraph_graph, None))
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        stage = ctx.stage
-        by_graph, stored = stage.subgraphs_by_graph, stage.stored_by_node
+        view = ctx.view
+        by_graph, stored = view.subgraphs_by_graph, view.stored_by_node
         of_graph = sum_rows(grad, by_graph.perm, by_graph.ptr, by_graph.count)
         # A stored row has its subgraph's gradient; a background row its graph's, less those of its stored rows.
-        networks = stage.networks
+        networks = view.networks
         both = torch.cat([_slabs(grad.contiguous(), networks), _slabs(of_graph, networks)], 1)
-        back = broadcast(both.reshape(-1, grad.size(1)), stage.pool_target, None, stage.row_ranges)
-        taken = sum_rows(grad, stage.subgraph_of_stored, stored.ptr, stored.count)
+        back = broadcast(both.reshape(-1, grad.size(1)), view.pool_target, None, view.row_ranges)
+        taken = sum_rows(grad, view.subgraph_of_stored, stored.ptr, stored.count)
         _slabs(back, networks)[:, : taken.size(0) // networks] -= _slabs(taken, networks)
         return back, None
 
