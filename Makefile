@@ -25,7 +25,7 @@ test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 test-all: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "exhaustive or not exhaustive"
+	OMP_NUM_THREADS=1 ESAN_EXAMPLES=10 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "exhaustive or not exhaustive"
 
 # The site in site/: tutorials are run, links are checked, and every Python block of every page runs.
 docs: $(DOCS)

@@ -4,9 +4,15 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from examples import drawn
+from pairwise import mark_others
+
+pytest_plugins = ["pytester"]
+
 # The same examples in every run: a suite that fails now and then teaches nobody.
 settings.register_profile(
     "esan",
+    max_examples=drawn(25),
     derandomize=True,
     deadline=None,
     database=None,
@@ -15,8 +21,10 @@ settings.register_profile(
 settings.load_profile("esan")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes minutes goes first: begun last, it would leave the other workers idle."""
+    """Of tests marked `pairwise` few cases stay; what takes minutes goes first, so that no worker idles at the end."""
+    mark_others(items)
     items.sort(key=lambda item: item.path.name != "test_gpu_kernels.py")
 
 

@@ -18,7 +18,7 @@ def _rows(text: str) -> list[list[str]]:
 
 
 def test_rows_of_every_layer() -> None:
-    told = RUNNER.invoke(app, ["bag", "csl(12,3)", "--policy", "ND", "--layers", "2"])
+    told = RUNNER.invoke(app, ["bag", "csl(12,3)", "--policy", "ND", "--num-layers", "2"])
     assert told.exit_code == 0
     bag = esan.Bag.of(esan.graphs.csl(12, 3), "ND", 2)
     assert repr(bag) in told.stdout
@@ -40,7 +40,7 @@ def test_a_file_of_graphs_and_a_saved_bag(tmp_path: Path) -> None:
     assert _rows(shown.stdout) == [["each", "41", "41", "1.0"]]
     for options, expected in (
         (["--policy", "ND"], "Expected a bag of NodeDeletion(k=1)"),
-        (["--layers", "5"], "Expected a bag built for 5 layers or more"),
+        (["--num-layers", "5"], "Expected a bag built for 5 layers or more"),
     ):
         refused = RUNNER.invoke(app, ["bag", str(saved), *options])
         assert refused.exit_code == 2
@@ -63,7 +63,7 @@ def test_a_picture(tmp_path: Path) -> None:
 
 
 def test_a_long_line_of_graph6() -> None:
-    assert "60 subgraphs" in RUNNER.invoke(app, ["bag", to_graph6(cycle(60)), "--layers", "2"]).stdout
+    assert "60 subgraphs" in RUNNER.invoke(app, ["bag", to_graph6(cycle(60)), "--num-layers", "2"]).stdout
 
 
 def test_what_is_no_graph_is_refused_in_one_line() -> None:

@@ -29,7 +29,7 @@ def test_seeds_are_timed_side_by_side(tmp_path: Path) -> None:
     asked = ["bench", "csl/gin", "--epochs", "1", "--seeds", "2", "--cache", str(tmp_path), "--out", str(out)]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
-    assert "2 seeds together" in done.output
+    assert "2 seeds as one ensemble" in done.output
     assert json.loads(out.read_text())[0]["seeds"] == 2
 
 

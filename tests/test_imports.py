@@ -31,13 +31,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nn": {"graphs", "policies", "bags"},
     "wl": {"graphs", "policies", "bags"},
     "explore": {"graphs", "policies", "bags", "wl"},
-    "step": {"graphs", "policies", "bags", "nn"},
+    "steps": {"graphs", "policies", "bags", "nn"},
     "data": {"graphs"},
     "testing": {"graphs", "policies", "bags", "nn"},
-    "train": {"graphs", "policies", "bags", "nn", "wl", "data", "step"},
+    "train": {"graphs", "policies", "bags", "nn", "wl", "data", "steps"},
     "report": {"graphs", "policies", "bags", "nn", "wl", "data", "train"},
-    "commands": {"graphs", "policies", "bags", "nn", "wl", "data", "train", "report"},
-    "cli": {"graphs", "policies", "bags", "nn", "wl", "explore", "data", "train", "report", "commands"},
+    "cli": {"graphs", "policies", "bags", "nn", "wl", "explore", "data", "train", "report"},
     "__main__": {"cli"},
 }
 
@@ -148,7 +147,7 @@ def _inside(tree: ast.AST) -> Iterator[str]:
 def test_imports_stand_at_the_top() -> None:
     """But for optional packages; commands import what they run when they are run."""
     for path in FILES:
-        if _part(path) in ("cli", "commands", "__main__"):
+        if _part(path) in ("cli", "__main__", "__init__"):  # the last of them is `esan`, whose names are lazy
             continue
         odd = [name for name in _inside(ast.parse(path.read_text())) if not _allowed(name)]
         assert not odd, f"{path.relative_to(ROOT)} imports {odd} inside a function"
@@ -190,6 +189,9 @@ def test_mathematics_names_no_machine(part: str) -> None:
 
 @pytest.mark.parametrize("path", [p for p in FILES if p.name == "__init__.py"], ids=lambda p: str(p.relative_to(ROOT)))
 def test_init_files_only_export(path: Path) -> None:
+    """But for `esan` itself, which is lazy (tests/test_startup.py)."""
+    if path == ROOT / "__init__.py":
+        return
     for node in ast.parse(path.read_text()).body:
         docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         assert docstring or isinstance(node, ast.ImportFrom | ast.Import), ast.unparse(node)

@@ -2,6 +2,7 @@
 
 import os
 import resource
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,9 +56,7 @@ def test_a_size_that_python_itself_does_not_print_has_words() -> None:
         ("4:memory:/job", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file 30"),
     ],
 )
-def test_the_limit_of_a_cgroup_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, limit: str, used: str, stat: str
-) -> None:
+def test_the_limit_of_a_cgroup_counts(tmp_path: Path, line: str, limit: str, used: str, stat: str) -> None:
     """The group above has the tighter limit; what the system caches of files is free."""
     proc, groups = tmp_path / "proc", tmp_path / "cgroup"
     root = groups / "memory" if line.startswith("4") else groups
@@ -65,18 +64,17 @@ def test_the_limit_of_a_cgroup_counts(
     (proc / "self").mkdir(parents=True)
     (proc / "self" / "cgroup").write_text(line + "\n")
     (proc / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:  8 kB\n")
-    monkeypatch.setattr(limits, "_PROC", proc)
-    monkeypatch.setattr(limits, "_CGROUPS", groups)
-    assert available_memory() == 8 * 1024
+    found = partial(available_memory, proc=proc, cgroups=groups)
+    assert found() == 8 * 1024
     (root / "job" / limit).write_text("5000\n")
     (root / "job" / used).write_text("1000\n")
-    assert available_memory() == 4000
+    assert found() == 4000
     (root / limit).write_text("3000\n")
     (root / used).write_text("2000\n")
     (root / "memory.stat").write_text(f"cache 50\n{stat}\n")
-    assert available_memory() == 1030
+    assert found() == 1030
     (root / limit).write_text("max\n")
-    assert available_memory() == 4000
+    assert found() == 4000
 
 
 def test_a_limit_on_the_address_space_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,16 +91,19 @@ def test_python(call: Callable[[], Any], match: str) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (["bag", "rook", "--graph", "99"], "Expected --graph below 1 graph, from 0 on (got 99)."),
+        (["bag", "rook", "--graph", "99"], "Expected --graph from 0 to 0 (got 99)."),
         (["bag", "rook", "--policy", ""], "Expected the name of a policy (got '')."),
         (["wl", "rook", "rook", "--policy", ""], "Expected the name of a policy (got '')."),
-        (["train", "csl/gin", "--seeds", ""], "Expected --seeds such as 3, 0..9 or 0,2,5 (got '')."),
-        (["train", "csl/gin", "--every", "nan"], "Expected every of 0 seconds or more (got nan)."),
+        (
+            ["train", "csl/gin", "--seeds", ""],
+            "Expected --seeds as a count (5), a range (0..4) or a list (0,2,5) (got '').",
+        ),
+        (["train", "csl/gin", "--every", "nan"], "Expected --every of 0 seconds or more (got nan)."),
         (["train", "csl/gin", "--seeds", "0..99999999999"], "Expected at most 100,000 numbers in --seeds (got"),
         (["bag", "rook", "--draw", "a.nothing"], "Expected a picture that ends in one of png, svg,"),
         (
-            ["bag", "rook", "--layers", "x"],
-            "Expected a command line that esan knows (got: Invalid value for '--layers'",
+            ["bag", "rook", "--num-layers", "x"],
+            "Expected a command line that esan knows (got: Invalid value for '--num-layers'",
         ),
         (["nothing"], "Expected a command line that esan knows (got: No such command 'nothing'"),
     ],

@@ -1,6 +1,20 @@
-"""`python -m esan`: the command line, where its script is not on the path."""
+"""`esan` and `python -m esan`: starts the command line; an interrupt while it loads is told in one line."""
 
-from esan.cli.main import app
+import sys
+
+from esan.cli.loading import INTERRUPTED, interruptible
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    try:
+        with interruptible():
+            from esan.cli.main import app
+        app(prog_name="esan")
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
+        sys.exit(INTERRUPTED)
+
 
 if __name__ == "__main__":
-    app(prog_name="esan")
+    main()

@@ -93,6 +93,13 @@ def check_known(name: str, value: Any, known: Collection[Any]) -> None:
         raise ValueError(f"Expected {name} to be one of {listed} (got {shown(value)}). Choose one of these.")
 
 
+def device_named(device: torch.device | str) -> torch.device | str:
+    """The device itself; for "auto" the current GPU, or the CPU where there is none."""
+    if isinstance(device, str) and device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return device
+
+
 def device_here(device: torch.device | str, shapes_only: bool = False) -> torch.device:
     """The device of that name, "cuda" for the current GPU, if torch has it on this machine.
 

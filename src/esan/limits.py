@@ -14,18 +14,20 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _PROC = Path("/proc")
 
 
-def available_memory(device: torch.device | None = None) -> int:
+def available_memory(device: torch.device | None = None, *, proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int:
     """Bytes that this process can still allocate: free memory of the machine, its cgroup and its address space.
 
     Memory that the system uses as a cache counts as free. If the system does not say, it is all memory of the machine.
 
     Args:
         device: where they are to be allocated; None for the main memory.
+        proc: where the system speaks of its processes.
+        cgroups: where it speaks of their groups.
     """
     if device is not None and device.type == "cuda":
         held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + held
-    return max(0, min([_of_machine(), *_of_cgroups(), *_of_address_space()]))
+    return max(0, min([_of_machine(proc), *_of_cgroups(proc, cgroups), *_of_address_space(proc)]))
 
 
 def refuse_beyond_memory(needed: int, what: str, instead: str, device: torch.device | None = None) -> None:
@@ -60,8 +62,8 @@ def in_words(size: int) -> str:
     return f"{tenths // 10:,}.{tenths % 10} {units[power]}"
 
 
-def _of_machine() -> int:
-    for line in _lines(_PROC / "meminfo"):
+def _of_machine(proc: Path) -> int:
+    for line in _lines(proc / "meminfo"):
         name, _, value = line.partition(":")
         if name == "MemAvailable":
             return int(value.split()[0]) * 1024
@@ -70,15 +72,15 @@ def _of_machine() -> int:
     return sys.maxsize
 
 
-def _of_cgroups() -> list[int]:
+def _of_cgroups(proc: Path, cgroups: Path) -> list[int]:
     """The memory left in each cgroup of this process, from its own up to the root, of version 1 and 2."""
     left = []
-    for line in _lines(_PROC / "self" / "cgroup"):
+    for line in _lines(proc / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            root, limit, used, cache = _CGROUPS, "memory.max", "memory.current", "inactive_file"
+            root, limit, used, cache = cgroups, "memory.max", "memory.current", "inactive_file"
         elif "memory" in controllers.split(","):
-            root, limit, used = _CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            root, limit, used = cgroups / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
             cache = "total_inactive_file"
         else:
             continue
@@ -94,14 +96,14 @@ def _of_cgroups() -> list[int]:
     return left
 
 
-def _of_address_space() -> list[int]:
+def _of_address_space(proc: Path) -> list[int]:
     """The address space left by a limit (ulimit -v)."""
     if sys.platform == "win32":
         return []
     import resource
 
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    pages = _lines(_PROC / "self" / "statm")
+    pages = _lines(proc / "self" / "statm")
     if most == resource.RLIM_INFINITY or not pages:
         return []
     return [most - int(pages[0].split()[0]) * resource.getpagesize()]

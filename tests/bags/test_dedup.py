@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
@@ -20,6 +20,7 @@ from esan.bags.dedup import DedupLayerView
 from esan.data.sets.expressive import SKIPS
 from esan.ops.dispatch import implementation
 from esan.ops.numba import runtime as cpu
+from examples import examples
 from refinement import Pair, Reference, numbers
 
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
@@ -139,6 +140,7 @@ def _checked(bag: esan.Bag, alike: Alike) -> list[DedupLayerView]:
     return views
 
 
+@pytest.mark.pairwise
 @pytest.mark.usefixtures("always_deduplicated")
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 @pytest.mark.parametrize("num_layers", [3, 4])
@@ -155,7 +157,7 @@ def test_representatives_are_the_colours_of_the_literal_bag(kinds: int, num_laye
 
 
 @pytest.mark.usefixtures("always_deduplicated")
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(graphs=strategies.batches(), policy=strategies.policies(), num_layers=st.integers(1, 4), kinds=st.integers(1, 3))
 def test_representatives_of_any_graphs(kinds: int, num_layers: int, policy: esan.Policy, graphs: list[Data]) -> None:
     """Also of a part of a bag, in another order."""

@@ -100,6 +100,7 @@ def check(network: SubgraphGNN, policy: esan.Policy, literal: bool | None) -> No
             compare(network, padded, copied, plain, f"batch {k}, training={training}")
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize(("literal", "encoder", "architecture", "policy"), HALF)
 def test_padded_batches(literal: bool | None, encoder: str, architecture: str, policy: esan.Policy) -> None:
     # Edges that no subgraph has stay in a padded batch, with the weight 0, which GAT does not take.
@@ -171,6 +172,7 @@ def test_padding_that_counts_would_be_seen(names: str, seen: str) -> None:
         compare(network, batches.over(fields), copy.deepcopy(network), plain, "with padding that counts")
 
 
+@pytest.mark.pairwise
 @EVERY_POLICY
 @EVERY_ARCHITECTURE
 @LITERAL

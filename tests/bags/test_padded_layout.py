@@ -4,19 +4,20 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
 
 import esan
 import strategies
-from esan.bags.padded import columns, plan
-from esan.bags.padded.columns import Columns
+from esan.bags.padded import plan
+from esan.bags.padded.columns import ColumnLimits, Columns
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
 from esan.bags.padded.source import ColumnSource
 from esan.ops.layout import Fill
+from examples import examples
 from layout_oracle import check_batches
 
 POLICIES: list[esan.Policy] = [esan.NodeDeletion(), esan.EdgeDeletion(), esan.EgoNets(hops=2)]
@@ -40,7 +41,7 @@ def batch_ids(draw: st.DrawFn, graphs: int) -> tuple[Tensor, int]:
     return torch.tensor(ids).reshape(steps, given_to, size), networks
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     data=st.data(), graphs=strategies.batches(), policy=st.sampled_from(POLICIES), literal=st.sampled_from([True, None])
 )
@@ -56,12 +57,9 @@ def test_every_field(data: st.DataObject, graphs: list[Data], policy: esan.Polic
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("literal", [True, None], ids=["literal", "compact"])
-def test_columns_of_some_graphs_at_a_time(
-    policy: esan.Policy, literal: bool | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_of_some_graphs_at_a_time(policy: esan.Policy, literal: bool | None) -> None:
     bag = esan.Bag.of(GRAPHS, policy, 3, literal=literal)
-    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.edge_id.numel() // 3))
-    padder = Padder(bag, 3)
+    padder = Padder(bag, 3, limits=ColumnLimits(chunk=max(1, bag.rows.edge_id.numel() // 3)))
     shape = capacity(padder)
     check_batches(padder.lay_out(IDS, shape, 2), bag, 3, IDS, shape, 2)
 

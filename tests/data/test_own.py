@@ -96,6 +96,48 @@ def test_classes_keep_the_labels_of_the_user() -> None:
     assert whole.y.tolist() == [1, 1, 1], "a whole task needs no members of each class"
 
 
+def test_classes_may_be_words(tmp_path: Path) -> None:
+    graphs = [_graph()] * 4
+    dataset = data.own(graphs, labels=["yes", "no", "yes", "no"])
+    assert dataset.task == Task("classification", 2)
+    assert dataset.classes == ("no", "yes")
+    assert dataset.y.tolist() == [1, 0, 1, 0]
+    assert "classification of no, yes" in repr(dataset)
+    (tmp_path / "labels.txt").write_text("light blue\nred\nred\nnone\n")
+    assert data.own(graphs, labels=tmp_path / "labels.txt").classes == ("light blue", "none", "red")
+    known = data.own(graphs, labels=["b"] * 4, classes=["a", "b", "c"])
+    assert (known.task, known.classes, known.y.tolist()) == (Task("classification", 3), ("a", "b", "c"), [1] * 4)
+    with pytest.raises(ValueError, match=r"Expected the classes a, b \(got c for graph 2\)"):
+        data.own(graphs, labels=["a", "b", "c", "c"], classes=["a", "b"])
+    with pytest.raises(TypeError, match="Expected at least two different numbers or words as classes"):
+        data.own(graphs, labels=["a", "b", "a", "b"], classes=["a", "a"])
+    with pytest.raises(ValueError, match=r"Expected classes with several members \(got 12 words such as 'm0'"):
+        data.own([_graph()] * 12, labels=[f"m{i}" for i in range(12)])
+    with pytest.raises(ValueError, match=r"at least 10 graphs of every class.*got 2 of class no"):
+        data.stratified_folds(dataset)
+
+
+def test_a_column_of_words_is_a_column_of_classes(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    file = tmp_path / "mol.csv"
+    file.write_text("id,smiles,taste\nm0,CCO,none\nm1,CCC,sweet\nm2,CCN,\nm3,CO,sweet\n")
+    with pytest.raises(ValueError, match=r"Expected numbers in column 'id' \(got 'm0' at line 2"):
+        data.own(file)
+    with pytest.raises(
+        ValueError, match=r"Expected a class for every graph \(got none at line 4 of .*, column taste\)"
+    ):
+        data.own(file, targets="taste")
+    with pytest.warns(UserWarning, match="Left out 1 of 4 rows"):
+        dataset = data.own(file, targets="taste", skip_missing=True)
+    assert dataset.classes == ("none", "sweet"), "none is a word like any other"
+    assert dataset.y.tolist() == [0, 1, 1]
+    file.write_text("smiles,dose\nCCO,1.5\nCCC,2.5x\nCCN,3\n")
+    with pytest.raises(ValueError, match=r"Expected numbers in column 'dose' \(got '2.5x' at line 3"):
+        data.own(file)
+    file.write_text("smiles,kind\nCCO,1\nCCC,2b\nCCN,1\n")
+    assert data.own(file, task="classification").classes == ("1", "2b")
+
+
 def test_missing_labels_are_missing() -> None:
     y = torch.tensor([[1.0, torch.nan], [torch.nan, 0.0]])
     dataset = data.own([_graph()] * 2, labels=y)
@@ -106,19 +148,21 @@ def test_missing_labels_are_missing() -> None:
 @pytest.mark.parametrize(
     ("labels", "task", "message"),
     [
-        (["a", "b"], None, r"Expected labels that are numbers \(got \['a', 'b'\]\). Encode classes"),
+        (["a", 1], None, r"Expected labels that are numbers, or words alone \(got \['a', 1\]\)"),
+        (["a", "a"], None, r"at least two classes \(got only a\)"),
+        (["a", "b"], "regression", r"Expected numbers as targets for regression \(got 'a' for graph 0\)"),
         ([1.5, float("nan")], None, r"Expected finite targets \(got \[nan\] for graph 1\)"),
         ([0.0, float("inf")], None, r"Expected finite targets \(got \[inf\] for graph 1\)"),
         ([1, 1], None, r"at least two classes \(got only 1\)"),
-        ([0, 1, 0], None, r"Expected a label a graph, 2 in all \(got 3\)"),
+        ([0, 1, 0], None, r"Expected one label per graph, 2 in all \(got 3\)"),
         ([[0, 3], [1, 2]], None, "2 columns of other integers"),
         ([0.5, 1.0], "classification", "got fractions"),
-        ([1.0, float("nan")], "classification", r"Expected a class of every graph \(got none for graph 1\)"),
-        (["ring", "tree"] * 12, None, r"\(got \['ring', 'tree', 'ring', 'tree', 'ring', 'tree', \.\.\.\]\). Encode"),
+        ([1.0, float("nan")], "classification", r"Expected a class for every graph \(got none for graph 1\)"),
+        (["ring", 7] * 12, None, r"\(got \['ring', 7, 'ring', 7, 'ring', 7, \.\.\.\]\). Pass one per graph"),
         ([2.0, 1.0], "labels", r"Expected labels of 0 or 1.*got \[2.0\] for graph 0"),
         ([[1.0, float("nan")]] * 2, "labels", r"known of some graph \(got none in column 1\)"),
         ([0, 5], Task("classification", 3), r"classes from 0 to 2 \(got 0 to 5\)"),
-        ([[0.5, 1.0]] * 2, Task("regression", 1), r"Expected 1 targets a graph \(got 2\)"),
+        ([[0.5, 1.0]] * 2, Task("regression", 1), r"Expected 1 targets per graph \(got 2\)"),
         ([0, 1], "ranking", "Expected a task of classification, regression, labels"),
         (None, None, "pass labels=..."),
         (None, "regression", "pass the Task of the model"),
@@ -136,7 +180,7 @@ def test_quantities_are_not_taken_for_classes() -> None:
 
 
 def test_targets_of_nodes_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"Expected a target a graph \(got one a node"):
+    with pytest.raises(ValueError, match=r"Expected one target per graph \(got one per node"):
         data.own([_graph(y=torch.arange(4))] * 3)
 
 
@@ -176,8 +220,8 @@ def test_graph6_comes_with_a_file_of_labels(tmp_path: Path) -> None:
     assert data.own(file, labels=labels).task == Task("regression", 2)
     for text, message in [
         ("0\n1\n", r"3 in all \(got 2\)"),
-        ("0\none\n0\n", r"got 'one' at line 2 of .*labels.txt\). Encode classes"),
-        ("0\n1 2\n0\n", r"Expected 1 labels a line \(got 2 at line 2"),
+        ("0\none\n0\n", r"got 'one' at line 2 of .*labels.txt\). Name the target"),
+        ("0\n1 2\n0\n", r"Expected 1 labels per line \(got 2 at line 2"),
         ("0\n1\ninf\n", "got 'inf' at line 3"),
         ("", "got an empty file"),
     ]:
@@ -203,7 +247,7 @@ def test_a_tu_folder_is_a_dataset(tmp_path: Path) -> None:
     assert dataset.task == Task("classification", 2)
     assert (dataset.classes, dataset.y.tolist()) == ((3, 5), [1, 0])
     assert (dataset.in_channels, dataset.edge_channels) == (Categories(2), Categories(2))
-    assert repr(dataset).startswith("Dataset('mine', 2 graphs, classification of 2, x=Categories(2)")
+    assert repr(dataset).startswith("Dataset('mine', 2 graphs, classification of 3, 5, x=Categories(2)")
 
 
 def test_attributes_of_graphs_are_the_targets_of_a_regression(tmp_path: Path) -> None:

@@ -56,14 +56,14 @@ def command_lines() -> list[list[str]]:
     lines: list[list[str]] = [["nothing"], ["--nothing"], ["bag"], ["wl", "rook"], ["train", "a", "b"], ["report"]]
     commands = ("bag", "wl", "advise", "train", "predict", "campaign", "search", "bench", "compile", "reproduce")
     lines += [[name, "--nothing"] for name in commands]
-    out, runs, draw = ["--out", "{out}"], ["--runs", "{out}"], ["--draw", "{out}/a.png"]
+    out, runs, draw = ["--out", "{out}/advice.json"], ["--runs", "{out}"], ["--draw", "{out}/a.png"]
     for graph in (*GRAPHS, *PATHS):
         lines += [["bag", graph], ["wl", graph, "rook"], ["wl", "cycle(3)", graph, "--test", "1"]]
     for policy in POLICIES:
         lines += [["bag", "rook", "--policy", policy], ["wl", "rook", "shrikhande", "--policy", policy]]
         lines += [["advise", "{graphs}", "--policy", policy, *out]]
     for number in NUMBERS:
-        lines += [["bag", "rook", "--layers", number], ["advise", "{graphs}", "--layers", number, *out]]
+        lines += [["bag", "rook", "--num-layers", number], ["advise", "{graphs}", "--num-layers", number, *out]]
         lines += [["bag", "rook", f"--most={number}", *draw] for _ in range(number not in (FAR, LONG))]
         lines += [["wl", "rook", "rook", f"--most={number}", *draw]]
         lines += [["campaign", "{recipe}", "--executor", "processes", f"--workers={number}", *runs]]
@@ -105,7 +105,7 @@ def command_lines() -> list[list[str]]:
     lines += [["search", "{recipe}", "--address", "h:1"], ["reproduce", "csl", "--wait", "3"]]
     lines += [["train", "{recipe}", "--runs", "{file}"], ["train", "{recipe}", "--wandb", "", *runs]]
     lines += [["reproduce", "csl", "--grid", "--seeds", "3"], ["reproduce", "timing", "--grid"]]
-    lines += [["train", "zzz", "--list"], ["train", "\0", "--list"], ["bench", "--data-set", "x"]]
+    lines += [["train", "zzz", "--list"], ["train", "\0", "--list"], ["bench", "x"]]
     return lines
 
 

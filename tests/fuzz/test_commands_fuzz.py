@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from commands_corpus import command_lines, made
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from esan.cli.main import app
+from examples import examples
 
 LINES = command_lines()
 SAMPLE = LINES[::17]
@@ -79,7 +80,7 @@ def test_all_command_lines(line: list[str], files: dict[str, str]) -> None:
 
 WORDS = st.one_of(
     st.text(max_size=12),
-    st.sampled_from(["rook", "cycle(3)", "2xpath(2)", "ED", "EGO(2)", "--policy", "--layers", "--test", "--most"]),
+    st.sampled_from(["rook", "cycle(3)", "2xpath(2)", "ED", "EGO(2)", "--policy", "--num-layers", "--test", "--most"]),
     st.integers(-3, 10**25).map(str),
     st.from_regex(r"[a-z]{3,5}\([0-9,]{0,4}\)(\+[a-z]{3}\([0-9]\))?", fullmatch=True),
 )
@@ -92,14 +93,14 @@ def check_any(line: list[str], files: dict[str, str]) -> None:
         check_error(result)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(st.sampled_from(["bag", "wl"]), st.lists(WORDS, max_size=4))
 def test_some_words(files: dict[str, str], command: str, words: list[str]) -> None:
     check_any([command, *(word.replace("{", "").replace("}", "") for word in words)], files)
 
 
 @pytest.mark.exhaustive
-@settings(max_examples=1000)
+@examples(1000)
 @given(st.sampled_from(["bag", "wl", "advise", "predict", "report"]), st.lists(WORDS, max_size=5))
 def test_many_words(files: dict[str, str], command: str, words: list[str]) -> None:
     check_any([command, *(word.replace("{", "").replace("}", "") for word in words)], files)
@@ -118,7 +119,7 @@ def test_an_interrupt_is_one_line(line: list[str], files: dict[str, str], monkey
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("esan.cli.bag.graph_of", interrupt)
+    monkeypatch.setattr("esan.cli.bag.some_graphs", interrupt)
     monkeypatch.setattr("esan.cli.train.run_jobs", interrupt)
     result = invoked(line, files)
     assert result.exit_code == 130
@@ -130,11 +131,11 @@ def test_a_bug_has_its_traceback_and_says_how_to_report_it(monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise AttributeError("nobody's input")
 
-    monkeypatch.setattr("esan.cli.bag.graph_of", fail)
+    monkeypatch.setattr("esan.cli.bag.some_graphs", fail)
     result = RUNNER.invoke(app, ["bag", "rook"])
     assert result.exit_code == 1
     assert "Traceback" in result.stderr
-    assert result.stderr.splitlines()[-1].startswith("This is a bug of esan (AttributeError)")
+    assert result.stderr.splitlines()[-1].startswith("This is a bug in esan (AttributeError)")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_errors_of_other_libraries_are_one_line(error: Exception, words: str, mo
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("esan.cli.bag.graph_of", fail)
+    monkeypatch.setattr("esan.cli.bag.some_graphs", fail)
     result = RUNNER.invoke(app, ["bag", "rook"])
     assert result.exit_code == 2
     assert result.stderr.startswith(words)
@@ -178,7 +179,7 @@ def test_an_interrupt_of_a_training_is_one_line(files: dict[str, str], tmp_path:
         os.kill(child.pid, signal.SIGINT)
         _, errors = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert errors.strip().splitlines()[-1].startswith("Interrupted. Run the same command again to continue")
+    assert errors.strip().splitlines()[-1].startswith("Interrupted. Run the same command to continue")
     assert "Traceback" not in errors
 
 

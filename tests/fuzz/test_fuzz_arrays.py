@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 from files_trials import BAGS, toys
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import esan
 from esan.bags.check import check_bag
+from examples import examples
 
 NUMBER = st.one_of(st.integers(-2, 5), st.sampled_from(damage.NUMBERS))
 
@@ -53,7 +54,7 @@ def nearly_graphs(draw: st.DrawFn) -> dict[str, np.ndarray]:
 
 
 @given(nearly_graphs())
-@settings(max_examples=150)
+@examples(150)
 def test_an_npz_means_what_it_says_or_is_refused(arrays: dict[str, np.ndarray]) -> None:
     expected = oracles.npz(arrays)
     found, refused = None, ""
@@ -77,7 +78,7 @@ def bags() -> dict[str, esan.Bag]:
 
 
 @given(st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_an_index_outside_its_range_is_found(bags: dict[str, esan.Bag], data: st.DataObject) -> None:
     """Whatever number is put wherever: none that compiled loops would follow out of an array is let through."""
     bag = bags[data.draw(st.sampled_from(sorted(bags)))]

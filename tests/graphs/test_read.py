@@ -3,7 +3,7 @@
 import networkx as nx
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import add_self_loops, from_networkx
@@ -11,16 +11,17 @@ from torch_geometric.utils import add_self_loops, from_networkx
 import esan
 import strategies
 from esan.graphs import Graphs, permuted, read
+from examples import examples
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs=strategies.batches(max_drawn=4))
 def test_list_and_batch_are_the_same_graphs(graphs: list[Data]) -> None:
     assert read(graphs).fingerprint == read(Batch.from_data_list(graphs)).fingerprint
     assert read(read(graphs)).fingerprint == read(graphs).fingerprint
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs=strategies.batches(max_drawn=4))
 def test_counts_edges_and_arcs(graphs: list[Data]) -> None:
     collection = read(graphs)
@@ -44,7 +45,7 @@ def test_counts_edges_and_arcs(graphs: list[Data]) -> None:
     assert torch.equal(collection.degree, torch.bincount(target, minlength=whole.num_nodes))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(graphs=strategies.batches(max_drawn=3), data=st.data())
 def test_take(graphs: list[Data], data: st.DataObject) -> None:
     ids = data.draw(st.lists(st.integers(0, len(graphs) - 1), min_size=1, max_size=6))
@@ -171,7 +172,7 @@ def test_edge_index_of_32_bits_and_absent_edge_index() -> None:
     assert read(Data(x=torch.ones(2, 1))).num_directed_edges.tolist() == [0]
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(graph=strategies.graphs())
 def test_permuted_is_isomorphic(graph: Data) -> None:
     order = torch.randperm(graph.num_nodes)

@@ -10,7 +10,7 @@ import strategies
 import unpaired
 from esan.bags.build import compact
 from esan.bags.build.on_device import bag_built_on
-from esan.bags.padded import columns
+from esan.bags.padded.columns import ColumnLimits
 from esan.bags.padded.padder import Padder
 from esan.nn.linear import Linear
 from esan.testing.compare import check_close
@@ -46,17 +46,13 @@ def test_bags_built_there_some_graphs_at_a_time(
 
 @EVERY_POLICY
 @pytest.mark.parametrize("room", [0, 500, 2**24], ids=["pinned", "partly", "there"])
-def test_batches_laid_out_from_the_host(
-    room: int, policy: esan.Policy, gpu: torch.device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_laid_out_from_the_host(room: int, policy: esan.Policy, gpu: torch.device) -> None:
     """Field by field those of the CPU, whether the numbers that they are gathered from are pinned or on the GPU."""
-    monkeypatch.setattr(columns, "_SMALL", 0)
-    monkeypatch.setattr(columns, "_PER_NETWORK", room)
-    monkeypatch.setattr(columns, "_CHUNK", 60)
+    limits = ColumnLimits(chunk=60, small=0, per_network=room)
     bag, ids = esan.Bag.of(strategies.odd_graphs(), policy, 3), torch.tensor([[[3, 1, 4]], [[6, -1, 0]]])
     plain = Padder(bag, 3)
     shape = plain.counts.shape(ids[:, 0].numpy()).grown(1.1)
-    ours, theirs = Padder(bag, 3, gpu).lay_out(ids.to(gpu), shape, 2), plain.lay_out(ids, shape, 2)
+    ours, theirs = Padder(bag, 3, gpu, limits=limits).lay_out(ids.to(gpu), shape, 2), plain.lay_out(ids, shape, 2)
     for k in range(2):
         mine, other = (batches.views(batches.ints[k], batches.floats[k]) for batches in (ours, theirs))
         assert mine.keys() == other.keys()
@@ -64,6 +60,7 @@ def test_batches_laid_out_from_the_host(
             assert mine[name].cpu().to(expected.dtype).equal(expected), name
 
 
+@pytest.mark.pairwise
 @EVERY_POLICY
 @pytest.mark.parametrize("encoder", strategies.LOCAL_ENCODERS)
 @pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
@@ -97,6 +94,7 @@ def test_a_bag_left_on_the_cpu_is_refused(gpu: torch.device) -> None:
         network(esan.Bag.of(strategies.odd_graphs(), policy, 3))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("encoder", ["gin", "gine", "graphconv"])
 @pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
 @pytest.mark.parametrize("name", ["ED", "EGO+(2)"])

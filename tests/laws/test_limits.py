@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from torch import Tensor, nn
 from torch_geometric import nn as pyg
 from torch_geometric.data import Batch, Data
@@ -14,6 +14,7 @@ from torch_geometric.data import Batch, Data
 import esan
 import strategies
 from esan.testing.compare import check_close
+from examples import examples
 
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 
@@ -72,7 +73,7 @@ def plain_gnn(network: Any, encoder: str, batch: Batch, readout: str) -> Tensor:
 
 @pytest.mark.parametrize("encoder", PLAIN)
 @pytest.mark.parametrize("readout", ["sum", "mean"])
-@settings(max_examples=5)
+@examples(5)
 @given(graphs=strategies.batches(max_drawn=3))
 def test_identity_policy_is_the_plain_gnn(readout: str, encoder: str, graphs: list[Data]) -> None:
     network = strategies.model("ds", encoder, esan.Whole(), readout=readout, set_encoder="mean")

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from torch_geometric.data import Data
 
 import esan
 import strategies
 from esan.testing import assert_same_execution
+from examples import examples
 
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 EVERY_LOCAL_ENCODER = pytest.mark.parametrize("encoder", strategies.LOCAL_ENCODERS)
@@ -20,6 +21,7 @@ EVERY_ARCHITECTURE = pytest.mark.parametrize("architecture", strategies.ARCHITEC
 LINE = strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)
 
 
+@pytest.mark.pairwise
 @EVERY_POLICY
 @EVERY_LOCAL_ENCODER
 @EVERY_ARCHITECTURE
@@ -31,7 +33,7 @@ def test_one_of_each_kind_of_graph(dtype: torch.dtype, architecture: str, encode
 
 @EVERY_LOCAL_ENCODER
 @EVERY_ARCHITECTURE
-@settings(max_examples=3)
+@examples(3)
 @given(graphs=strategies.batches(), policy=strategies.policies())
 def test_any_graphs_batched_and_alone(architecture: str, encoder: str, policy: esan.Policy, graphs: list[Data]) -> None:
     assert_same_execution(strategies.model(architecture, encoder, policy, num_layers=2), [*graphs, LINE], policy)
@@ -62,7 +64,7 @@ def test_one_graph_at_a_time(policy: esan.Policy) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("encoder", ["gin", "gcn-bonds"])
-@settings(max_examples=2)
+@examples(2)
 @given(graphs=strategies.batches())
 def test_every_choice(encoder: str, choices: dict[str, Any], graphs: list[Data]) -> None:
     for policy in (esan.NodeDeletion(), esan.EgoNets(hops=1, marked=True)):
@@ -70,7 +72,7 @@ def test_every_choice(encoder: str, choices: dict[str, Any], graphs: list[Data])
         assert_same_execution(network, [*graphs, LINE], policy, one_by_one=False)
 
 
-@settings(max_examples=3)
+@examples(3)
 @given(graphs=strategies.batches(max_drawn=3))
 def test_samples_of_a_bag(graphs: list[Data]) -> None:
     for policy in (esan.NodeDeletion(), esan.EgoNets(hops=2, marked=True)):
@@ -79,7 +81,7 @@ def test_samples_of_a_bag(graphs: list[Data]) -> None:
 
 
 @EVERY_POLICY
-@settings(max_examples=2)
+@examples(2)
 @given(graphs=strategies.batches())
 def test_a_bag_for_more_layers_changes_nothing(policy: esan.Policy, graphs: list[Data]) -> None:
     assert_same_execution(strategies.model("dss", "gcn", policy), graphs, policy, num_layers=7, one_by_one=False)

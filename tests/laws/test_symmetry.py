@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from torch_geometric.data import Data
 
 import esan
 import strategies
 from esan.testing import assert_equivariant, assert_invariant, assert_policy_invariant
+from examples import examples
 
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 EVERY_ENCODER = pytest.mark.parametrize("encoder", strategies.ENCODERS)
@@ -16,7 +17,7 @@ EVERY_ARCHITECTURE = pytest.mark.parametrize("architecture", strategies.ARCHITEC
 
 
 @EVERY_POLICY
-@settings(max_examples=15)
+@examples(15)
 @given(graphs=strategies.batches())
 def test_policies_ignore_numbering_and_company(policy: esan.Policy, graphs: list[Data]) -> None:
     assert_policy_invariant(policy, graphs, trials=2)
@@ -36,6 +37,7 @@ def _check(architecture: str, encoder: str, policy: esan.Policy, graphs: list[Da
         assert_invariant(network.eval(), graphs, policy, literal=False, trials=1)
 
 
+@pytest.mark.pairwise
 @EVERY_POLICY
 @EVERY_ENCODER
 @EVERY_ARCHITECTURE
@@ -45,7 +47,7 @@ def test_one_of_each_kind_of_graph(architecture: str, encoder: str, policy: esan
 
 @EVERY_ENCODER
 @EVERY_ARCHITECTURE
-@settings(max_examples=3)
+@examples(3)
 @given(graphs=strategies.batches(), policy=strategies.policies())
 def test_any_graphs(architecture: str, encoder: str, policy: esan.Policy, graphs: list[Data]) -> None:
     _check(architecture, encoder, policy, graphs)
@@ -53,7 +55,7 @@ def test_any_graphs(architecture: str, encoder: str, policy: esan.Policy, graphs
 
 @pytest.mark.parametrize("output", ["node", "edge"])
 @EVERY_ENCODER
-@settings(max_examples=3)
+@examples(3)
 @given(graphs=strategies.batches())
 def test_outputs_about_nodes_and_edges_are_equivariant(encoder: str, output: str, graphs: list[Data]) -> None:
     policy = esan.EgoNets(hops=1, marked=True)
@@ -75,7 +77,7 @@ def test_outputs_about_nodes_and_edges_are_equivariant(encoder: str, output: str
     ],
     ids=str,
 )
-@settings(max_examples=3)
+@examples(3)
 @example(graphs=strategies.odd_graphs())
 @given(graphs=strategies.batches())
 def test_every_choice_is_invariant(choices: dict[str, Any], graphs: list[Data]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
@@ -29,6 +29,7 @@ from esan.nn.execution import dedup
 from esan.ops import reference
 from esan.ops.numba import runtime as cpu
 from esan.testing.compare import check_close
+from examples import examples
 
 pytestmark = [
     pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)"),
@@ -63,7 +64,7 @@ def test_nobody_can_tell(architecture: str, policy: esan.Policy, choices: dict[s
 
 
 @ARCHITECTURES
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(graphs=strategies.batches(), policy=strategies.policies(), conv=st.sampled_from(["gin", "gine"]))
 def test_nobody_can_tell_on_any_graphs(architecture: str, graphs: list[Data], policy: esan.Policy, conv: str) -> None:
     network = network_of(architecture, policy, conv=conv, edge_channels=BONDS if conv == "gine" else None)
@@ -242,6 +243,7 @@ def test_second_derivatives_of_the_reference(architecture: str, conv: str) -> No
     assert found(bag) == []
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("policy", [esan.EgoNets(1), esan.EdgeDeletion()], ids=repr)
 @pytest.mark.parametrize("conv", ["gin", "graphconv"])
 @ARCHITECTURES

@@ -20,6 +20,7 @@ def outcome(model: esan.nn.SubgraphGNN, bag: esan.Bag, seed: int = 3) -> list[to
     return [output.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("policy", [strategies.POLICIES[name] for name in ("ND", "ED", "EGO+(2)", "ND^")], ids=repr)
 @pytest.mark.parametrize("encoder", ["gin", "gine", "gcn", "graphconv", "gat"])
 @pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)

@@ -89,6 +89,7 @@ def put(model: nn.Module, path: str, module: nn.Module) -> None:
 # -- hooks and modules -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.pairwise
 @EVERY_CASE
 @TWO_MODES
 def test_global_hooks_see_every_module(
@@ -171,6 +172,7 @@ def test_a_module_that_is_used_twice(where: str, device: torch.device) -> None:
     same(model, bag_of(None, device))
 
 
+@pytest.mark.pairwise
 @EVERY_CASE
 def test_frozen_parameters(architecture: str, encoder: str, literal: bool | None, device: torch.device) -> None:
     model = network(architecture, encoder, device)
@@ -210,6 +212,7 @@ def test_sync_batch_norm_is_refused() -> None:
         model(bag_of())
 
 
+@pytest.mark.pairwise
 @EVERY_CASE
 def test_weight_norm(architecture: str, encoder: str, literal: bool | None, device: torch.device) -> None:
     model = network(architecture, encoder, device)
@@ -221,6 +224,7 @@ def test_weight_norm(architecture: str, encoder: str, literal: bool | None, devi
 # -- how a network is called -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.pairwise
 @EVERY_CASE
 @TWO_MODES
 def test_functional_call_with_other_weights(
@@ -241,6 +245,7 @@ def test_copies_share_nothing(device: torch.device) -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+@pytest.mark.pairwise
 @EVERY_CASE
 def test_autocast(architecture: str, encoder: str, literal: bool | None, device: torch.device) -> None:
     model, bag = network(architecture, encoder, device).float(), bag_of(literal, device)
@@ -252,6 +257,7 @@ def test_autocast(architecture: str, encoder: str, literal: bool | None, device:
     assert all(p.grad is None or bool(p.grad.isfinite().all()) for p in model.parameters())
 
 
+@pytest.mark.pairwise
 @EVERY_CASE
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
 def test_short_floats(
@@ -265,6 +271,7 @@ def test_short_floats(
     assert all(p.grad is None or (p.grad.dtype == kind and bool(p.grad.isfinite().all())) for p in model.parameters())
 
 
+@pytest.mark.pairwise
 @EVERY_CASE
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_checkpointed_layers(
@@ -326,7 +333,7 @@ else:
 
 def test_compile_leaves_networks_as_they_are() -> None:
     """Same numbers, nothing compiled, nothing said; in a process of its own, whose output is read."""
-    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", COMPILED], capture_output=True, text=True, timeout=120)
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", COMPILED], capture_output=True, text=True, timeout=600)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
@@ -361,6 +368,7 @@ def functional(model: nn.Module, bag: esan.Bag) -> tuple[Callable[..., Tensor], 
     )
 
 
+@pytest.mark.pairwise
 @EVERY_CASE
 @TWO_MODES
 def test_func_grad(architecture: str, encoder: str, literal: bool | None, training: bool, device: torch.device) -> None:
@@ -445,6 +453,7 @@ def test_second_derivatives(architecture: str, encoder: str) -> None:
     check_close(got, (above - below) / (2 * step), "second derivatives", tolerance=1e-5)
 
 
+@pytest.mark.pairwise
 @EVERY_CASE
 @pytest.mark.parametrize("way", [nullcontext, esan.reference], ids=["fast", "reference"])
 def test_a_bag_that_was_first_used_in_inference_mode_trains(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import scatter
@@ -17,6 +17,7 @@ import esan
 import strategies
 from definitions import definition, networkx_graph
 from esan.testing.compare import check_close
+from examples import examples
 
 
 def _subgraph_data(graph: Data, edges: frozenset[tuple[int, int]], marks: frozenset[int]) -> Data:
@@ -149,6 +150,7 @@ def _set_encoder(theirs: Any, x: Tensor, graph: Tensor, size: int) -> Tensor:
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 
 
+@pytest.mark.pairwise
 @EVERY_POLICY
 @pytest.mark.parametrize("encoder", ["gin", "gine", "graphconv", "gcn-bonds"])
 @pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
@@ -159,7 +161,7 @@ def test_one_of_each_kind_of_graph(architecture: str, encoder: str, policy: esan
     check_close(network(esan.Bag.of(graphs, policy, literal=True)), expected, "the reference")
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(graphs=strategies.batches(), policy=strategies.policies())
 def test_any_graphs(graphs: list[Data], policy: esan.Policy) -> None:
     network = strategies.model("dss", "gine", policy, num_layers=2)
@@ -167,6 +169,7 @@ def test_any_graphs(graphs: list[Data], policy: esan.Policy) -> None:
     check_close(network(esan.Bag.of(graphs, policy, 2)), expected, "the reference")
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("bag_pool", ["sum", "mean", "max", "others"])
 @pytest.mark.parametrize("adjacency", ["max", "original"])
 @pytest.mark.parametrize("policy", [esan.EgoNets(1), esan.NodeDeletion(2), esan.EdgeDeletion()], ids=repr)
@@ -186,6 +189,7 @@ def test_adjacency_that_counts_subgraphs(policy: esan.Policy, encoder: str) -> N
     check_close(network(esan.Bag.of(graphs, policy, 3)), expected, "the reference")
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("readout", ["sum", "mean", "max"])
 @pytest.mark.parametrize("set_encoder", ["deepsets", "invariant-deepsets", "mean", "max"])
 @pytest.mark.parametrize("jk", ["cat", "last", None])

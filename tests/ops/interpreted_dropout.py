@@ -33,6 +33,7 @@ def batch(seeds: Tensor, literal: bool | None = None) -> esan.Bag:
     return replace(found, step_seeds=seeds)  # type: ignore[call-arg]
 
 
+@pytest.mark.exhaustive
 def test_each_member_drops_as_if_it_were_alone() -> None:
     models = [network(seed) for seed in (1, 2)]
     together = esan.Ensemble(models)

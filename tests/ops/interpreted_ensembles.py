@@ -48,11 +48,18 @@ def trial(**choices: Any) -> trials.Trial:
     return trials.small_trial("cpu", **choices)
 
 
+@pytest.mark.exhaustive
 def test_each_as_if_it_were_alone() -> None:
     """With unequal numbers of batches, the last of which lacks a graph."""
     ensembles.check_alone(trial(), [torch.arange(1), torch.arange(3)])
 
 
+@PLAINLY
+def test_each_as_if_it_were_alone_for_an_epoch() -> None:
+    ensembles.check_alone(trial(), [torch.arange(1), torch.arange(3)], epochs=1)
+
+
+@pytest.mark.exhaustive
 @PLAINLY
 def test_a_step_on_an_empty_batch_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     step = FlatAdam.step
@@ -66,32 +73,38 @@ def test_batch_after_batch() -> None:
     ensembles.check_eager(trial(), 1e-4)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_predictions() -> None:
     ensembles.check_predictions(trial())
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_predictions_that_need_a_larger_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shape, "grown", lambda shape, factor: shape)
     ensembles.check_capacity(trial(), 1e-4)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_states() -> None:
     ensembles.check_states(trial())
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_leaving() -> None:
     ensembles.check_leaving(trial())
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_out_of_step() -> None:
     ensembles.check_out_of_step(trial())
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_recalibrated_statistics() -> None:
     """Over batches of another size than that of training, with capacity for more graphs than there are."""
@@ -100,10 +113,12 @@ def test_recalibrated_statistics() -> None:
     ensembles.check_recalibrated(t, 1e-4, 5)
 
 
+@pytest.mark.exhaustive
 def test_new_samples() -> None:
     sampled_ensembles.check_new_samples(trial(sampled=0.5))
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_samples_of_a_bag_too_large_for_memory() -> None:
     t = sampled_ensembles.graphs_only("cpu", 6, 4, 3)
@@ -111,6 +126,7 @@ def test_samples_of_a_bag_too_large_for_memory() -> None:
     sampled_ensembles.check_whole(t, 1e-4)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_samples_of_several() -> None:
     sampled_ensembles.check_together(trial(sampled=0.5), [torch.arange(1), torch.arange(3), torch.arange(1, 3)])
@@ -124,18 +140,21 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ensemble_engine, "_MANY_ROWS", 0)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 @pytest.mark.usefixtures("_wide")
 def test_smaller_shapes_for_wide_networks() -> None:
     sized_ensembles.check_sized(sized_ensembles.trial("cpu", 6, 8, 3), 1e-4)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_smaller_shapes_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "_MANY_ROWS", 0)
     sized_ensembles.check_sized(sized_ensembles.trial("cpu", 6, 8, 3), 1e-4)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 @pytest.mark.usefixtures("_wide")
 @pytest.mark.parametrize(("dropout", "sampled"), [(0.5, None), (0.0, 0.5)])
@@ -153,12 +172,14 @@ def test_few_wide_networks_fill_a_device(width: int, sizes: list[int], monkeypat
     assert [len(ensemble.members) for ensemble in dict.fromkeys(found)] == sizes
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_dropout() -> None:
     """With batches of unequal numbers: what one network draws depends neither on the others nor on their steps."""
     ensembles.check_alone(trial(dropout=0.5), [torch.arange(1), torch.arange(3)])
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_padding_is_not_read(monkeypatch: pytest.MonkeyPatch, dropout: float) -> None:
@@ -190,6 +211,7 @@ def test_categories_that_are_none(x: float, message: str) -> None:
         t.engines([0])
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_kinds() -> None:
     ensembles.check_kinds(trial())

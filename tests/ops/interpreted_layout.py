@@ -10,23 +10,18 @@ from torch import Tensor
 
 import esan
 import strategies
-from esan.bags.padded import columns
-from esan.bags.padded.columns import Columns
+from esan.bags.padded.columns import ColumnLimits, Columns
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
 from esan.bags.padded.source import ColumnSource
 from esan.ops.layout import BatchSegments, FieldGather, Fill
-from esan.ops.triton import layout as gpu_layout
 from esan.ops.triton.layout import LayoutTables, lay_out
 from layout_oracle import check_batches
 
 pytestmark = ONLY_INTERPRETED
-#: With edges and rows in all slots, with marks, with rows that differ from the first layer on.
-POLICIES = pytest.mark.parametrize("name", ["ED", "ND", "EGO+(2)"])
-LITERAL = pytest.mark.parametrize("literal", [True, None], ids=["literal", "compact"])
-#: Every policy and both kinds of bag; each two of them meet in one of two tests.
-SOME = pytest.mark.parametrize(("name", "literal"), [("ED", None), ("ND", True), ("EGO+(2)", None)])
-OTHERS = pytest.mark.parametrize(("name", "literal"), [("ED", True), ("ND", None), ("EGO+(2)", True)])
+#: Policies with edges and rows in all slots, with marks, with rows that differ from the first layer on; literal or not.
+SOME: list[tuple[str, bool | None]] = [("ND", True), ("EGO+(2)", None)]
+OTHERS: list[tuple[str, bool | None]] = [("ED", None), ("ED", True), ("ND", None), ("EGO+(2)", True)]
 #: Long enough that what a subgraph changes does not reach all of it in three layers.
 GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
 #: Two steps of two networks: graphs twice, a batch that lacks some, and one that has none.
@@ -43,7 +38,8 @@ def check(padder: Padder, ids: Tensor, shape: Shape, networks: int = 1, only: se
     check_batches(batches, padder.bag, padder._num_layers, ids, shape, networks, only)
 
 
-@SOME
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("name", "literal"), SOME)
 def test_another_capacity(name: str, literal: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every field with less capacity and with more, for which no column is made again."""
     padder = Padder(esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal), 3)
@@ -55,21 +51,23 @@ def test_another_capacity(name: str, literal: bool | None, monkeypatch: pytest.M
         check(padder, ids, shape)
 
 
-@POLICIES
-@LITERAL
+@pytest.mark.parametrize(
+    ("name", "literal"), [*SOME, *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in OTHERS)]
+)
 def test_every_field(name: str, literal: bool | None) -> None:
     padder = Padder(esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal), 3)
     check(padder, IDS, capacity(padder), 2)
 
 
-@OTHERS
-def test_some_graphs_at_a_time(monkeypatch: pytest.MonkeyPatch, name: str, literal: bool | None) -> None:
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("name", "literal"), OTHERS)
+def test_some_graphs_at_a_time(name: str, literal: bool | None) -> None:
     bag = esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal)
-    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.edge_id.numel() // 3))
-    padder = Padder(bag, 3)
+    padder = Padder(bag, 3, limits=ColumnLimits(chunk=max(1, bag.rows.edge_id.numel() // 3)))
     check(padder, IDS, capacity(padder), 2)
 
 
+@pytest.mark.exhaustive
 def test_the_same_batches_for_all_networks() -> None:
     padder = Padder(esan.Bag.of(GRAPHS, esan.NodeDeletion(), 1), 1)
     check(padder, IDS[:, :1], capacity(padder), 3)
@@ -80,12 +78,16 @@ def test_some_fields() -> None:
     check(padder, IDS, capacity(padder), 2, {"x", "view2.out.perm", "graph_multiplicity"})
 
 
-def test_more_items_than_a_program_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_layout, "_BLOCK", 16)
+@pytest.mark.exhaustive
+def test_more_items_than_a_program_takes() -> None:
+    """A program takes 256."""
     padder = Padder(esan.Bag.of(GRAPHS, esan.EgoNets(hops=1, marked=True), 2), 2)
-    check(padder, IDS[1:], capacity(padder), 2)
+    shape = capacity(padder).grown(8.0)
+    assert max(shape.rows) > 256
+    check(padder, IDS[1:], shape, 2)
 
 
+@pytest.mark.exhaustive
 def test_a_sample_without_the_last_rows() -> None:
     """In the shape of another, which has slots that are empty here."""
     whole = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
@@ -98,6 +100,7 @@ def test_graphs_without_an_edge() -> None:
     check(padder, ids, capacity(padder, ids))
 
 
+@pytest.mark.exhaustive
 def test_features_of_several_numbers() -> None:
     """Of 64 bits where they are whole, floats otherwise."""
     graphs = []
@@ -112,6 +115,7 @@ def test_features_of_several_numbers() -> None:
     check(padder, IDS, capacity(padder), 2, {"x", "edge_attr", "y"})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("method", "seen"), [("_starts", "first"), ("_indices", "edge_source|order|node")])
 def test_a_wrong_index_would_be_seen(monkeypatch: pytest.MonkeyPatch, method: str, seen: str) -> None:
     padder = Padder(esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3), 3)

@@ -9,7 +9,6 @@ from torch import Tensor
 from esan.nn.linear import Linear
 from esan.ops.triton import linear as gpu_linear
 from esan.ops.triton.gin import MLPFunction
-from esan.ops.triton.kernels import matrix as gpu_matrix
 from esan.ops.triton.kernels.linear import linear
 from esan.ops.triton.kernels.linear_grads import linear_backward
 from esan.ops.triton.kernels.matrix import Matrix
@@ -60,9 +59,9 @@ def _same_moments(part: TileMoments, plain: Plain, networks: int) -> None:
     [
         (1, True, True, INNER, OUTER),
         (3, True, False, OUTER, INNER),
-        (3, False, True, INNER, OUTER),
-        (1, False, False, 65, 33),  # tiles of fewer lines
-        (3, True, True, 80, 16),  # columns in pieces
+        pytest.param(3, False, True, INNER, OUTER, marks=pytest.mark.exhaustive),
+        pytest.param(1, False, False, 65, 33, marks=pytest.mark.exhaustive),  # tiles of fewer lines
+        pytest.param(3, True, True, 80, 16, marks=pytest.mark.exhaustive),  # columns in pieces
     ],
 )
 def test_gradients_of_linear_layers(networks: int, weighted: bool, gated: bool, inner: int, outer: int) -> None:
@@ -100,10 +99,10 @@ def test_gradients_of_linear_layers(networks: int, weighted: bool, gated: bool, 
     assert not got.bias.any()
 
 
-def test_matrices_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matrices_in_pieces() -> None:
     """As on a GPU, where products are those of short floats: three of them are as exact as the number itself."""
-    monkeypatch.setattr(gpu_matrix, "_precision", lambda: "bf16x6")
-    for found in (*Matrix.of(_layer(3, INNER, OUTER)[0], _layer(1, 70, OUTER)[0]), *Matrix.of(_layer(3, 70, 5)[0])):
+    two, one = (_layer(3, INNER, OUTER)[0], _layer(1, 70, OUTER)[0]), (_layer(3, 70, 5)[0],)
+    for found in (*Matrix.of(*two, precision="bf16x6"), *Matrix.of(*one, precision="bf16x6")):
         close(found.operand.double().sum(0), found.weight, tolerance=1e-7)
 
 
@@ -128,7 +127,13 @@ def test_layers_of_several_networks(networks: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("inner", "outer", "biased"), [(130, 20, True), (20, 150, False), (130, 150, True), (130, 150, False)]
+    ("inner", "outer", "biased"),
+    [
+        (130, 20, True),
+        pytest.param(20, 150, False, marks=pytest.mark.exhaustive),
+        pytest.param(130, 150, True, marks=pytest.mark.exhaustive),
+        pytest.param(130, 150, False, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_wide_layers_of_few_lines(monkeypatch: pytest.MonkeyPatch, inner: int, outer: int, biased: bool) -> None:
     """In pieces, not by a library."""

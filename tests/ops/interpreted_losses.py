@@ -1,5 +1,6 @@
 """Interpreted: losses and the gradients of predictions against the objective's own terms, in double precision."""
 
+from contextlib import nullcontext
 from unittest.mock import Mock
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from interpreting import ONE_OR_THREE, ONLY_INTERPRETED, close
 from torch import Tensor
 
+from esan.ops import reference
 from esan.ops.triton import loss as gpu_loss
 from esan.train.engines.objective import KINDS, Objective, loss_backward
 
@@ -48,6 +50,7 @@ def expected(objective: Objective, prediction: Tensor, y: Tensor, weight: Tensor
     return [grad, (terms.value * terms.mask).sum(), terms.mask.sum()]
 
 
+@pytest.mark.pairwise
 @ONE_OR_THREE
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize(("kind", "scaled"), [(kind, False) for kind in KINDS] + [("regression", True)])
@@ -55,14 +58,14 @@ def expected(objective: Objective, prediction: Tensor, y: Tensor, weight: Tensor
 def test_losses(
     kind: str, scaled: bool, outputs: int, networks: int, plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel's, and those of its twin, that takes what the kernel does not fit."""
+    """The kernel's, and those of the reference, which takes what does not fit the kernel."""
     kernel = Mock(wraps=gpu_loss.loss_backward)
-    monkeypatch.setattr(gpu_loss, "_MOST", 0 if plain else 4096)
     monkeypatch.setattr(gpu_loss, "loss_backward", kernel)
     objective = objective_of(kind, outputs, scaled)
     prediction, y, weight = batch(kind, networks, outputs)
     sums = torch.full((2, networks), 7.0)
-    grad, live = loss_backward(objective, prediction, y, weight, sums)
+    with reference() if plain else nullcontext():
+        grad, live = loss_backward(objective, prediction, y, weight, sums)
     assert kernel.called == (not plain)
     assert torch.equal(live, torch.ones(networks))
     every = grad.view(networks, GRAPHS + 1, outputs)
@@ -75,12 +78,12 @@ def test_losses(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("plain", [False, True])
-def test_a_network_without_graphs(kind: str, plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_loss, "_MOST", 0 if plain else 4096)
+def test_a_network_without_graphs(kind: str, plain: bool) -> None:
     prediction, y, weight = batch(kind, 3, 2)
     weight.view(3, -1)[1] = 0
     sums = torch.zeros(2, 3)
-    grad, live = loss_backward(Objective(kind), prediction, y, weight, sums)
+    with reference() if plain else nullcontext():
+        grad, live = loss_backward(Objective(kind), prediction, y, weight, sums)
     assert live.tolist() == [1, 0, 1]
     assert not grad.view(3, -1)[1].any()
     assert sums[:, 1].tolist() == [0, 0]

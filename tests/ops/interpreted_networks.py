@@ -41,12 +41,19 @@ def same_gradients(ours: dict[str, Tensor | None], theirs: dict[str, Tensor | No
     ("architecture", "encoder", "name", "literal", "choices"),
     [
         ("dss", "gine", "EGO+(2)", False, {}),
-        ("dss", "gine", "ED", False, {"bag_pool": "sum", "adjacency": "sum", "set_encoder": "deepsets"}),
-        ("dss", "gine", "ED", True, {}),
-        ("dss", "gin", "ND", False, {"adjacency": "original", "jk": "cat"}),
+        pytest.param(
+            "dss",
+            "gine",
+            "ED",
+            False,
+            {"bag_pool": "sum", "adjacency": "sum", "set_encoder": "deepsets"},
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param("dss", "gine", "ED", True, {}, marks=pytest.mark.exhaustive),
+        pytest.param("dss", "gin", "ND", False, {"adjacency": "original", "jk": "cat"}, marks=pytest.mark.exhaustive),
         ("ds", "gine", "NM", False, {"set_encoder": "max"}),
-        ("ds", "gin", "EGO+(2)", True, {}),
-        ("dss", "graphconv", "ND", False, {}),
+        pytest.param("ds", "gin", "EGO+(2)", True, {}, marks=pytest.mark.exhaustive),
+        pytest.param("dss", "graphconv", "ND", False, {}, marks=pytest.mark.exhaustive),
     ],
 )
 def test_networks(architecture: str, encoder: str, name: str, literal: bool, choices: dict[str, Any]) -> None:
@@ -65,6 +72,7 @@ def test_networks(architecture: str, encoder: str, name: str, literal: bool, cho
         close(ours.eval()(bag), theirs.eval()(bag), "predictions in eval mode")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("architecture", "conv"), [("ds", "gin"), ("dss", "gin"), ("ds", "graphconv")])
 def test_rows_that_stand_for_no_pair_blow_nothing_up(architecture: str, conv: str) -> None:
     unpaired.check_in_single_precision(architecture, conv, torch.device("cpu"))
@@ -93,7 +101,9 @@ def test_a_single_row_may_stand_for_several_pairs() -> None:
     close(ours(bag).detach(), theirs(bag).detach(), "predictions")
 
 
-@pytest.mark.parametrize(("architecture", "encoder"), [("ds", "gin"), ("dss", "gine")])
+@pytest.mark.parametrize(
+    ("architecture", "encoder"), [("ds", "gin"), pytest.param("dss", "gine", marks=pytest.mark.exhaustive)]
+)
 def test_nothing_of_a_step_stays(architecture: str, encoder: str) -> None:
     """What blocks leave for one another must not refer to the graph that holds it: no collector sees such cycles."""
     policy = strategies.POLICIES["ND"]
@@ -111,6 +121,7 @@ def test_nothing_of_a_step_stays(architecture: str, encoder: str) -> None:
         assert all(FusedGradient.of(given.h) is None for given in model.encoder(rows, bag)), "no gradient to prepare"
 
 
+@pytest.mark.exhaustive
 def test_gradients_of_rows_between_layers() -> None:
     """Who looks at the rows of a layer finds their gradient, also where the ReLU gave 0."""
     policy = strategies.POLICIES["EGO+(2)"]
@@ -143,12 +154,19 @@ def _gradients(model: SubgraphGNN) -> dict[str, Tensor | None]:
 @pytest.mark.parametrize(
     ("architecture", "encoder", "name", "literal", "choices"),
     [
-        ("dss", "gine", "ED", None, {}),
-        ("dss", "gin", "EGO+(2)", None, {"jk": "last"}),  # whose layers leave one another prepared gradients
-        ("dss", "gine", "ND", True, {"bag_pool": "sum", "set_encoder": "max"}),
+        pytest.param("dss", "gine", "ED", None, {}, marks=pytest.mark.exhaustive),
+        # Whose layers leave one another prepared gradients.
+        pytest.param("dss", "gin", "EGO+(2)", None, {"jk": "last"}, marks=pytest.mark.exhaustive),
+        pytest.param(
+            "dss", "gine", "ND", True, {"bag_pool": "sum", "set_encoder": "max"}, marks=pytest.mark.exhaustive
+        ),
         ("ds", "gin", "EGO+(2)", None, {"readout": "mean"}),
-        ("ds", "gin", "ND", True, {"readout": "max"}),  # which reads filler, that must be written then
-        ("dss", "graphconv", "NM", None, {"set_encoder": "invariant-deepsets"}),
+        pytest.param(
+            "ds", "gin", "ND", True, {"readout": "max"}, marks=pytest.mark.exhaustive
+        ),  # which reads filler, that must be written then
+        pytest.param(
+            "dss", "graphconv", "NM", None, {"set_encoder": "invariant-deepsets"}, marks=pytest.mark.exhaustive
+        ),
     ],
 )
 def test_stacked_networks(
@@ -167,6 +185,7 @@ def test_stacked_networks(
     check_stacked(architecture, encoder, strategies.POLICIES[name], literal, choices)
 
 
+@pytest.mark.exhaustive
 def test_a_kernel_that_reads_filler_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     poison(monkeypatch)
     linear = gpu_gin.linear
@@ -175,6 +194,7 @@ def test_a_kernel_that_reads_filler_would_be_seen(monkeypatch: pytest.MonkeyPatc
         check_stacked("ds", "gin", esan.NodeDeletion(), None, {})
 
 
+@pytest.mark.exhaustive
 def test_counts_of_walks_behind_categories(monkeypatch: pytest.MonkeyPatch) -> None:
     """As ID-GNN has them."""
     graphs = [graph.clone() for graph in GRAPHS]
@@ -221,6 +241,7 @@ def check_stacked(
             close(state[part], buffer, f"{part} of network {number}")
 
 
+@pytest.mark.exhaustive
 def test_types_that_come_as_fractions(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = [graph.clone() for graph in GRAPHS]
     for graph in graphs:
@@ -229,6 +250,7 @@ def test_types_that_come_as_fractions(monkeypatch: pytest.MonkeyPatch) -> None:
     check_stacked("ds", "gine", esan.NodeDeletion(), None, {})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("encoder", "equal"), [("gine", True), ("graphconv", False)])
 def test_room_changes_no_bit(encoder: str, equal: bool) -> None:
     """Of predictions, gradients and buffers, where filler is left out; elsewhere sums are taken in other pieces."""

@@ -65,6 +65,7 @@ def test_moments_in_eval_mode(networks: int) -> None:
     close(blend(x, moments, False), expected.reshape(x.shape))
 
 
+@pytest.mark.pairwise
 @ONE_OR_THREE
 @WEIGHTED
 @RELU
@@ -85,6 +86,7 @@ def test_norms(networks: int, weighted: bool, relu: bool) -> None:
     close(norm_backward(grad, gate, x, weight, moments, sums), of_x, "of x")
 
 
+@pytest.mark.pairwise
 @ONE_OR_THREE
 @WEIGHTED
 @RELU

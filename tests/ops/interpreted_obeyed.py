@@ -17,11 +17,11 @@ LAYER = "encoder.layers.0"
     ("change", "module"),
     [
         ("forward hook", LAYER),
-        ("forward hook", f"{LAYER}.shared.edge_encoder.encoder.tables.0"),
-        ("full backward hook", f"{LAYER}.inside.mlp.first"),
+        pytest.param("forward hook", f"{LAYER}.shared.edge_encoder.encoder.tables.0", marks=pytest.mark.exhaustive),
+        pytest.param("full backward hook", f"{LAYER}.inside.mlp.first", marks=pytest.mark.exhaustive),
         ("subclass", f"{LAYER}.inside"),
-        ("replacement that scales", f"{LAYER}.norm"),
-        ("forward of its own", "features"),
+        pytest.param("replacement that scales", f"{LAYER}.norm", marks=pytest.mark.exhaustive),
+        pytest.param("forward of its own", "features", marks=pytest.mark.exhaustive),
     ],
 )
 def test_changes(change: str, module: str) -> None:

@@ -115,7 +115,9 @@ def test_norms() -> None:
     check(norm_backward(grad, y, norm.x, norm.weight, norm.moments, sums, REAL), back, "gradient of x")
 
 
-@pytest.mark.parametrize("outer", [9, 130], ids=["narrow", "wide"])
+@pytest.mark.parametrize(
+    "outer", [pytest.param(9, id="narrow"), pytest.param(130, id="wide", marks=pytest.mark.exhaustive)]
+)
 def test_linear_layers(outer: int) -> None:
     norm, grad, gate = Norm(), lines(outer), lines(outer)
     matrix, bias = torch.randn(NETWORKS, outer, WIDTH), torch.randn(NETWORKS, outer)

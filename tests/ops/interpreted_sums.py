@@ -31,7 +31,15 @@ def _summed(groups: int, owner: Tensor, values: Tensor) -> Tensor:
     return torch.zeros(groups, values.size(1), dtype=values.dtype).index_add(0, owner, values)
 
 
-@pytest.mark.parametrize("terms", [70, 110, 400, 2400], ids=["short", "long", "hub", "longest"])
+@pytest.mark.parametrize(
+    "terms",
+    [
+        pytest.param(70, id="short"),
+        pytest.param(110, id="long"),
+        pytest.param(400, id="hub"),
+        pytest.param(2400, id="longest", marks=pytest.mark.exhaustive),
+    ],
+)
 @WEIGHTED
 def test_sums_of_lines(terms: int, weighted: bool) -> None:
     x, gate, row_weight = torch.randn(ROWS, WIDTH), torch.randn(ROWS, WIDTH), torch.rand(ROWS)

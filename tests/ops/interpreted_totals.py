@@ -21,7 +21,7 @@ def test_totals_over_tiles() -> None:
     close(total(wide), wide.double().sum(1))
 
 
-@pytest.mark.parametrize("size", [20, 3000])
+@pytest.mark.parametrize("size", [20, pytest.param(3000, marks=pytest.mark.exhaustive)])
 def test_two_totals_at_once(size: int) -> None:
     """Each to the bit as alone, where one is wide, or long, and the other is not."""
     part, pair = torch.randn(3, 5, size + 7), torch.randn(3, 700, 12)

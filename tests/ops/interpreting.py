@@ -11,10 +11,6 @@ from torch import Tensor
 #: The kernels are chosen when they are imported: the variable must be there before.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 ONLY_INTERPRETED = pytest.mark.skipif(not INTERPRETED, reason="run by test_gpu_kernels.py, with TRITON_INTERPRET=1")
-if INTERPRETED:
-    from fast_interpreter import speed_up_interpreter
-
-    speed_up_interpreter()
 ONE_OR_THREE = pytest.mark.parametrize("networks", [1, 3])
 WEIGHTED = pytest.mark.parametrize("weighted", [False, True])
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -23,6 +23,7 @@ from esan.ops.numba import runtime as cpu
 from esan.ops.ragged import Segments
 from esan.ops.segments import CSR
 from esan.testing.compare import check_close
+from examples import examples
 
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
 
@@ -64,6 +65,7 @@ def _edges(rows: int, count: int, lines: int, weighted: bool, kind: torch.dtype)
     )
 
 
+@pytest.mark.pairwise
 @TYPES
 @WIDTHS
 @pytest.mark.parametrize("weighted", [False, True])
@@ -95,6 +97,7 @@ def test_nothing_to_sum(kind: torch.dtype) -> None:
     assert torch.equal(empty.sum(torch.empty(0, 4, dtype=kind)), torch.zeros(3, 4, dtype=kind))
 
 
+@pytest.mark.pairwise
 @TYPES
 @WIDTHS
 @pytest.mark.parametrize("weighted", [False, True])
@@ -120,6 +123,7 @@ def test_norms(kind: torch.dtype, width: int, weighted: bool, relu: bool) -> Non
             _close(ours, theirs, "buffer")
 
 
+@pytest.mark.pairwise
 @TYPES
 @pytest.mark.parametrize("literal", [True, False])
 @pytest.mark.parametrize("shares", [True, False])
@@ -162,6 +166,7 @@ def test_groups(kind: torch.dtype) -> None:
     _agree(lambda x: (CSR(owner, 50).sum(x, weight), CSR(owner, 50).broadcast(x[:50])), lines)
 
 
+@pytest.mark.pairwise
 @TYPES
 @pytest.mark.parametrize("name", ["ED", "ND", "EGO+(2)", "NM"])
 @pytest.mark.parametrize("literal", [True, False])
@@ -175,7 +180,7 @@ def test_rows_of_a_stage(kind: torch.dtype, name: str, literal: bool) -> None:
         _agree(lambda h, view=view: (view.pool_nodes(view.expand(h), "mean"),), h)
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(graphs=strategies.batches())
 @pytest.mark.parametrize("name", ["ED", "ND", "EGO(2)", "EGO+(2)", "NM", "SE"])
 def test_rows_are_the_same(name: str, graphs: list[Data]) -> None:
@@ -188,7 +193,7 @@ def test_rows_are_the_same(name: str, graphs: list[Data]) -> None:
         assert ours.rows.fingerprint == theirs.rows.fingerprint
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(graphs=strategies.batches(), ids=st.lists(st.integers(0, 2), min_size=1, max_size=5))
 @pytest.mark.parametrize("name", ["ED", "ND", "EGO+(2)", "NM", "SE"])
 @pytest.mark.parametrize("literal", [True, None])
@@ -238,6 +243,7 @@ def test_picked_lines_pass_gradients_on() -> None:
 MODELS = pytest.mark.parametrize("conv", ["gin", "gine", "graphconv", "gcn"])
 
 
+@pytest.mark.pairwise
 @MODELS
 @TYPES
 @pytest.mark.parametrize("build", [esan.ds_gnn, esan.dss_gnn])

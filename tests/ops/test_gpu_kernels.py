@@ -16,23 +16,29 @@ from esan.ops import Backend, backend
 HERE = Path(__file__).parent
 NEEDS_TRITON = pytest.mark.skipif(find_spec("triton") is None, reason="needs triton (the extra dev, on Linux)")
 CHECKS = sorted(HERE.glob("interpreted_*.py"))
-#: Two processes, which take about as long: each takes seconds to import what the checks need.
-FIRST = [HERE / "interpreted_sooner.py", HERE / "interpreted_ensembles.py"]
-SHARES = {"ensembles": FIRST, "others": [path for path in CHECKS if path not in FIRST]}
 
 
-@NEEDS_TRITON
-@pytest.mark.parametrize("share", SHARES)
-def test_interpreted(share: str) -> None:
-    """In a process of its own: the variable that turns the interpreter on must not reach the tests beside this one."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command += map(str, SHARES[share])
+def _interpret(marks: str) -> None:
+    """Run the checks in a process of their own: the variable that turns the interpreter on must not reach this one."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", marks]
     settings = {"TRITON_INTERPRET": "1", "PYTEST_ADDOPTS": ""}
+    command += map(str, CHECKS)
     done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.strip().splitlines()[-1]
     assert "passed" in last
     assert "skipped" not in last
+
+
+@NEEDS_TRITON
+def test_interpreted() -> None:
+    _interpret("not exhaustive")
+
+
+@NEEDS_TRITON
+@pytest.mark.exhaustive
+def test_all_others_interpreted() -> None:
+    _interpret("exhaustive")
 
 
 def test_nothing_is_interpreted_here() -> None:
@@ -58,5 +64,12 @@ def test_every_kernel_is_checked() -> None:
     for path in sorted((Path(esan.__file__).parent / "ops" / "triton").rglob("*.py")):
         launchers |= _launchers(path)
     assert {"sum_rows", "linear_backward", "FlatAdam", "LookupFunction"} <= launchers
-    named = {n.id for path in CHECKS for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Name)}
+    parts = [node for path in CHECKS for node in ast.parse(path.read_text()).body if not _is_exhaustive(node)]
+    named = {n.id for node in parts for n in ast.walk(node) if isinstance(n, ast.Name)}
     assert not launchers - named, f"no check calls {sorted(launchers - named)}: add one to an interpreted_*.py"
+
+
+def _is_exhaustive(node: ast.stmt) -> bool:
+    """Whether a check is left out of `make test`."""
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    return any(ast.unparse(one) == "pytest.mark.exhaustive" for one in decorators)

@@ -1,12 +1,13 @@
 """Every policy against its definition, written out with networkx and Python loops."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from torch_geometric.data import Data
 
 import esan
 import strategies
 from definitions import Subgraph, definition, networkx_graph
+from examples import examples
 
 
 def _seen(subgraph: Data) -> Subgraph:
@@ -17,7 +18,7 @@ def _seen(subgraph: Data) -> Subgraph:
 @pytest.mark.parametrize(
     "policy", [*strategies.POLICIES.values(), esan.NodeDeletion(3), esan.EgoNets(3), esan.EgoNets(2)], ids=repr
 )
-@settings(max_examples=20)
+@examples(20)
 @given(graphs=strategies.batches(max_nodes=7))
 def test_subgraphs_are_those_of_the_definition(policy: esan.Policy, graphs: list[Data]) -> None:
     bag = esan.Bag.of(graphs, policy, literal=True)
@@ -28,7 +29,7 @@ def test_subgraphs_are_those_of_the_definition(policy: esan.Policy, graphs: list
 
 
 @pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
-@settings(max_examples=8)
+@examples(8)
 @given(graphs=strategies.batches())
 def test_subgraphs_keep_nodes_features_and_both_directions(policy: esan.Policy, graphs: list[Data]) -> None:
     bag = esan.Bag.of(graphs, policy, 2)
@@ -44,7 +45,7 @@ def test_subgraphs_keep_nodes_features_and_both_directions(policy: esan.Policy, 
 
 
 @pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
-@settings(max_examples=8)
+@examples(8)
 @given(graphs=strategies.batches())
 def test_rows_of_a_literal_bag_are_its_subgraphs(policy: esan.Policy, graphs: list[Data]) -> None:
     """The rows and edges that layers work on, against `subgraph(i)`."""

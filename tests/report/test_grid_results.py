@@ -121,4 +121,4 @@ def test_the_command_refuses_what_has_no_grid() -> None:
     for more in (["tu", "--set", "lr=0.1"], ["tu", "--seeds", "1"], ["timing"]):
         done = CliRunner().invoke(app, ["reproduce", *more, "--grid"])
         assert done.exit_code == 2
-        assert "Expected --grid with rows that are trained" in done.output
+        assert "Expected --grid with rows of the paper as they are" in done.output

@@ -232,7 +232,7 @@ def test_whoever_interrupts_is_told_how_to_go_on(tmp_path: Path, monkeypatch: py
     options = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
     ended = CliRunner().invoke(app, ["reproduce", "tu", "--row", "mutag/gin", *options])
     assert ended.exit_code == 130
-    assert "Interrupted. Run the same command again to continue" in ended.output
+    assert "Interrupted. Run the same command to continue" in ended.output
 
 
 def test_a_cell_that_the_paper_does_not_have() -> None:

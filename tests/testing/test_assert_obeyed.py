@@ -42,6 +42,7 @@ def pairwise_cases() -> list[tuple[str, str, bool, bool, str]]:
     return cases
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize(("architecture", "encoder", "literal", "training", "change"), pairwise_cases())
 def test_every_module(architecture: str, encoder: str, literal: bool, training: bool, change: str) -> None:
     model = network(architecture, encoder)
@@ -116,6 +117,7 @@ def test_the_model_is_left_as_it_was() -> None:
     assert not any(module._forward_hooks or module._backward_hooks for module in model.modules())
 
 
+@pytest.mark.pairwise
 @pytest.mark.gpu
 @pytest.mark.parametrize("change", KINDS)
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])

@@ -72,6 +72,7 @@ class DyingOnce(Processes):
         return super().map(Deadly(work, str(self.mark)), items)
 
 
+@pytest.mark.exhaustive
 def test_processes_give_the_records_of_one_process_though_one_is_killed(place: Path, tmp_path: Path) -> None:
     jobs = protocol(recipe(place))
     here = run_campaign(jobs, tmp_path / "here")

@@ -5,12 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from small_campaign import recipe, write_set
 from small_sets import ROOT, needs
 from typer.testing import CliRunner, Result
 
 from esan.cli.main import app
-from esan.train import Record
+from esan.train import Predictor, Record, fit
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_train_and_predict(place: Path) -> None:
 @pytest.mark.parametrize("command", ["train", "campaign", "search"])
 def test_a_result_of_one_run_has_no_deviation(command: str, place: Path) -> None:
     recipe(place / "SMALL", epochs=1, grid=({"lr": (0.01, 0.001)},)).save(place / "one.toml")
-    done = esan(command, "one.toml", "--folds", "0", "--seeds", "0")
+    done = esan(command, "one.toml", "--fold", "0", "--seed", "0")
     assert done.exit_code == 0, done.output
     assert "0.0000" not in done.output
     if command == "search":
@@ -59,10 +60,10 @@ def test_a_result_of_one_run_has_no_deviation(command: str, place: Path) -> None
 
 
 def test_the_same_command_again_trains_nothing(place: Path) -> None:
-    esan("train", "small.toml", "--folds", "1", "--quiet")
+    esan("train", "small.toml", "--fold", "1", "--quiet")
     (file,) = (place / "runs").rglob("record.json")
     before = file.stat().st_mtime_ns
-    assert esan("train", "small.toml", "--folds", "1", "--quiet").exit_code == 0
+    assert esan("train", "small.toml", "--fold", "1", "--quiet").exit_code == 0
     assert file.stat().st_mtime_ns == before
 
 
@@ -80,8 +81,11 @@ def test_the_list_of_recipes() -> None:
         (("train", "small.toml", "--set", "lr=fast"), "Expected lr to be a number (got 'fast')"),
         (("train", "zinc/gni"), "Expected the name of a recipe or a TOML file (got 'zinc/gni'). Near: zinc/gin"),
         (("train", "none.toml"), "Expected a recipe at none.toml"),
-        (("train", "small.toml", "--folds", "7"), "Expected a fold below 2"),
-        (("train", "small.toml", "--seeds", "a..b"), "Expected --seeds such as 3, 0..9 or 0,2,5 (got 'a..b')"),
+        (("train", "small.toml", "--fold", "7"), "Expected folds that small/ds has, 0 to 1 (got --fold 7)"),
+        (
+            ("train", "small.toml", "--seeds", "a..b"),
+            "Expected --seeds as a count (5), a range (0..4) or a list (0,2,5) (got 'a..b')",
+        ),
         (("train", "small.toml", "--seeds", "5..2"), "Expected at least one number in --seeds"),
         (("train", "small.toml", "--set", "data=nowhere"), "Expected the name of a set, or a file or folder of graphs"),
         (("train", "small.toml", "--set", "split=given"), "Expected a dataset that comes with a split"),
@@ -107,7 +111,7 @@ def test_what_one_gets_wrong(words: tuple[str, ...], error: str, place: Path, mo
 
 @needs("TU/MUTAG")
 def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -> None:
-    settings = ("--set", "epochs=1", "--set", "width=4", "--folds", "3", "--data", str(ROOT), "--quiet")
+    settings = ("--set", "epochs=1", "--set", "width=4", "--fold", "3", "--data", str(ROOT), "--quiet")
     done = esan("train", "mutag/ds-gin-nd", *settings)
     assert done.exit_code == 0, done.output
     assert "0.8940 ± 0.0480: the paper's, for mutag/ds-gin-nd as it is" in done.output
@@ -123,6 +127,47 @@ def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -
     assert right == record.best.valid
 
 
+def test_classes_are_words_from_the_table_to_the_predictions(place: Path) -> None:
+    pytest.importorskip("rdkit")
+    chains = ["C" * n + end for n in range(2, 12) for end in ("", "O", "N")]
+    rows = [f"mol{i},{smiles},{'alkane' if smiles[-1] == 'C' else 'other'}" for i, smiles in enumerate(chains)]
+    (place / "mine.csv").write_text("\n".join(["id,smiles,kind", *rows]) + "\n")
+    (place / "mine.toml").write_text('data = "mine.csv"\ntargets = "kind"\npolicy = "ND"\nlayers = 1\nepochs = 1\n')
+    assert esan("train", "mine.toml", "--quiet").exit_code == 0
+    assert esan("predict", "runs", "mine.csv").exit_code == 0
+    with (place / "predictions.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0])[-3:] == ["prediction", "p(alkane)", "p(other)"]
+    assert {line["target"] for line in lines} == {"alkane", "other"}
+    assert {line["prediction"] for line in lines} <= {"alkane", "other"}
+    assert {line["part"] for line in lines} == {"train", "valid", "test"}
+    fitted = Predictor.load(place / "runs" / "mine" / "0-0")
+    assert "classification of alkane, other" in repr(fitted)
+    right = sum(line["target"] == line["prediction"] for line in lines) / len(lines)
+    assert fitted.score("mine.csv") == pytest.approx(right)
+    assert fitted.predict("mine.csv").called == [line["prediction"] for line in lines]
+    (place / "mine.csv").write_text("id,smiles,kind\nm0,CCO,acid\n")
+    with pytest.raises(ValueError, match=r"Expected the classes alkane, other \(got acid at line 2"):
+        fitted.score("mine.csv")
+
+
+def test_a_recipe_of_a_table_reads_its_bonds(place: Path) -> None:
+    """The defaults of a TOML file and of `fit` are the same: bonds are read, targets scaled, and some graphs test."""
+    pytest.importorskip("rdkit")
+    chains = ["C" * n + end for n in range(2, 12) for end in ("=C", "O", "N")]
+    (place / "mine.csv").write_text("smiles,y\n" + "".join(f"{one},{1000.5 + len(one)}\n" for one in chains))
+    (place / "mine.toml").write_text('data = "mine.csv"\npolicy = "ND"\nlayers = 1\nwidth = 4\nepochs = 2\n')
+    done = esan("train", "mine.toml", "--quiet")
+    assert done.exit_code == 0, done.output + done.stderr
+    trained = Predictor.load(place / "runs")
+    assert trained.header.model_spec.conv == "gine"
+    assert trained.record is not None
+    assert trained.record.best.test is not None
+    assert trained.objective.scale is not None
+    alike = fit("mine.csv", "ND", layers=1, width=4, epochs=2, progress=False, device="cpu")
+    assert torch.equal(alike.predict("mine.csv").value, trained.predict("mine.csv").value)
+
+
 @pytest.mark.filterwarnings("always::UserWarning")
 def test_molecules_from_a_table(place: Path) -> None:
     """A table with a column of names: which columns are targets is said in the recipe."""
@@ -136,7 +181,7 @@ def test_molecules_from_a_table(place: Path) -> None:
     )
     done = esan("train", "mine.toml", "--set", "split=random", "--quiet")
     assert done.exit_code == 0, done.output + done.stderr
-    assert "test mae" in done.output
+    assert re.search(r"valid +test", done.output)
     assert "Expected" in esan("train", "mine.toml", "--set", "targets=id", "--quiet").stderr
     (place / "new.csv").write_text("structure\nCCO\nC(\nCCN\n")
     told = esan("predict", "runs", "new.csv")

@@ -12,6 +12,7 @@ from esan.train.runs.training_loop import run_jobs
 pytest.importorskip("lightning", reason="needs the extra fabric: pip install 'esan[fabric]'")
 
 
+@pytest.mark.exhaustive
 def test_two_processes_continue_what_one_has_begun_and_end_as_one_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

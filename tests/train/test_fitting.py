@@ -52,7 +52,7 @@ def test_classes_keep_the_names_they_have(tmp_path: Path) -> None:
         float((predictions.value[torch.arange(24) % 4 > 1] == 7).double().mean())
     )
     strange = labelled(torch.where(torch.arange(24) % 4 > 1, 7, 4))
-    with pytest.raises(ValueError, match=r"Expected the classes 3, 7 \(got 4\)"):
+    with pytest.raises(ValueError, match=r"Expected the classes 3, 7 \(got 4 for graph 0\)"):
         fitted.score(strange)
 
 
@@ -173,8 +173,9 @@ def test_edge_features_are_used_where_they_are() -> None:
     for graph in data:
         # The same in both directions.
         graph.edge_attr = (graph.edge_index.sum(0) % 3)[:, None]
-    assert fit(data, **QUICK).header.model_spec.recipe.conv == "gine"
-    plain = fit(data, conv="gin", **QUICK)
+    assert fit(data, **QUICK).header.model_spec.conv == "gine"
+    with pytest.warns(UserWarning, match="has edge features, which the convolution gin does not read"):
+        plain = fit(data, conv="gin", **QUICK)
     assert len(plain.predict(graphs())) == 24, "and a network that does not use them does not ask for them"
 
 
@@ -182,9 +183,10 @@ def test_every_class_is_held_out() -> None:
     dataset = small()
     split = hold_out(dataset, seed=0)
     assert set(dataset.y[split.valid].tolist()) == {0, 1}
-    assert split.train.numel() + split.valid.numel() == 24
+    assert set(dataset.y[split.test].tolist()) == {0, 1}
+    assert torch.cat([split.train, split.valid, split.test]).sort().values.tolist() == list(range(24))
     assert isinstance(split, Split)
-    assert hold_out(small("regression"), 0).valid.numel() == 2
+    assert hold_out(small("regression"), 0).valid.numel() == hold_out(small("regression"), 0).test.numel() == 2
     assert hold_out(small("labels"), 0).valid.numel() > 0
 
 
@@ -199,7 +201,7 @@ def test_what_fit_cannot_do() -> None:
         fit(data, policy=Own(), **QUICK)
     with pytest.raises(ValueError, match=r"Expected fields of a recipe \(got lrr\). Did you mean lr"):
         fit(data, lrr=0.1, **QUICK)
-    with pytest.raises(ValueError, match="Expected a target of every graph"):
+    with pytest.raises(ValueError, match="Expected a target for every graph"):
         fit(graphs(), **QUICK)
     with pytest.raises(ValueError, match="Expected the name of a set, or a file or folder of graphs"):
         fit("nowhere", **QUICK)

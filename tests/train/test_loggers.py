@@ -1,6 +1,7 @@
 """Loggers: bars with loss, metric and time left; TensorBoard; Weights & Biases."""
 
 import io
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -21,18 +22,24 @@ def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 
 
 def test_numbers_in_a_few_words() -> None:
-    assert in_words("mae", Epoch(1, 0.1, 0.5, 0.25, None)) == "loss 0.5000  valid mae 0.2500"
+    assert in_words(Epoch(1, 0.1, 0.5, 0.25, None)) == "loss 0.5000 valid 0.2500"
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).replace("\r", "\n")
 
 
 @pytest.mark.parametrize("most", [12, 1])
 def test_bars(most: int) -> None:
     text = io.StringIO()
-    bars = ProgressBars(Console(file=text, force_terminal=True, width=150), most)
-    jobs = [Job(quick(stop_after=1, lr=1e-9), seed=0), Job(quick(), seed=1)]
+    bars = ProgressBars(Console(file=text, force_terminal=True, width=80), most)
+    jobs = [Job(quick(stop_after=1, lr=1e-9, schedule="constant"), seed=0), Job(quick(), seed=1)]
     run_jobs(jobs, None, dataset=small(), loggers=[bars])
     shown = text.getvalue()
-    assert ("2 runs" in shown) if most == 1 else ("small/quick/0-1" in shown)
-    assert "valid accuracy" in shown
+    assert ("2 runs" in shown) if most == 1 else re.search(r"^0-1 .* 4/4 ", _plain(shown), re.MULTILINE)
+    assert "small/quick, accuracy" in shown
+    assert re.search(r" loss \d\.\d{4} valid \d\.\d{4} test \d\.\d{4} ", _plain(shown))
+    assert "…" not in shown, "nothing is cut at 80 columns"
     assert all(task.finished for task in bars.progress.tasks), "what an early stop saves does not count as left"
 
 

@@ -79,7 +79,7 @@ def test_rows_that_cannot_be_read(place: Path) -> None:
     assert told.stderr == "Left out 1 of 21 rows of mine.csv: line 3 ('C(').\n"
     lines = table(place / "predictions.csv")
     assert [line["line"] for line in lines] == [str(n) for n in range(2, 23) if n != 3]
-    assert {line["part"] for line in lines} == {"train", "valid"}
+    assert {line["part"] for line in lines} == {"train", "valid", "test"}
     done = esan("train", "good.toml", "--set", "data=mine.csv", "--set", "skip_unreadable=true", "--quiet")
     assert done.exit_code == 0, done.output + done.stderr
     assert done.stderr.startswith("Left out 1 of 21 rows")
@@ -138,9 +138,9 @@ def test_targets_as_a_text_or_a_list(place: Path) -> None:
 def test_classes_that_a_network_never_saw_are_refused() -> None:
     fitted = fit(small(), **QUICK)
     strange = graphs()
-    with pytest.raises(ValueError, match=r"Expected the classes 0, 1 \(got 5\)"):
+    with pytest.raises(ValueError, match=r"Expected the classes 0, 1 \(got 5 for graph 0\)"):
         fitted.score(strange, labels=torch.arange(24) % 2 + 5)
-    with pytest.raises(ValueError, match=r"Expected the classes 0, 1 \(got 2\)"):
+    with pytest.raises(ValueError, match=r"Expected the classes 0, 1 \(got 2 for graph 0\)"):
         fitted.score(strange, labels=torch.full((24,), 2))
     ones, zeros = (fitted.score(strange, labels=torch.full((24,), c)) for c in (1, 0))
     assert ones + zeros == 1
@@ -162,7 +162,7 @@ def test_data_beside_the_recipe(place: Path, monkeypatch: pytest.MonkeyPatch) ->
     (place / "elsewhere" / "good.csv").write_text("smiles,active\nC,1\n")
     assert Recipe.load("../good.toml").data == "good.csv", "the current folder comes first"
     done = esan("train", "../good.toml", "--set", "data=no.csv")
-    assert f"looked up in {place / 'elsewhere'} and, of a recipe, beside its file" in done.stderr
+    assert f"looked up in {place / 'elsewhere'} and, for a recipe, beside its file" in done.stderr
 
 
 def test_the_order_of_settings_does_not_matter() -> None:
@@ -172,10 +172,12 @@ def test_the_order_of_settings_does_not_matter() -> None:
 
 
 def test_seeds_that_did_not_train_are_told(place: Path) -> None:
-    hint = "Seed 0 alone; for all 3 of the recipe: --seeds 0..2"
+    hint = "This is seed 0 alone. The recipe has 3: add --seeds 3."
     assert hint in esan("train", "good.toml", "--set", "seeds=3", "--quiet").output
-    assert "Seed 0 alone" not in esan("train", "good.toml", "--set", "seeds=3", "--seeds", "0", "--quiet").output
-    assert "seed 0 alone if not given" in " ".join(re.sub(r"[│\s]+", " ", esan("train", "--help").output).split())
+    assert "seed 0 alone" not in esan("train", "good.toml", "--set", "seeds=3", "--seed", "0", "--quiet").output
+    assert "Without --seeds, only seed 0 is trained" in " ".join(
+        re.sub(r"[│\s]+", " ", esan("train", "--help").output).split()
+    )
 
 
 def test_a_table_in_place_of_a_recipe(place: Path) -> None:

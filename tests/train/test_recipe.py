@@ -59,7 +59,7 @@ def test_the_policy_of_a_recipe() -> None:
         ({"lr": float("nan")}, ValueError, "Expected lr above 0"),
         ({"dropout": 1.0}, ValueError, "Expected dropout in [0, 1) (got 1.0)"),
         ({"fraction": 0.0}, ValueError, "Expected fraction in (0, 1] (got 0.0)"),
-        ({"conv": "gat"}, ValueError, "Expected conv to be one of gin, gine"),
+        ({"conv": "gat"}, ValueError, "Expected conv to be one of auto, gin, gine"),
         ({"policy": "EGOO"}, ValueError, "Expected the name of a policy"),
         ({"policy": "ND@0.2"}, ValueError, "Expected a policy without its sample (got 'ND@0.2'). Set fraction = 0.2"),
         ({"model": "gnn"}, ValueError, "Expected the identity policy for model 'gnn'"),
@@ -94,10 +94,10 @@ def test_files_that_are_no_recipes(tmp_path: Path) -> None:
 
 def test_changed_recipes_have_names_of_their_own() -> None:
     base = Recipe("zinc", name="zinc/gin", lr=0.1)
-    changed = base.override(["lr=0.01", "policy=EGO+(3)", "train_eps=true"])
-    assert (changed.lr, changed.policy, changed.train_eps) == (0.01, "EGO+(3)", True)
-    assert changed.name == "zinc/gin~lr=0.01,policy=EGO+(3),train_eps=True"
-    assert changed.override(["lr=0.02"]).name == "zinc/gin~lr=0.02,policy=EGO+(3),train_eps=True"
+    changed = base.override(["lr=0.01", "policy=EGO+(3)", "train_eps=false"])
+    assert (changed.lr, changed.policy, changed.train_eps) == (0.01, "EGO+(3)", False)
+    assert changed.name == "zinc/gin~lr=0.01,policy=EGO+(3),train_eps=False"
+    assert changed.override(["lr=0.02"]).name == "zinc/gin~lr=0.02,policy=EGO+(3),train_eps=False"
     assert changed.base == "zinc/gin"
     assert base.variant(lr=0.1).name == "zinc/gin"
     assert base.variant(name="own", lr=0.2).name == "own"

@@ -91,11 +91,10 @@ def test_samples_of_two_differ() -> None:
     assert one != other
 
 
-def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded() -> None:
     bag = _bag()
     assert bag.sampled_from is not None
-    monkeypatch.setattr(samples, "_MAX_BYTES", 3 * bag.sampled_from.nbytes)
-    sampler = BagSampler(bag)
+    sampler = BagSampler(bag, max_bytes=3 * bag.sampled_from.nbytes)
     for first in range(6):
         orders = [torch.arange(first, 7), torch.arange(7)]
         sampler.sample(orders, [esan.Sampled.numbers(sampler.count, _generator(k)) for k in (0, 1)])
@@ -104,15 +103,13 @@ def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(sampler._cache) > 1
 
 
-def test_an_ensemble_is_as_large_as_whole_bags_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ensemble_is_as_large_as_whole_bags_allow() -> None:
     bag = _bag(0.2)
     assert bag.sampled_from is not None
     assert bag.nbytes < bag.sampled_from.nbytes
-    monkeypatch.setattr(samples, "_MAX_BYTES", 3 * bag.sampled_from.nbytes)
-    assert max_members(bag, literal=False) == 3
-    assert max_members(bag, literal=True) <= 3
-    monkeypatch.setattr(samples, "_MAX_BYTES", 1)
-    assert max_members(bag, literal=False) == 1
+    assert max_members(bag, literal=False, max_bytes=3 * bag.sampled_from.nbytes) == 3
+    assert max_members(bag, literal=True, max_bytes=3 * bag.sampled_from.nbytes) <= 3
+    assert max_members(bag, literal=False, max_bytes=1) == 1
 
 
 def test_samples_too_large_for_memory_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:

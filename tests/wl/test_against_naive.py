@@ -3,12 +3,13 @@
 import naive
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from torch_geometric.data import Data
 
 import esan
 import strategies
 from esan import wl
+from examples import examples
 
 ON_BAGS = ("ds", "dss", "dss-excluding", "ds-2-fwl")
 CASES = [("1", None), ("2-fwl", None)] + [(test, name) for test in ON_BAGS for name in strategies.POLICIES]
@@ -23,7 +24,7 @@ def _as_sets(values: list[int]) -> set[frozenset[int]]:
 
 
 @pytest.mark.parametrize(("test", "name"), CASES)
-@settings(max_examples=5)
+@examples(5)
 @given(graphs=strategies.batches())
 def test_classes(test: str, name: str | None, graphs: list[Data]) -> None:
     found = wl.classes(graphs, test, _policy(name)).tolist()
@@ -31,7 +32,7 @@ def test_classes(test: str, name: str | None, graphs: list[Data]) -> None:
 
 
 @pytest.mark.parametrize(("test", "name"), CASES)
-@settings(max_examples=3)
+@examples(3)
 @given(graphs=strategies.batches())
 def test_colours_after_every_round(test: str, name: str | None, graphs: list[Data]) -> None:
     expected = naive.histories(graphs, test, _policy(name))

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
@@ -12,6 +12,7 @@ import esan
 import strategies
 from esan import wl
 from esan.graphs import atlas, cycle, path, permuted, star
+from examples import examples
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_every_round_refines_the_one_before_and_the_last_is_stable() -> None:
 
 
 @pytest.mark.parametrize("test", wl.TESTS)
-@settings(max_examples=15)
+@examples(15)
 @given(graph=strategies.graphs(max_nodes=5), policy=strategies.policies(), seed=st.integers(0, 2**16))
 def test_colours_are_canonical(test: str, graph: Data, policy: esan.Policy, seed: int) -> None:
     chosen = policy if wl.TESTS[test].subgraphs else None

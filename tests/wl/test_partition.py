@@ -6,8 +6,18 @@ from torch_geometric.data import Batch
 
 import esan
 from esan import wl
-from esan.graphs import atlas, cycle, disjoint_union, path, permuted, random_regular, read
-from esan.wl import partition
+from esan.graphs import Graphs, atlas, cycle, disjoint_union, path, permuted, random_regular, read
+from esan.wl import kinds
+from esan.wl.inputs import labels_of
+from esan.wl.palette import Palette
+from esan.wl.partition import Limits, divide
+
+
+def _classes(graphs: Graphs, test: str, policy: str | None, limits: Limits) -> torch.Tensor:
+    """As `wl.classes`, with other limits."""
+    kind = kinds.test_named(test)
+    selection = kinds.policy_for(kind, policy).select(graphs)
+    return torch.from_numpy(divide(graphs, selection, labels_of(graphs, Palette(), True, True), kind, limits))
 
 
 def test_classes_are_numbered_as_they_appear() -> None:
@@ -17,21 +27,18 @@ def test_classes_are_numbered_as_they_appear() -> None:
 
 
 @pytest.mark.parametrize(("test", "policy"), [("1", None), ("ds", "ED"), ("dss", "EGO(1)"), ("2-fwl", None)])
-def test_small_portions_change_nothing(test: str, policy: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_portions_change_nothing(test: str, policy: str | None) -> None:
     graphs = read(atlas(6))
     whole = wl.classes(graphs, test, policy)
-    monkeypatch.setattr(partition, "_PORTION", 500)
-    assert torch.equal(wl.classes(graphs, test, policy), whole)
+    assert torch.equal(_classes(graphs, test, policy, Limits(portion=500)), whole)
 
 
-def test_settled_graphs_may_leave_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settled_graphs_may_leave_the_board() -> None:
     generator = torch.Generator().manual_seed(0)
     graphs = [random_regular(3, 10, seed) for seed in range(12)]
     graphs += [permuted(graph, generator) for graph in graphs[:6]] + [path(10), path(10)]
-    found = []
-    for share in (0.0, 0.7, 1.1):
-        monkeypatch.setattr(partition, "_WORTH_REBUILDING", share)
-        found.append(wl.classes(graphs, "dss", "ED").tolist())
+    shares = (0.0, 0.7, 1.1)
+    found = [_classes(read(graphs), "dss", "ED", Limits(rebuild=share)).tolist() for share in shares]
     assert found[0] == found[1] == found[2]
     assert found[0][12:18] == found[0][:6]
 

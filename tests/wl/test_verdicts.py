@@ -5,7 +5,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
@@ -13,10 +13,11 @@ import esan
 import strategies
 from esan import wl
 from esan.graphs import csl, cycle, path, permuted, read, rook, shrikhande, to_graph6
+from examples import examples
 
 
 @pytest.mark.parametrize("test", wl.TESTS)
-@settings(max_examples=25)
+@examples(25)
 @given(graph=strategies.graphs(max_nodes=6), policy=strategies.policies(), seed=st.integers(0, 2**16))
 def test_isomorphic_copies_are_never_separated(test: str, graph: Data, policy: esan.Policy, seed: int) -> None:
     copy = permuted(graph, torch.Generator().manual_seed(seed))

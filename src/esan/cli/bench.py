@@ -8,59 +8,82 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.table import Table
+from rich.text import Text
 
-from esan.checks import device_here
-from esan.cli.executing import MOST_NUMBERS
+from esan.checks import device_here, device_named
+from esan.cli import options
+from esan.cli.executing import MOST_NUMBERS, whole_numbers
 from esan.cli.plainly import console, plainly
+from esan.cli.tables import plain_table
 from esan.report.timing import EpochTimes, measure
 from esan.train.runs.directory import write_text
 from esan.train.runs.records import peak_bytes
 
 #: What is measured if nothing is named: the rows of the paper's table of times.
 METHODS = ("gin", *(f"{kind}-gin-{policy}" for kind in ("ds", "dss") for policy in ("ed", "nd", "ego", "ego+")))
+SETS = ("zinc", "nci1")
 
 
 @plainly
 def run(
     recipe: Annotated[
-        list[str] | None, typer.Argument(metavar="[RECIPE]...", help="As `esan train --list` shows them.")
+        list[str] | None,
+        typer.Argument(
+            metavar="RECIPE",
+            help="Names of recipes (zinc/gin), or a data set (zinc) for the paper's nine (default: zinc and nci1).",
+        ),
     ] = None,
-    sets: Annotated[list[str] | None, typer.Option("--data-set", help="zinc or nci1; both if not given.")] = None,
-    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
     epochs: Annotated[
-        int, typer.Option(min=1, max=MOST_NUMBERS, help="Epochs that are timed, after two that warm up.")
+        int,
+        typer.Option("--epochs", metavar="N", min=1, max=MOST_NUMBERS, help="Epochs to time, after a warm-up of two."),
     ] = 5,
-    seeds: Annotated[int, typer.Option(min=1, max=MOST_NUMBERS, help="Networks that are trained side by side.")] = 1,
-    data: Annotated[Path | None, typer.Option(help="The folder of the data; else $ESAN_DATA.")] = None,
-    cache: Annotated[Path | None, typer.Option(help="The folder of cached bags; else $ESAN_CACHE.")] = None,
-    out: Annotated[Path | None, typer.Option(help="A JSON file for the figures.")] = None,
+    seeds: options.Seeds = None,
+    device: options.Device = "auto",
+    data: options.Root = None,
+    cache: options.Cache = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the times to this JSON file.")
+    ] = None,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Time training epochs as `esan train` runs them: batches, forward, backward, optimiser and loss.
+    """Time training epochs as esan train runs them: batches, forward, backward, optimiser and loss.
 
-    `python benchmarks/epoch.py` measures the usual way (PyG over the disjoint union of all subgraphs) beside it.
+    With --seeds 10, an epoch trains ten networks as one ensemble. benchmarks/epoch.py times PyG on the union of all
+    subgraphs for comparison.
     """
-    place = device_here(device)
-    names = recipe or [f"{name}/{method}" for name in sets or ("zinc", "nci1") for method in METHODS]
-    title = "A training epoch" if seeds == 1 else f"A training epoch of {seeds} seeds together"
-    table = Table("recipe", "s an epoch, median", "two epochs before, s", "data and bag, s", "peak MiB", title=title)
+    numbers = [0] if seeds is None else whole_numbers(seeds, "seeds")
+    if numbers != list(range(len(numbers))):
+        raise ValueError(f"Expected a count as --seeds (got {seeds}). Times do not depend on which seeds are trained.")
+    if out is not None and out.is_dir():
+        raise ValueError(f"Expected a file as --out (got the folder {out}). Write e.g. --out times.json.")
+    place = device_here(device_named(device))
+    title = "Training epochs" if len(numbers) == 1 else f"Training epochs of {len(numbers)} seeds as one ensemble"
+    heads = ["epoch, s\n(median)", "warm-up\ns", "data and\nbag, s", "peak\nMiB"]
+    table = plain_table(["recipe"], heads, title)
     figures: list[dict[str, object]] = []
-    for name in names:
+    for name in [one for given in recipe or SETS for one in _named(given)]:
+        if not quiet:
+            console.print(Text(f"Timing {name} on {place}"))
         if place.type == "cuda":
             torch.cuda.reset_peak_memory_stats(place)
-        timed = measure(name, device, epochs, seeds=seeds, root=data, cache=cache)
+        timed = measure(name, str(place), epochs, seeds=len(numbers), root=data, cache=cache)
         peak = peak_bytes(place) / 2**20
         table.add_row(*_cells(timed, peak))
         figures.append(asdict(timed) | {"peak_mib": round(peak)})
         if out is not None:
             write_text(out, json.dumps(figures, indent=1) + "\n")
     console.print(table)
-    console.print(
-        f"{figures[-1]['hardware']}; esan {timed.versions['esan']}, torch {timed.versions['torch']}", highlight=False
-    )
+    versions = f"esan {timed.versions['esan']}, torch {timed.versions['torch']}"
+    console.print(Text(f"{timed.hardware}; {versions}"), soft_wrap=True)
+    if out is not None:
+        console.print(Text(f"Saved: {out}"), soft_wrap=True)
+
+
+def _named(given: str) -> list[str]:
+    return [given] if "/" in given else [f"{given}/{method}" for method in METHODS]
 
 
 def _cells(timed: EpochTimes, peak: float) -> list[str]:
-    # The epochs before also hold what is done once: compiling and capturing.
+    # The warm-up also holds what is done once: compiling and capturing.
     times = f"{median(timed.seconds):.3f}", f"{timed.warm_seconds:.1f}", f"{timed.setup_seconds:.1f}"
     return [timed.recipe, *times, f"{peak:,.0f}"]

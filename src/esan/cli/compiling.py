@@ -1,4 +1,4 @@
-"""`esan compile`: what is compiled for a CPU, compiled now, so that nobody waits for it later."""
+"""`esan compile`: compile the CPU kernels now, instead of when each is first used."""
 
 import torch
 from rich.progress import track
@@ -11,16 +11,19 @@ from esan.ops.numba.compiling import compile_all, loops
 
 @plainly
 def run() -> None:
-    """Compile the loops for this processor; otherwise each is compiled, and kept, when it is first used."""
+    """Compile the CPU kernels now; otherwise each is compiled when it is first used.
+
+    The compiled kernels are cached, so this is needed once per machine. It needs numba (pip install 'esan[fast]').
+    """
     some = loops()
-    for _ in track(compile_all(some), "Loops", len(some), console=console):
+    for _ in track(compile_all(some), "Kernels", len(some), console=console):
         pass
     _take_steps()
-    console.print(f"Compiled and kept: {counted(len(some), 'loop')}.")
+    console.print(f"Compiled and cached: {counted(len(some), 'kernel')}.")
 
 
 def _take_steps() -> None:
-    """Train, and predict for some graphs: what finds rows and colours is compiled for what it is given."""
+    """Train and predict on some graphs: what finds rows is compiled for the types that it is given."""
     graphs = [esan.graphs.cycle(5)] * 20
     for policy in (esan.EgoNets(1, marked=True), esan.EdgeDeletion()):
         for architecture in (esan.ds_gnn, esan.dss_gnn):

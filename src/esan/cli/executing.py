@@ -1,17 +1,20 @@
-"""What commands that run jobs have in common: which of them, the executor by its name, and how the outcome is told."""
+"""What commands that run jobs share: the seeds and folds, the executor, and how results and failures are shown."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from esan.checks import check_known, shown
-from esan.cli.plainly import console
+from esan.checks import check_known, device_named, shown
+from esan.cli.plainly import BUG, INPUT, console
+from esan.cli.tables import plain_table, spread
+from esan.counted import counted
 from esan.train.campaigns.executors import Executor, Failure, Processes, Serial
 from esan.train.campaigns.ray_cluster import TIMEOUT, RayCluster
+from esan.train.recipes.recipe import Recipe
 from esan.train.runs.records import Record
 from esan.train.runs.summary import summary
 
@@ -28,32 +31,37 @@ def executor_named(
     Args:
         name: from `EXECUTORS`.
         workers: of "processes", how many; None for one a processor.
-        device: where jobs train: with "ray", a GPU each if it is "cuda".
+        device: where jobs train: with "ray", each has a GPU if it is "cuda".
         address: of a Ray cluster; None to start one here.
         wait: seconds that the cluster at this address has to answer; None for the default.
     """
     check_known("--executor", name, EXECUTORS)
     for option, value in (("--address", address), ("--wait", wait)):
         if value is not None and name != "ray":
-            raise ValueError(f"Expected {option} with --executor ray alone (got {name!r}). Leave it out.")
+            raise ValueError(f"Expected --executor ray with {option} (got {name!r}). Leave {option} out.")
     if name == "processes":
         return Processes(workers)
     if workers is not None:
-        raise ValueError(f"Expected --workers with --executor processes alone (got {name!r}). Leave it out.")
+        raise ValueError(f"Expected --executor processes with --workers (got {name!r}). Leave --workers out.")
     if name == "serial":
         return Serial()
-    gpus = 1 if device.startswith("cuda") else 0
+    gpus = 1 if str(device_named(device)).startswith("cuda") else 0
     return RayCluster(address, gpus=gpus, timeout=TIMEOUT if wait is None else wait)
 
 
 def whole_numbers(text: str, name: str) -> list[int]:
-    """Whole numbers as one writes them: "3", "0..9", "0,2,5"."""
+    """Numbers from 0 on, as one writes them: "5" for the first five, "0..9" or "0,2,5" for these."""
+    if _is_number(count := text.strip()) and int(count) == 0:
+        raise ValueError(
+            f"Expected --{name} of at least 1 (got {text}). For number 0 alone, write --{name.removesuffix('s')} 0."
+        )
     numbers: list[int] = []
-    for part in text.split(","):
+    for part in [f"0..{int(count) - 1}"] if _is_number(count) else text.split(","):
         first, dots, last = part.strip().partition("..")
         if not _is_number(first) or (dots and not _is_number(last)):
             raise ValueError(
-                f"Expected --{name} such as 3, 0..9 or 0,2,5 (got {shown(text)}). Write whole numbers from 0 on."
+                f"Expected --{name} as a count (5), a range (0..4) or a list (0,2,5) (got {shown(text)}). "
+                "Write whole numbers from 0 on."
             )
         some = range(int(first), int(last if dots else first) + 1)
         if len(numbers) + len(some) > MOST_NUMBERS:
@@ -67,34 +75,87 @@ def whole_numbers(text: str, name: str) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
+def chosen_numbers(many: str | None, one: int | None, name: str) -> list[int] | None:
+    """The numbers of --seeds and --seed, or of --folds and --fold; None if neither is given."""
+    single = name.removesuffix("s")
+    if many is not None and one is not None:
+        raise ValueError(f"Expected --{name} or --{single} (got both). Leave one out.")
+    if one is not None and one < 0:
+        raise ValueError(f"Expected --{single} of at least 0 (got {one}). Write a whole number from 0 on.")
+    if many is None:
+        return None if one is None else [one]
+    return whole_numbers(many, name)
+
+
+def chosen_folds(recipes: Sequence[Recipe], many: str | None, one: int | None) -> list[int] | None:
+    """The numbers of --folds or --fold, if every recipe has these folds."""
+    folds = chosen_numbers(many, one, "folds")
+    for recipe in recipes if folds else ():
+        count = recipe.folds if recipe.split == "folds" else 1
+        if max(folds or ()) >= count:
+            option = f"--fold {one}" if many is None else f"--folds {many}"
+            there = f"0 to {count - 1}" if count > 1 else "only 0"
+            raise ValueError(f"Expected folds that {recipe.name} has, {there} (got {option}). Choose among these.")
+    return folds
+
+
 def _is_number(text: str) -> bool:
     # As digits 0 to 9 and no longer than any number of use: superscripts are digits too, to Python.
     return text.isascii() and text.isdecimal() and len(text) <= 18
 
 
-def tell(failures: Mapping[str, Failure]) -> None:
-    """Name what failed and why, each reason once, and end with exit code 1; nothing if nothing did."""
+def campaign_settings(executor: Executor, device: str, quiet: bool) -> dict[str, Any]:
+    """The arguments of a campaign that follow from the options: executor, device, bars and progress.
+
+    Where nothing but bars shows progress, --quiet leaves them out; in other processes there are none.
+    """
+
+    def progress(done: int, total: int) -> None:
+        console.print(Text(f"{done} of {counted(total, 'run')}"))
+
+    return {
+        "executor": executor,
+        "device": str(device_named(device)),
+        "bars": isinstance(executor, Serial) and not quiet,
+        "progress": None if quiet else progress,
+    }
+
+
+def tell(failures: Mapping[str, Failure], done: int) -> None:
+    """Name what failed and why, each reason once, and exit; nothing if nothing failed.
+
+    The exit code is 2 where the input was refused and nothing ran, else 1.
+
+    Args:
+        failures: by the name of the run.
+        done: how many runs have ended well.
+    """
     if not failures:
         return
     reasons: dict[str, list[str]] = {}
     for name, failure in failures.items():
-        reasons.setdefault(failure.reason, []).append(name)
+        reasons.setdefault(_reason(failure), []).append(name)
     errors = Console(stderr=True)
     for reason, names in reasons.items():
         few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         errors.print(Text(f"{few}: {reason}"), style="red", soft_wrap=True)
     wrong = sum(_of_input(failure) for failure in failures.values())
-    again = "The same command tries them again."
+    again = "Run the same command to try again."
     if wrong:
         some = "" if wrong == len(failures) else f" of {wrong} of them"
-        again = f"Correct the input{some}, as told above; then the same command runs what is missing."
-    console.print(Text(f"{len(failures)} runs have no record. {again}"), style="bold")
-    raise typer.Exit(1)
+        again = f"Correct the input{some} as said above, then run the same command."
+    console.print(Text(f"{counted(len(failures), 'run')} failed. {again}"), style="bold")
+    raise typer.Exit(INPUT if wrong == len(failures) and not done else BUG)
 
 
 def _of_input(failure: Failure) -> bool:
     """Whether this package refused the input, which it will refuse again; a process that died leaves no trace."""
-    return bool(failure.trace) and failure.reason.startswith("Expected")
+    return bool(failure.trace) and _reason(failure).startswith("Expected")
+
+
+def _reason(failure: Failure) -> str:
+    # A package that is missing is told like any input that is refused.
+    return failure.reason.removeprefix("ImportError: ")
 
 
 def told_numbers(records: Sequence[Record]) -> list[Table | Text]:
@@ -102,13 +163,11 @@ def told_numbers(records: Sequence[Record]) -> list[Table | Text]:
     by_recipe: dict[str, list[Record]] = {}
     for record in records:
         by_recipe.setdefault(record.recipe.name, []).append(record)
-    table = Table("recipe", "metric", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for head in ("mean ± std", "runs"):
-        table.add_column(head, justify="right")
+    table = plain_table(["recipe", "metric"], ["mean ± std", "runs"])
     rules: dict[str, list[str]] = {}
     for name, some in by_recipe.items():
         found = summary(some)
-        value = "not measured" if found.value is None else f"{found.value:.4f}"
+        value = "not measured" if found.value is None else spread(found.value.mean, found.value.std)
         table.add_row(Text(name), f"{found.part} {found.metric}", value, str(found.runs))
         rules.setdefault(found.rule, []).append(name)
     if len(rules) == 1:

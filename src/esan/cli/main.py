@@ -1,51 +1,80 @@
-"""The command line: `esan COMMAND`. A command is a file in `esan.cli`; here it gets its name."""
+"""The command line: `esan COMMAND`. Each command is a module of `esan.cli`, imported when it is run."""
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
-from esan.cli import (
-    advise,
-    bag,
-    bench,
-    campaign,
-    compiling,
-    explore,
-    predict,
-    report,
-    reproduce,
-    search,
-    train,
-    wl,
-)
+from esan.cli.loading import interruptible
 from esan.cli.plainly import Commands
-from esan.version import __version__
+
+#: The commands: the module of each, and the first sentence of its help, which the list of commands shows.
+COMMANDS = {
+    "bag": ("bag", "Show what a bag holds: subgraphs, (node, subgraph) pairs, and the rows that each layer computes."),
+    "wl": ("wl", "Test whether two graphs are told apart, and show the colours of each round."),
+    "explore": ("explore", "Explore bags, subgraphs and Weisfeiler-Leman refinement in the browser."),
+    "advise": (
+        "advise",
+        "Find out whether your graphs need more than 1-WL, and the cheapest policy that suffices.",
+    ),
+    "train": ("train", "Train a recipe on its folds and seeds."),
+    "predict": ("predict", "Predict for every graph of DATA, and write a CSV file with one row per graph."),
+    "campaign": ("campaign", "Train several recipes, each with all its folds and seeds."),
+    "search": ("search", "Train every configuration of a recipe's grid, and choose the best on validation."),
+    "report": ("report", "Write a page with tables, learning curves and the paper's numbers beside yours."),
+    "reproduce": (
+        "reproduce",
+        "Run the rows of a table of the paper, and write the table with the paper's numbers and yours.",
+    ),
+    "bench": (
+        "bench",
+        "Time training epochs as esan train runs them: batches, forward, backward, optimiser and loss.",
+    ),
+    "compile": ("compiling", "Compile the CPU kernels now; otherwise each is compiled when it is first used."),
+}
+
+
+class LoadedCommands(Commands):
+    """The commands as one program; the module of a command is imported when it is run, or asked for its help."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load(str(name)), rest
+
+
+def load(name: str) -> Any:
+    """A command by its name, with its options."""
+    module, _ = COMMANDS[name]
+    with interruptible():
+        run = import_module(f"esan.cli.{module}").run
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name)(run)
+    return get_command(alone)
+
 
 app = typer.Typer(
     name="esan",
-    cls=Commands,
+    cls=LoadedCommands,
     help="Subgraph graph neural networks: bags, models, and the tests that say what they can tell apart.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-app.command("bag")(bag.run)
-app.command("wl")(wl.run)
-app.command("explore")(explore.run)
-app.command("advise")(advise.run)
-app.command("train")(train.run)
-app.command("predict")(predict.run)
-app.command("campaign")(campaign.run)
-app.command("search")(search.run)
-app.command("report")(report.run)
-app.command("reproduce")(reproduce.run)
-app.command("bench")(bench.run)
-app.command("compile")(compiling.run)
+
+def _listed() -> None:
+    """Stands for a command in the list of them; `LoadedCommands` runs the command itself."""
+
+
+for _name, (_, _help) in COMMANDS.items():
+    app.command(_name, help=_help)(_listed)
 
 
 def _version(asked: bool) -> None:
     if asked:
+        from esan.version import __version__
+
         typer.echo(f"esan {__version__}")
         raise typer.Exit
 

@@ -1,6 +1,7 @@
-"""How commands speak: one console, and errors, warnings and interrupts in one line, without a traceback."""
+"""How commands print: one console; errors, warnings and interrupts in one line, without a traceback."""
 
 import functools
+import inspect
 import os
 import re
 import sys
@@ -14,18 +15,29 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
-from esan.checks import shown
-from esan.limits import available_memory, in_words
+from esan.cli.loading import INTERRUPTED
+from esan.cli.wording import Options
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 console = Console()
 
-#: Exit codes: the input is wrong, esan is, and after Ctrl-C, as shells have it.
-INPUT, BUG, INTERRUPTED = 2, 1, 130
+#: Exit codes: the input is wrong, esan is.
+INPUT, BUG = 2, 1
 #: The environment variable that asks for the traceback of every error.
 TRACEBACK = "ESAN_TRACEBACK"
+#: The extra of esan that brings each optional package.
+EXTRAS = {
+    "matplotlib": "plot",
+    "numba": "fast",
+    "rdkit": "molecules",
+    "ogb": "molecules",
+    "ray": "cluster",
+    "lightning": "fabric",
+    "tensorboard": "log",
+    "wandb": "wandb",
+}
 #: What reading a user's input may raise besides the errors of this package; all else is a bug.
 _OF_INPUT = (ValueError, TypeError, OSError, OverflowError, LookupError, RuntimeError, EOFError, ImportError)
 #: How allocators say that there is no memory left.
@@ -35,7 +47,7 @@ _Usage: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if ki
 
 
 class Commands(TyperGroup):
-    """The commands as one program; a command line that cannot be read is an error in one line too."""
+    """The commands as one program; a command line that cannot be parsed gives one line too."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.pop("standalone_mode", True):
@@ -50,13 +62,14 @@ class Commands(TyperGroup):
 
 
 def plainly(command: Callable[P, R]) -> Callable[P, R]:
-    """The same command; what the user got wrong is told in one line, with exit code 2."""
+    """The same command; wrong input gives one line in the words of its options, with exit code 2."""
+    options = Options.of(command)
 
     @functools.wraps(command)
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = _show
+                warnings.showwarning = functools.partial(_show, options=options)
                 return command(*args, **kwargs)
         except (typer.Exit, typer.Abort, _Usage):
             raise
@@ -67,16 +80,19 @@ def plainly(command: Callable[P, R]) -> Callable[P, R]:
                 raise
             words = words_of(error)
             if words is not None:
-                raise typer.Exit(_tell(words, "red", INPUT)) from None
+                raise typer.Exit(_tell(options.worded(words), "red", INPUT)) from None
             sys.stderr.write(traceback.format_exc())
-            words = f"This is a bug of esan ({type(error).__name__}), not of yours: please report it with these lines."
+            words = f"This is a bug in esan ({type(error).__name__}): please report it with the lines above."
             raise typer.Exit(_tell(words, "red", BUG)) from None
 
+    # A line break inside a paragraph of a docstring is none of the help.
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    told.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     return told
 
 
 def resumable(command: Callable[P, R]) -> Callable[P, R]:
-    """The same command; whoever interrupts it is told that nothing is lost."""
+    """The same command; when it is interrupted, it says how to continue."""
 
     @functools.wraps(command)
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -85,7 +101,7 @@ def resumable(command: Callable[P, R]) -> Callable[P, R]:
         except KeyboardInterrupt as interrupt:
             # The training loop says where it stopped.
             words = str(interrupt) or (
-                "Interrupted. Run the same command again to continue: finished runs are kept, the rest has checkpoints."
+                "Interrupted. Run the same command to continue: finished runs are stored, others have checkpoints."
             )
             raise typer.Exit(_tell(words, "bold", INTERRUPTED)) from None
 
@@ -94,6 +110,12 @@ def resumable(command: Callable[P, R]) -> Callable[P, R]:
 
 def words_of(error: Exception) -> str | None:
     """An error of the input in one line; None for one that can only be a bug."""
+    # Here, because both load torch, which a start without errors need not wait for.
+    from esan.checks import shown
+    from esan.limits import available_memory, in_words
+
+    # Here, because both load torch, which a start without errors need not wait for.
+
     # The words of a KeyError are the key as Python writes it.
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     text = " ".join(text.split())
@@ -115,7 +137,7 @@ def words_of(error: Exception) -> str | None:
     if isinstance(error, RecursionError):
         return "Expected input that is nested less deeply (got more levels than Python follows). Flatten it."
     if isinstance(error, ImportError):
-        return f"Expected the package {error.name or 'that is asked for'} (got: {text}). Install it with pip."
+        return _missing(error, text)
     if isinstance(error, UnicodeDecodeError):
         return f"Expected text in {error.encoding} (got byte {error.start}, which is not). Is it the right file?"
     if isinstance(error, _OF_INPUT):
@@ -124,6 +146,14 @@ def words_of(error: Exception) -> str | None:
             f"if it is right, this is a bug: {TRACEBACK}=1 shows where, please report it."
         )
     return None
+
+
+def _missing(error: ImportError, text: str) -> str:
+    """A package that is not installed, and the extra of esan that brings it."""
+    package = (error.name or "").partition(".")[0]
+    if package in EXTRAS:
+        return f"Expected {package} (got none installed). Run: pip install 'esan[{EXTRAS[package]}]'."
+    return f"Expected the package {package or 'that was asked for'} (got: {text[:200]}). Install it with pip."
 
 
 def _tell(words: str, style: str, code: int) -> int:
@@ -143,6 +173,6 @@ def _tell_usage(error: Any) -> int:
     return _tell(f"Expected a command line that esan knows (got: {text}). Run {path} --help.", "red", INPUT)
 
 
-def _show(message: Warning | str, *_: object, **__: object) -> None:
+def _show(message: Warning | str, *_: object, options: Options, **__: object) -> None:
     """A warning in one line, without the place in the source that it comes from."""
-    Console(stderr=True).print(Text(str(message)), style="yellow", soft_wrap=True)
+    Console(stderr=True).print(Text(options.worded(str(message))), style="yellow", soft_wrap=True)

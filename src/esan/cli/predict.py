@@ -8,6 +8,8 @@ import typer
 from rich.text import Text
 
 from esan import data
+from esan.checks import device_named
+from esan.cli import options
 from esan.cli.plainly import console, plainly
 from esan.data import Dataset
 from esan.train.predictions import Predictions
@@ -18,24 +20,29 @@ from esan.train.runs.prepare import find_data, is_dataset_name, read_options, sp
 
 @plainly
 def run(
-    trained: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a file of Predictor.save.")],
-    source: Annotated[str, typer.Argument(metavar="DATA", help="A name (zinc), or a file or folder of graphs.")],
-    out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
-    weights: Annotated[str, typer.Option(help="Of a run: best (validation) or last.")] = "best",
-    smiles: Annotated[str | None, typer.Option(help="The column of SMILES in a table.")] = None,
-    skip: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Leave out rows of a table that cannot be read.")
-    ] = False,
-    root: Annotated[Path | None, typer.Option("--data", help="The folder of the data; else $ESAN_DATA.")] = None,
-    cache: Annotated[Path | None, typer.Option(help="The folder of downloads; else $ESAN_CACHE.")] = None,
-    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda.")] = "cpu",
+    trained: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a run, or a file that Predictor.save wrote.")
+    ],
+    source: Annotated[str, typer.Argument(metavar="DATA", help=f"{options.SOURCES}.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The CSV file to write.")] = Path(
+        "predictions.csv"
+    ),
+    weights: Annotated[
+        str,
+        typer.Option("--weights", metavar="NAME", help="Weights of a run: best (on validation) or last."),
+    ] = "best",
+    smiles: options.Smiles = None,
+    skip: options.SkipUnreadable = False,
+    root: options.Root = None,
+    cache: options.Cache = None,
+    device: options.Device = "auto",
 ) -> None:
-    """Predict for every graph of DATA, with the spread of the votes where bags are sampled.
+    """Predict for every graph of DATA, and write a CSV file with one row per graph.
 
-    For the data that the run was trained on, columns say what was to be predicted and to which part each graph
-    belonged. Of a table, a column has the line of the file.
+    For the data that the run was trained on, the file also has the targets and the part of the split (train, valid or
+    test). For a CSV file it has the line of each molecule, and for sampled bags the spread of the votes.
     """
-    fitted = Predictor.load(trained, weights).to(device)
+    fitted = Predictor.load(trained, weights).to(device_named(device))
     model_spec = fitted.header.model_spec
     named = is_dataset_name(source) and not Path(source).exists()
     whole = data.load(source, root, cache=cache) if named else _trained_on(source, fitted)
@@ -72,8 +79,8 @@ def _trained_on(source: str, fitted: Predictor) -> Dataset | None:
 def _known(dataset: Dataset, fitted: Predictor) -> dict[str, list[Any]]:
     """Targets, and the part of the split of each graph where the network was trained on this very data."""
     more: dict[str, list[Any]] = {}
-    if dataset.graphs.y is not None and dataset.y.dim() == 1:
-        more["target"] = called(dataset).tolist()
+    if dataset.graphs.y is not None and dataset.task.kind == "classification":
+        more["target"] = list(called(dataset))
     elif dataset.graphs.y is not None:
         many = dataset.y.size(1) > 1
         more |= {f"target {i}" if many else "target": column.tolist() for i, column in enumerate(dataset.y.T)}

@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from esan.cli.plainly import console, plainly
+from esan.cli.tables import rows_table
+from esan.counted import counted
 from esan.report import gather, html, markdown
 from esan.report.formatting import escape_markdown
 from esan.train.runs.directory import write_text
@@ -15,20 +17,26 @@ from esan.train.runs.directory import write_text
 
 @plainly
 def run(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUNS...", help="Folders of runs, or of kept results.")],
-    out: Annotated[Path | None, typer.Option(help="The page; report.html in the first folder if not given.")] = None,
-    title: Annotated[str, typer.Option(help="The heading of the page.")] = "Runs",
+    runs: Annotated[list[Path], typer.Argument(metavar="RUNS", help="Folders of runs, or of stored results.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="The HTML page to write (default: report.html in the first folder)."
+        ),
+    ] = None,
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The heading of the page.")] = "Runs",
 ) -> None:
-    """Write a page with tables, learning curves and the paper's numbers beside ours, and the tables as Markdown.
+    """Write a page with tables, learning curves and the paper's numbers beside yours.
 
-    The page is one file that needs nothing else. Files that cannot be read are named, and all others used.
+    The page is one HTML file without links to others; the tables are also written as Markdown beside it. Files that
+    cannot be read are named, and the others are used.
     """
     found = gather(runs)
     rows = found.rows()
     if not rows:
         raise ValueError(
             f"Expected records under {', '.join(map(str, runs))} (got none"
-            + (f", and {len(found.problems)} files that cannot be read" if found.problems else "")
+            + (f", and {counted(len(found.problems), 'file')} that cannot be read" if found.problems else "")
             + "). Train first: esan train RECIPE."
         )
     errors = Console(stderr=True)
@@ -37,6 +45,7 @@ def run(
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     write_text(target, html(title, rows, found.problems))
     write_text(target.with_suffix(".md"), f"# {escape_markdown(title)}\n\n" + markdown(rows))
+    console.print(rows_table([row for row in rows if row.records or row.unfinished]))
     done = sum(bool(row.records) for row in rows)
-    console.print(Text(f"{done} of {len(rows)} rows run, {len(found.records)} runs."))
-    console.print(Text(f"Saved: {target}, {target.with_suffix('.md')}"))
+    console.print(Text(f"{done} of {counted(len(rows), 'row')} run, {counted(len(found.records), 'run')}."))
+    console.print(Text(f"Saved: {target}, {target.with_suffix('.md')}"), soft_wrap=True)

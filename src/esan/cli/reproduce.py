@@ -8,50 +8,62 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from esan.cli.executing import EXECUTORS, MOST_NUMBERS, executor_named, tell
+from esan.cli import options
+from esan.cli.executing import campaign_settings, chosen_numbers, executor_named, tell
 from esan.cli.plainly import console, plainly, resumable
+from esan.cli.tables import plain_table, rows_table
 from esan.report.paper_tables import TABLES
-from esan.report.reproducing import check_rows, problems_of, reproduce, rows_of_all, tune, write_page, write_table
-from esan.train.campaigns.executors import Failure, Serial
+from esan.report.reproducing import (
+    check_rows,
+    chosen_times,
+    problems_of,
+    reproduce,
+    rows_of_all,
+    rows_run,
+    tune,
+    write_page,
+    write_table,
+)
+from esan.train.campaigns.executors import Failure
 
 
 @plainly
 @resumable
 def run(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help=f"{', '.join(TABLES)}, or all.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help=f"A table of the paper: {', '.join(TABLES)}; or all.")],
     row: Annotated[
-        list[str] | None, typer.Option(help="A recipe, dataset or method of the table; repeat for more.")
+        list[str] | None,
+        typer.Option("--row", metavar="NAME", help="A recipe, data set or method of the table; repeat for more."),
     ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, max=MOST_NUMBERS, help="How many seeds; as the paper if not given.")
-    ] = None,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Run variants of the rows.")
-    ] = None,
+    change: options.Changes = None,
+    seeds: options.Seeds = None,
+    seed: options.Seed = None,
     grid: Annotated[
-        bool, typer.Option("--grid", help="Run all that the paper tunes, and save_result the best on validation.")
+        bool, typer.Option("--grid", help="Run every configuration that the paper tunes; validation chooses.")
     ] = False,
-    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
-    together: Annotated[
-        int | None, typer.Option(help="Runs of a row in lock-step; all on a GPU, one elsewhere if not given.")
+    executor: options.Executor = "serial",
+    workers: options.Workers = None,
+    address: options.Address = None,
+    wait: options.Wait = None,
+    together: options.Together = None,
+    results: Annotated[
+        Path, typer.Option("--results", metavar="FOLDER", help="Where records and tables are stored.")
+    ] = Path("paper/results"),
+    runs: options.Runs = options.RUNS,
+    data: options.Root = None,
+    cache: options.Cache = None,
+    device: options.Device = "auto",
+    docs: Annotated[
+        Path | None, typer.Option("--docs", metavar="FILE", help="Also write one page with all tables.")
     ] = None,
-    executor: Annotated[str, typer.Option(help=f"One of {', '.join(EXECUTORS)}.")] = "serial",
-    workers: Annotated[int | None, typer.Option(help="Of processes: how many.")] = None,
-    address: Annotated[str | None, typer.Option(help="Of ray: a running cluster; auto for this machine's.")] = None,
-    wait: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Of ray: for the cluster at --address to answer; else 20.")
-    ] = None,
-    results: Annotated[Path, typer.Option(help="The folder of the results.")] = Path("paper/results"),
-    runs: Annotated[Path, typer.Option(help="The folder of the runs, with checkpoints.")] = Path("runs"),
-    data: Annotated[Path | None, typer.Option(help="The folder of the data; else $ESAN_DATA.")] = None,
-    cache: Annotated[Path | None, typer.Option(help="The folder of cached bags; else $ESAN_CACHE.")] = None,
-    docs: Annotated[Path | None, typer.Option(metavar="PAGE", help="Also write the page of all tables.")] = None,
-    dry: Annotated[bool, typer.Option("--dry", help="Run nothing, only write tables from what is there.")] = False,
+    dry: Annotated[bool, typer.Option("--dry", help="Run nothing; write the tables from stored records.")] = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Run what a table still lacks; the same command again goes on where it was interrupted.
+    """Run the rows of a table of the paper, and write the table with the paper's numbers and yours.
 
-    Records go to RESULTS/<table>/<recipe>/<fold>-<seed>.json, the table to RESULTS/<table>/README.md. Rows that were
-    not run are shown as not yet run.
+    Run the same command again to continue after an interruption; finished runs are not repeated.
+
+    Records are stored as RESULTS/<table>/<recipe>/<fold>-<seed>.json, the table as RESULTS/<table>/README.md.
     """
     rows = row or []
     if table == "all":
@@ -61,33 +73,48 @@ def run(
     else:
         check_rows(table, rows)
         tables = {table: rows}
-    if grid and (change or seeds is not None or table == "timing"):
-        what = "--set" if change else "--seeds" if seeds is not None else "the table timing"
+    numbers = chosen_numbers(seeds, seed, "seeds")
+    if grid and (change or numbers is not None or table == "timing"):
+        what = "--set" if change else "--seeds" if seeds else "--seed" if numbers is not None else "the table timing"
         raise ValueError(
-            f"Expected --grid with rows that are trained, as they are and whole (got {what}). Leave one of them out."
+            f"Expected --grid with rows of the paper as they are (got {what} too). Leave out one of the two."
         )
-    runner = executor_named(executor, workers, device, address, wait)
-    work = tune if grid else partial(reproduce, seeds=seeds, changes=change or ())
+    settings = campaign_settings(executor_named(executor, workers, device, address, wait), device, quiet)
+    settings |= {"together": together, "root": data, "cache": cache}
+    del settings["progress"]
+    runner = settings.pop("executor")
+    work = tune if grid else partial(reproduce, seeds=numbers, changes=change or ())
+
+    def say(words: str) -> None:
+        if not quiet:
+            console.print(Text(words))
+
     failures: dict[str, Failure] = {}
+    done = 0
     for name, some in tables.items():
         if not dry:
-            failures |= work(
-                name,
-                results,
-                runs,
-                runner,
-                rows=some,
-                say=lambda words: console.print(Text(words)),
-                together=together,
-                device=device,
-                root=data,
-                cache=cache,
-                bars=isinstance(runner, Serial),
-            )
-        console.print(Text(f"Saved: {write_table(name, results)}"))
+            failures |= work(name, results, runs, runner, rows=some, say=say, **settings)
+        written = write_table(name, results)
+        if not dry:
+            done += _show_rows(name, results, some, change or [])
+        console.print(Text(f"Saved: {written}"), soft_wrap=True)
     if docs is not None:
         write_page(results, docs)
-        console.print(Text(f"Saved: {docs}"))
+        console.print(Text(f"Saved: {docs}"), soft_wrap=True)
     for problem in problems_of(results):
         Console(stderr=True).print(Text(problem), style="yellow", soft_wrap=True)
-    tell(failures)
+    tell(failures, done)
+
+
+def _show_rows(table: str, results: Path, rows: list[str], changes: list[str]) -> int:
+    """Print the rows that were asked for, and say how many of them have a number."""
+    if table == "timing":
+        times = chosen_times(results, rows)
+        shown = plain_table(["recipe"], ["paper, s", "ours, s"], "Seconds per epoch: timing")
+        for name, (paper, ours) in times.items():
+            shown.add_row(Text(name), paper, ours)
+        console.print(shown)
+        return sum(bool(ours) for _, ours in times.values())
+    found = rows_run(table, results, rows, changes)
+    console.print(rows_table(found, f"Table {table}"))
+    return sum(bool(one.records) for one in found)

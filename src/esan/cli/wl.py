@@ -8,31 +8,41 @@ from rich.table import Table
 from rich.text import Text
 
 from esan import wl
+from esan.cli import options
 from esan.cli.plainly import console, plainly
+from esan.cli.sources import one_graph
+from esan.cli.tables import plain_table
 from esan.explore import Choice, save_page
 from esan.explore.page import html_file
+from esan.graphs.readers.anything import GraphLike
 from esan.wl.kinds import test_named
 from esan.wl.pictures import picture_file
+
+#: Longer names, such as graph6 text, are called G and H in the table.
+_LONGEST = 16
 
 
 @plainly
 def run(
-    first: Annotated[str, typer.Argument(metavar="G", help='A name ("rook", "csl(12,3)"), graph6, or a file.')],
+    first: Annotated[str, typer.Argument(metavar="G", help=f"{options.ONE_GRAPH[0].upper()}{options.ONE_GRAPH[1:]}.")],
     second: Annotated[str, typer.Argument(metavar="H", help="The other graph.")],
-    policy: Annotated[
-        str | None,
-        typer.Option(help='"ND", "ED", "EGO(2)", "EGO+(2)", "SE", "NM"; "^" adds the graph. ED if not given.'),
-    ] = None,
-    test: Annotated[str, typer.Option(help=f"One of {', '.join(wl.TESTS)}.")] = "dss",
+    policy: options.Policy = None,
+    test: Annotated[str, typer.Option("--test", metavar="NAME", help=f"The test: {', '.join(wl.TESTS)}.")] = "dss",
     draw: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Save a picture of the refinement, or with .html a page to step through it."),
+        typer.Option(
+            "--draw", metavar="FILE", help="Save a picture of the refinement; with .html, a page to step through."
+        ),
     ] = None,
-    most: Annotated[int, typer.Option(help="Different subgraphs of each graph in the picture, at most.")] = 3,
+    most: Annotated[
+        int, typer.Option("--most", metavar="N", help="Draw at most this many different subgraphs of each graph.")
+    ] = 3,
+    root: options.Root = None,
+    cache: options.Cache = None,
 ) -> None:
-    """Test whether two graphs are told apart, and show how the colours part.
+    """Test whether two graphs are told apart, and show the colours of each round.
 
-    Exit code 0 either way: an inconclusive test is an answer too.
+    The exit code is 0 whether or not the graphs are told apart.
     """
     kind = test_named(test)
     if most < 1:
@@ -41,28 +51,32 @@ def run(
     if draw is not None:
         html_file(draw) if stepping else picture_file(draw)
     chosen = ("ED" if kind.subgraphs else None) if policy is None else policy
-    verdict = wl.separates(first, second, test, chosen)
+    pair = one_graph(first, root, cache), one_graph(second, root, cache)
+    verdict = wl.separates(*pair, test, chosen)
     if verdict.colours:
-        console.print(_table(first, second, test, chosen, verdict))
+        console.print(_table((first, second), pair, test, chosen, verdict))
     console.print(Text(verdict.explanation), style="bold green" if verdict else "bold yellow")
     if verdict.witness is not None:
         console.print(Text(verdict.witness.text))
     if draw is not None and stepping:
-        console.print(f"Page: {save_page(draw, Choice.of([first, second], test, chosen))}")
+        console.print(Text(f"Page: {save_page(draw, Choice.of([first, second], test, chosen))}"), soft_wrap=True)
     elif draw is not None:
-        wl.draw_refinement(first, second, test, chosen, path=draw, most=most, titles=(first, second))
-        console.print(f"Picture: {draw}")
+        wl.draw_refinement(*pair, test, chosen, path=draw, most=most, titles=(first, second))
+        console.print(Text(f"Picture: {draw}"), soft_wrap=True)
 
 
-def _table(first: str, second: str, test: str, policy: str | None, verdict: wl.Verdict) -> Table:
-    """A line a round: how many colours each graph has, and how many of them the other has as well."""
-    found = wl.colourings([first, second], test, policy)
-    name = f"{test} test" + (f", policy {policy}" if policy else "")
-    table = Table("round", f"colours in {first}", f"in {second}", "in both", "histograms", title=name)
+def _table(
+    names: tuple[str, str], pair: tuple[GraphLike, GraphLike], test: str, policy: str | None, verdict: wl.Verdict
+) -> Table:
+    """One row per round: how many colours each graph has, and how many of them both have."""
+    found = wl.colourings(list(pair), test, policy)
+    title = f"{test} test" + (f", policy {policy}" if policy else "")
+    one, other = (name if len(name) <= _LONGEST else letter for name, letter in zip(names, ("G", "H"), strict=True))
+    table = plain_table([], ["round", f"colours in\n{one}", f"colours in\n{other}", "in both", "histograms"], title)
     last = verdict.iteration if verdict.iteration is not None else found[0].stable_after
     for number in range(last + 1):
-        one, other = (set(graph.rounds[number].reshape(-1).tolist()) for graph in found)
+        mine, its = (set(graph.rounds[number].reshape(-1).tolist()) for graph in found)
         alike = found[0].graphs[number] == found[1].graphs[number]
         same = "equal" if alike else "[bold]different[/bold]"
-        table.add_row(str(number), str(len(one)), str(len(other)), str(len(one & other)), same)
+        table.add_row(str(number), str(len(mine)), str(len(its)), str(len(mine & its)), same)
     return table

@@ -1,6 +1,7 @@
 """`Dataset`: graphs with their task, the kinds of their features and their split, if they come with one."""
 
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -10,7 +11,10 @@ from esan.counted import counted
 from esan.graphs import Channels, Graphs
 from esan.graphs.ids import Ids, graph_ids
 
-#: The kinds of tasks, and the usual metric of each.
+#: What a user calls the classes 0, 1, ...: whole numbers or words.
+Classes: TypeAlias = tuple[int | str, ...]
+
+#: What a task may be, and the metric that it is usually told in.
 METRICS = {"classification": "accuracy", "regression": "mae", "labels": "rocauc"}
 
 #: The most classes, numbers or labels.
@@ -19,7 +23,7 @@ MOST_CHANNELS = 2**24
 
 @dataclass(frozen=True)
 class Task:
-    """What a model predicts for a graph.
+    """What is predicted for a graph.
 
     Attributes:
         kind: "classification" (one of several classes), "regression" (numbers), or "labels" (one or several yes/no
@@ -100,9 +104,9 @@ class Dataset:
         in_channels: what `x` holds: 7 (numbers), Categories(28), OneHot(5) or None (nothing: every node alike).
         edge_channels: what `edge_attr` holds; None where it is not used.
         given: the split that comes with the data.
-        classes: the user's labels of the classes 0, 1, ..., where they were others.
-        smiles: the SMILES of the molecules, one per graph.
-        skipped: the lines of a file that were left out on request.
+        classes: what the user calls the classes 0, 1, ...: other numbers, or words; None for these numbers.
+        smiles: the molecules as they were written, a line a graph.
+        skipped: the rows of a file that were left out, if that was asked for.
         source: where it was read from.
     """
 
@@ -112,7 +116,7 @@ class Dataset:
     in_channels: Channels = None
     edge_channels: Channels = None
     given: Split | None = None
-    classes: tuple[int, ...] | None = None
+    classes: Classes | None = None
     smiles: tuple[str, ...] | None = None
     skipped: tuple[Skipped, ...] = ()
     source: str = ""
@@ -127,7 +131,9 @@ class Dataset:
         return replace(self, graphs=self.graphs.take(chosen), smiles=smiles, given=None)
 
     def __repr__(self) -> str:
-        task = f"{self.task.kind} of {self.task.out_channels}"
+        named = self.classes is not None and len(self.classes) <= 10
+        what = ", ".join(map(str, self.classes or ())) if named else str(self.task.out_channels)
+        task = f"{self.task.kind} of {what}"
         channels = f"x={self.in_channels}, edges={self.edge_channels}"
         return f"Dataset({self.name!r}, {counted(len(self), 'graph')}, {task}, {channels})"
 
@@ -137,6 +143,10 @@ class Dataset:
         if self.graphs.y is None:
             raise ValueError(f"Expected targets in {self.name} (got none). Set y on the graphs, or pass labels.")
         return self.graphs.y
+
+    def called(self, number: int) -> int | str:
+        """What the user calls a class."""
+        return number if self.classes is None else self.classes[number]
 
     @property
     def fingerprint(self) -> str:

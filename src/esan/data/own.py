@@ -1,4 +1,4 @@
-"""`own`: a user's own graphs as a `Dataset`, from memory or files, with task and features inferred."""
+"""A user's own graphs as a `Dataset`: from memory or from files, their task and features inferred."""
 
 import reprlib
 import warnings
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from esan.checks import shown, text_value, truth_value, whole_number
-from esan.data.dataset import METRICS, Dataset, Skipped, Split, Task
+from esan.data.dataset import METRICS, Classes, Dataset, Skipped, Split, Task
 from esan.data.features import Asked, as_asked, inferred
 from esan.data.sets.tu import TUFiles, read_tu
 from esan.data.sets.verify import check_features
@@ -26,7 +26,7 @@ Labels = Tensor | Sequence[Any] | str | Path
 
 @dataclass
 class _Given:
-    """The contents of a source, before task and features are inferred."""
+    """What a source holds, before its task and features are inferred."""
 
     graphs: Graphs
     x: Asked = "infer"
@@ -50,30 +50,35 @@ def own(
     skip_unreadable: bool = False,
     skip_missing: bool = False,
     name: str | None = None,
+    classes: Sequence[int | str] | None = None,
 ) -> Dataset:
-    """Your graphs as a dataset, with the task and the kinds of features inferred.
+    """Your graphs as a dataset; the task and the kinds of features are inferred.
 
     Node and edge features: none, or the same everywhere → None; integers → `Categories`; other numbers → their count.
-    Targets: one column of integers → classification; 0/1 as floating-point numbers or in several columns, NaN where
-    one is missing → labels; other numbers → regression.
+    Targets: one column of integers or of words → classification; 0/1 as floating-point numbers or in several columns,
+    NaN where one is missing → labels; other numbers → regression.
 
     Args:
         source: PyG `Data` in a list or dataset, networkx graphs, `Graphs`; or a path: a folder of TU text files, a
             graph6 file (.g6), a table of SMILES (.csv, .tsv, also .gz), arrays (.npz) or a list of PyG data (.pt).
-        labels: the targets, one row per graph, or a text file of them; by default `y` of the graphs.
-        task: the task, instead of inferring it: a `Task` or its kind. A complete `Task` also admits graphs without
-            targets, for predictions only.
-        in_channels: what `x` holds, instead of inferring it; None leaves `x` out.
-        edge_channels: what `edge_attr` holds, instead of inferring it; None leaves it out.
+        labels: the targets, one row per graph: numbers, or words for classes; or a text file of them. By default `y` of
+            the graphs.
+        task: a `Task` or its kind, if it is not to be inferred. A whole `Task` also admits graphs without targets, for
+            predictions.
+        in_channels: what `x` holds, if it is not to be inferred; None leaves `x` out.
+        edge_channels: what `edge_attr` holds, if it is not to be inferred; None leaves it out.
         given: a split that comes with the data.
         smiles: the column of SMILES in a table; by default the one called "smiles".
         targets: the column or columns of targets in a table; by default all others.
         skip_unreadable: whether rows whose SMILES cannot be read are left out with a warning, and listed in `skipped`,
             instead of an error that lists them.
         skip_missing: whether rows of a table that lack a target are left out with a warning, and listed in `skipped`.
-        name: the name of the dataset; by default that of its file or folder, or "own".
+        name: what the dataset is called; by default as its file or folder, or "own".
+        classes: the classes in the order of their numbers, where some may have no graphs here; by default those that
+            are found, sorted.
     """
     _check_words(task, in_channels, edge_channels, given, smiles, targets, name)
+    classes = _checked_classes(classes)
     truth_value("skip_unreadable", skip_unreadable, "Leave it out for an error that lists such rows.")
     truth_value("skip_missing", skip_missing, "Leave it out for an error that lists such rows.")
     if name is None:
@@ -85,10 +90,9 @@ def own(
         graphs, cells = _labelled(found.graphs, labels)
     if graphs.y is not None and graphs.y_level != "graph":
         raise ValueError(
-            f"Expected a target a graph (got one a{'n' if graphs.y_level == 'edge' else ''} {graphs.y_level}). "
-            "Pass labels=..., a line a graph."
+            f"Expected one target per graph (got one per {graphs.y_level}). Pass labels=..., with one row per graph."
         )
-    told = understood(graphs.y, task, cells)
+    told = understood(graphs.y, task, cells, classes)
     if task is None and cells is not None:
         _tell_missing(told, cells)
     x = _channels(graphs.x, found.x if in_channels == "infer" else in_channels, "x")
@@ -118,7 +122,7 @@ def own(
 def _check_words(
     task: Any, in_channels: Any, edge_channels: Any, given: Any, smiles: Any, targets: Any, name: Any
 ) -> None:
-    """Check the types of all arguments; nothing is ignored."""
+    """Refuse arguments of the wrong type."""
     if task is not None and not isinstance(task, Task) and not (isinstance(task, str) and task in METRICS):
         raise TypeError(f"Expected a task of {', '.join(METRICS)} (got {shown(task)}). Pass one of these, or a Task.")
     for what, value in (("in_channels", in_channels), ("edge_channels", edge_channels)):
@@ -134,6 +138,19 @@ def _check_words(
         many = list(targets) if isinstance(targets, Sequence) else None
         if many is None or not all(isinstance(column, str) for column in many):
             raise TypeError(f"Expected targets to name columns (got {shown(targets)}). Pass e.g. targets=['a', 'b'].")
+
+
+def _checked_classes(classes: Any) -> Classes | None:
+    if classes is None:
+        return None
+    found = tuple(classes) if isinstance(classes, Sequence) and not isinstance(classes, str) else ()
+    plain = all(isinstance(label, int | str) and not isinstance(label, bool) for label in found)
+    if len(found) < 2 or not plain or len(set(found)) != len(found):
+        raise TypeError(
+            f"Expected at least two different numbers or words as classes (got {shown(classes)}). Pass "
+            "e.g. ['no', 'yes']."
+        )
+    return found
 
 
 def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Given:
@@ -152,7 +169,8 @@ def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Give
             f"Expected a file or folder of graphs (got {shown(str(path))}, which is not there). Check the path."
         )
     if is_table:
-        table = read_molecules(path, **asked)
+        kind = task.kind if isinstance(task, Task) else task
+        table = read_molecules(path, **asked, classes=kind == "classification")
         graphs = replace(table.arrays.to_graphs(str(path)), y=table.y)
         return _Given(graphs, ATOMS, BONDS, table.smiles, table.skipped, str(path), table.cells)
     if path.is_dir():
@@ -178,15 +196,16 @@ def _stem(path: Path) -> str:
 
 
 def _tell_missing(told: Targets, cells: Cells) -> None:
-    """Warn that a blank cell turns a column of classes into labels."""
+    """Warn that one blank cell makes a column of classes another task."""
     missing = None if told.y is None or told.task.kind != "labels" else torch.isnan(told.y[:, 0])
     if missing is None or told.task.out_channels > 1 or not cells.whole[0] or not bool(missing.any()):
         return
     lines = [str(cells.lines[graph]) for graph in missing.nonzero()[:, 0].tolist()]
     listed = ", ".join(lines[:10]) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")
     warnings.warn(
-        f"Column {cells.columns[0]} of {cells.file} has 0 and 1 but nothing at line {listed}: taken for labels that "
-        'may be missing, measured by ROC-AUC. Fill it, or pass skip_missing=True for classes, or task="labels".',
+        f"Column {cells.columns[0]} of {cells.file} has 0 and 1 but nothing at line {listed}: read as labels, some "
+        "of them missing, and scored by ROC-AUC. For classes fill it or pass skip_missing=True; to confirm labels, "
+        'pass task="labels".',
         stacklevel=3,
     )
 
@@ -210,24 +229,40 @@ def _refuse_text(source: Any) -> None:
 def _labelled(graphs: Graphs, labels: Labels) -> tuple[Graphs, Cells | None]:
     cells = None
     if isinstance(labels, str | Path):
-        if not _there(Path(labels)):
-            raise FileNotFoundError(
-                f"Expected a file of labels (got {shown(str(labels))}, which is not there). Check the path."
-            )
-        y, cells = read_labels(Path(labels))
+        y, cells = _from_file(Path(labels))
+    elif _are_words(labels):
+        words = tuple(sorted(set(labels)))
+        y, cells = torch.tensor([words.index(label) for label in labels]), Cells(words=words)
     else:
         try:
             y = torch.as_tensor(labels)
         except (TypeError, ValueError, RuntimeError, OverflowError):
             raise TypeError(
-                f"Expected labels that are numbers (got {_few(labels)}). Encode classes as 0, 1, 2, ..."
+                f"Expected labels that are numbers, or words alone (got {_few(labels)}). Pass one per graph."
             ) from None
     if y.dim() == 0 or y.size(0) != len(graphs):
         raise ValueError(
-            f"Expected a label a graph, {len(graphs)} in all (got {y.size(0) if y.dim() else 'one number'}). "
+            f"Expected one label per graph, {len(graphs)} in all (got {y.size(0) if y.dim() else 'one number'}). "
             "Give every graph its own, in the same order."
         )
     return replace(graphs, y=y, y_level="graph"), cells
+
+
+def label_file(path: Path) -> Tensor:
+    """The labels of a text file, one row per graph; words by their places among all of them."""
+    return _from_file(path)[0]
+
+
+def _from_file(path: Path) -> tuple[Tensor, Cells]:
+    if not _there(path):
+        raise FileNotFoundError(
+            f"Expected a file of labels (got {shown(str(path))}, which is not there). Check the path."
+        )
+    return read_labels(path)
+
+
+def _are_words(labels: Any) -> bool:
+    return isinstance(labels, Sequence) and bool(labels) and all(isinstance(label, str) for label in labels)
 
 
 def _few(labels: Any) -> str:

@@ -40,9 +40,10 @@ def stratified_folds(y: Dataset | Tensor | Sequence[int], folds: int = 10, seed:
     found, members = labels.unique(return_counts=True)
     if int(members.min()) < folds:
         rare = int(members.argmin())
+        who = y.called(int(found[rare])) if isinstance(y, Dataset) else int(found[rare])
         raise ValueError(
-            f"Expected at least {folds} graphs of every class, one per fold (got {int(members[rare])} of class "
-            f"{int(found[rare])}). Take fewer folds, merge that class with another, or leave it out."
+            f"Expected at least {folds} graphs of every class, one per fold (got {int(members[rare])} of class {who}). "
+            "Take fewer folds, merge that class with another, or leave it out."
         )
     parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(labels.numel()), labels.numpy())
     return [Split(torch.from_numpy(train), torch.from_numpy(valid)) for train, valid in parts]
@@ -110,8 +111,9 @@ def check_split(dataset: Dataset, split: Split) -> Split:
     if dataset.task.kind == "classification" and dataset.graphs.y is not None:
         known = torch.bincount(dataset.y[split.train], minlength=dataset.task.out_channels)
         if not bool((known > 0).all()):
+            missing = dataset.called(int(known.argmin()))
             raise ValueError(
-                f"Expected every class among the training graphs (got none of class {int(known.argmin())}). "
+                f"Expected every class among the training graphs (got none of class {missing}). "
                 "Take stratified_folds, another seed, or a larger fraction for training."
             )
     return split
@@ -129,7 +131,7 @@ def _classes(y: Dataset | Tensor | Sequence[int]) -> Tensor:
         raise TypeError(f"Expected one class number per graph (got {shown(y)}). Pass whole numbers.") from None
     if labels.dim() != 1 or labels.is_floating_point() or not labels.numel():
         raise ValueError(
-            f"Expected one class number per graph (got {labels.dtype} of shape {tuple(labels.shape)}). "
-            "Pass whole numbers."
+            f"Expected one class number per graph (got {labels.dtype} of shape {tuple(labels.shape)}). Pass whole "
+            "numbers."
         )
     return labels

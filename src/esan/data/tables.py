@@ -38,8 +38,11 @@ def read_molecules(
     targets: Sequence[str] | str | None,
     skip_unreadable: bool,
     skip_missing: bool = False,
+    classes: bool = False,
 ) -> MoleculeTable:
     """The molecules of a CSV (or .tsv, also with gzip) with a header line.
+
+    A target column may hold words, which are classes, if it is the only one and none of its cells is a number.
 
     Args:
         path: of the file.
@@ -47,6 +50,7 @@ def read_molecules(
         targets: the column or columns of targets; by default all others.
         skip_unreadable: whether rows that RDKit does not read are left out, with a warning, instead of an error.
         skip_missing: whether rows that lack a target are left out, with a warning.
+        classes: whether the targets are known to be classes, which may be any words.
     """
     header, rows = _rows(path)
     at = _smiles_column(header, smiles, path)
@@ -63,39 +67,57 @@ def read_molecules(
     kept = [(row, molecule) for row, molecule in zip(rows, found, strict=True) if molecule is not None]
     if not kept:
         raise ValueError(f"Expected at least one molecule that RDKit reads (got none in {path}). Is {header[at]!r} it?")
+    worded = len(places) == 1 and _are_words([row.cells[places[0]] for row, _ in kept], classes)
     if skip_missing:
-        lacking = [row for row, _ in kept if any(_is_missing(row.cells[place]) for place in places)]
+        gap = _is_blank if worded else _is_missing
+        lacking = [row for row, _ in kept if any(gap(row.cells[place]) for place in places)]
         gaps = tuple(Skipped(row.line, row.cells[at], "a target is missing") for row in lacking)
         if gaps:
             _warn_left_out(gaps, len(rows), path)
-        lines = {row.line for row in lacking}
-        kept, skipped = [pair for pair in kept if pair[0].line not in lines], (*skipped, *gaps)
+        gone = {row.line for row in lacking}
+        kept, skipped = [pair for pair in kept if pair[0].line not in gone], (*skipped, *gaps)
         if not kept:
             raise ValueError(
                 f"Expected a row with all its targets (got none in {path}). Choose targets that are there."
             )
     lines_of = [[(row.line, row.cells[place]) for row, _ in kept] for place in places]
-    columns = [_numbers(some, header[place], path) for some, place in zip(lines_of, places, strict=True)]
+    words = None
+    if worded:
+        y, words = _words(lines_of[0], header[places[0]], path)
+        columns = [y]
+    else:
+        columns = [_numbers(some, header[place], path) for some, place in zip(lines_of, places, strict=True)]
+    lines, whole = [row.line for row, _ in kept], [_whole(some) for some in lines_of]
     return MoleculeTable(
         arrays=molecule_arrays([molecule for _, molecule in kept]),
         y=_joined(columns),
-        cells=Cells(path, [row.line for row, _ in kept], [header[p] for p in places], [_whole(c) for c in lines_of]),
+        cells=Cells(path, lines, [header[place] for place in places], whole, words),
         smiles=tuple(row.cells[at].strip() for row, _ in kept),
         skipped=skipped,
     )
 
 
+def other_columns(path: Path, smiles: str | None) -> list[str]:
+    """The columns of a table beside that of the SMILES."""
+    header, _ = _rows(path)
+    at = _smiles_column(header, smiles, path)
+    return [name for name in header if name != header[at]]
+
+
 def read_labels(path: Path) -> tuple[Tensor, Cells]:
-    """A file with one line of numbers per graph, separated by commas or blanks; no header."""
+    """A file with one line of numbers per graph, with commas or blanks between them, or with one word per line."""
     lines = [(place, line) for place, line in enumerate(_text(path).splitlines(), start=1) if line.strip()]
     cells = [(place, re.split(r"[,\s]+", line.strip())) for place, line in lines]
     if not cells:
-        raise ValueError(f"Expected a line of labels a graph (got an empty file, {path}). Write one number a line.")
+        raise ValueError(f"Expected one line of labels per graph (got an empty file, {path}). Write one per line.")
+    if _are_words([cell for _, row in cells for cell in row], False):
+        y, words = _words([(place, line) for place, line in lines], "1", path)
+        return y[:, None], Cells(path, [place for place, _ in lines], ["1"], [False], words)
     width = len(cells[0][1])
     for place, row in cells:
         if len(row) != width:
             raise ValueError(
-                f"Expected {width} labels a line (got {len(row)} at line {place} of {path}). Complete that line."
+                f"Expected {width} labels per line (got {len(row)} at line {place} of {path}). Complete that line."
             )
     lines_of = [[(place, row[i]) for place, row in cells] for i in range(width)]
     joined = _joined([_numbers(some, f"{i + 1}", path) for i, some in enumerate(lines_of)])
@@ -118,12 +140,12 @@ def _rows(path: Path) -> tuple[list[str], list[_Row]]:
     except csv.Error as error:
         raise ValueError(f"Expected a table (got {error} at line {reader.line_num} of {path}). Correct it.") from None
     if len(read) < 2:
-        raise ValueError(f"Expected a line of column names and a row a molecule (got {len(read)} lines in {path}).")
+        raise ValueError(f"Expected a line of column names and one row per molecule (got {len(read)} lines in {path}).")
     header = [name.strip() for name in read[0].cells]
     for row in read[1:]:
         if len(row.cells) != len(header):
             raise ValueError(
-                f"Expected {len(header)} cells, a cell a column (got {len(row.cells)} at line {row.line} of {path}). "
+                f"Expected {len(header)} cells, one per column (got {len(row.cells)} at line {row.line} of {path}). "
                 "Complete that line; quote cells that hold commas."
             )
     return header, read[1:]
@@ -134,7 +156,7 @@ def _text(path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"Expected a text file in UTF-8 (got {path}: {error}). Save it again.") from None
+        raise ValueError(f"Expected a text file in UTF-8 (got {path}: {error}). Save it again as UTF-8.") from None
 
 
 def _smiles_column(header: list[str], smiles: str | None, path: Path) -> int:
@@ -143,7 +165,7 @@ def _smiles_column(header: list[str], smiles: str | None, path: Path) -> int:
     named = [place for place, name in enumerate(header) if name.lower() == "smiles"]
     if len(named) != 1:
         raise ValueError(
-            f"Expected one column called smiles (got {', '.join(header)[:200]} in {path}). Name it: smiles='...'."
+            f"Expected one column called smiles (got {', '.join(header)[:200]} in {path}). Name it: smiles='COLUMN'."
         )
     return named[0]
 
@@ -165,8 +187,8 @@ def _numbers(cells: list[tuple[int, str]], name: str, path: Path) -> Tensor:
             values.append(float("nan") if _is_missing(text) else _number(text))
         except ValueError:
             raise ValueError(
-                f"Expected numbers in column {name!r} (got {text[:40]!r} at line {line} of {path}). Encode classes as "
-                "0, 1, 2, ...; if the column is no target, name those that are: targets=[...]."
+                f"Expected numbers in column {name!r} (got {text[:40]!r} at line {line} of {path}). Name the target: "
+                "targets='COLUMN'. Words are read as classes where their column is the only target."
             ) from None
         if values[-1] in (float("inf"), float("-inf")):
             raise ValueError(
@@ -181,6 +203,40 @@ def _numbers(cells: list[tuple[int, str]], name: str, path: Path) -> Tensor:
             )
         return torch.tensor([int(cell) for _, cell in cells])
     return torch.tensor(values, dtype=torch.float64)
+
+
+def _are_words(cells: list[str], classes: bool) -> bool:
+    """Whether cells hold words: no number among those that are filled or, of classes, one at least that is none."""
+    filled = [cell.strip() for cell in cells if not _is_missing(cell)]
+    numbers = [_is_number(cell) for cell in filled]
+    return bool(filled) and (not all(numbers) if classes else not any(numbers))
+
+
+def _words(cells: list[tuple[int, str]], name: str, path: Path) -> tuple[Tensor, tuple[str, ...]]:
+    """The place of each word among all of them, in the order of the alphabet, and the words."""
+    for line, cell in cells:
+        if _is_blank(cell):
+            raise ValueError(
+                f"Expected a class for every graph (got none at line {line} of {path}, column {name}). Fill it, or "
+                "leave such rows of a table out: skip_missing=True."
+            )
+    texts = [cell.strip() for _, cell in cells]
+    words = tuple(sorted(set(texts)))
+    number = {word: place for place, word in enumerate(words)}
+    return torch.tensor([number[text] for text in texts]), words
+
+
+def _is_blank(cell: str) -> bool:
+    # Of words, "none" or "na" may well be a class.
+    return cell.strip().lower() in ("", "nan")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        _number(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _number(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Infers the task from the targets, and converts the targets to the form used for training."""
+"""What kind of task some targets are, and the targets in the form that training takes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,33 +7,35 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from esan.data.dataset import METRICS, Task
+from esan.data.dataset import METRICS, Classes, Task
 
 
 @dataclass
 class Targets:
-    """Converted targets: class numbers `[G]` or floats `[G, T]`, and the user's labels of the classes."""
+    """Class numbers `[G]` or floats `[G, T]`, their task, and what the user calls the classes if not 0, 1, ..."""
 
     y: Tensor | None
     task: Task
-    classes: tuple[int, ...] | None = None
+    classes: Classes | None = None
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Where targets are in a file, for errors; empty if they come from memory.
+    """Where targets stand in a file, for errors; nowhere if they come from memory.
 
     Attributes:
         file: their file.
         lines: the line of each graph.
         columns: the name of each column.
-        whole: whether all filled cells of a column are integers.
+        whole: whether all that is written in a column are whole numbers.
+        words: of classes that are words, the words; the targets are their places in it.
     """
 
     file: Path | None = None
     lines: Sequence[int] = ()
     columns: Sequence[str] = ()
     whole: Sequence[bool] = ()
+    words: tuple[str, ...] | None = None
 
     def at(self, bad: Tensor) -> str:
         """The first true entry of a mask `[G, T]`, in words."""
@@ -54,16 +56,19 @@ class Cells:
         return "Fill it, or leave such rows of a table out: skip_missing=True"
 
 
-def understood(y: Tensor | None, task: Task | str | None, cells: Cells | None = None) -> Targets:
+def understood(
+    y: Tensor | None, task: Task | str | None, cells: Cells | None = None, classes: Classes | None = None
+) -> Targets:
     """The targets and their task.
 
-    Without a task: one column of integers → classification; 0/1, with NaN for what is missing, in several
-    columns or as floating-point numbers → labels; other floating-point numbers → regression.
+    Unless the task is given: words or one column of integers → classification; 0/1, with NaN where one is missing, in
+    several columns or as floating-point numbers → labels; other floating-point numbers → regression.
 
     Args:
-        y: one row per graph; None for graphs without targets, which needs a complete `task`.
+        y: one row per graph; None for graphs whose targets are to be predicted, which needs a whole `task`.
         task: a `Task`, or its kind alone.
-        cells: where they are in a file.
+        cells: where they stand in a file, and their words if they are classes.
+        classes: the classes in the order of their numbers; None for those that are found, sorted.
     """
     cells = cells or Cells()
     if isinstance(task, str) and task not in METRICS:
@@ -71,7 +76,7 @@ def understood(y: Tensor | None, task: Task | str | None, cells: Cells | None = 
     if y is None:
         if not isinstance(task, Task):
             raise ValueError(
-                "Expected a target of every graph (got none). Set y on the graphs or pass labels=...; "
+                "Expected a target for every graph (got none). Set y on the graphs or pass labels=...; "
                 "for graphs that only await predictions, pass the Task of the model."
             )
         return Targets(None, task)
@@ -79,21 +84,36 @@ def understood(y: Tensor | None, task: Task | str | None, cells: Cells | None = 
         raise ValueError(f"Expected targets of shape [G] or [G, T] (got {tuple(y.shape)}). Flatten them.")
     columns = y.cpu().reshape(y.size(0), -1)
     if columns.size(1) == 0:
-        raise ValueError("Expected at least one target a graph (got none). Pass a column of targets.")
+        raise ValueError("Expected at least one target per graph (got none). Pass a column of targets.")
     if columns.is_floating_point() and bool(torch.isinf(columns).any()):
         raise _not_finite(columns, torch.isinf(columns), cells)
-    kind = task.kind if isinstance(task, Task) else task if task is not None else _kind(columns)
+    kind = task.kind if isinstance(task, Task) else task if task is not None else _kind(columns, cells)
+    if classes is not None and kind != "classification":
+        raise ValueError(f"Expected a classification with classes (got the task {kind}). Leave classes out.")
+    if cells.words is not None and kind != "classification":
+        raise ValueError(
+            f"Expected numbers as targets for {kind} (got {cells.words[int(columns[0, 0])]!r} "
+            f'{cells.at(torch.ones_like(columns[:1]))}). Words are classes: choose task="classification".'
+        )
+    if kind == "classification" and classes is not None:
+        found = _known(columns, cells, tuple(classes))
+        if isinstance(task, Task) and found.task.out_channels != task.out_channels:
+            raise ValueError(f"Expected {task.out_channels} classes (got {len(classes)}). Name all of the task.")
+        return found
     if kind == "classification":
-        return _numbered(columns, task, cells) if isinstance(task, Task) else _classification(columns, cells)
+        numbered = isinstance(task, Task) and cells.words is None
+        return _numbered(columns, task, cells) if numbered else _classification(columns, cells, task)
     found = _regression(columns, cells) if kind == "regression" else _labels(columns, cells)
     if isinstance(task, Task) and found.task.out_channels != task.out_channels:
         raise ValueError(
-            f"Expected {task.out_channels} targets a graph (got {found.task.out_channels}). Choose as many columns."
+            f"Expected {task.out_channels} targets per graph (got {found.task.out_channels}). Choose as many columns."
         )
     return found
 
 
-def _kind(columns: Tensor) -> str:
+def _kind(columns: Tensor, cells: Cells) -> str:
+    if cells.words is not None:
+        return "classification"
     binary = bool(((columns == 0) | (columns == 1) | torch.isnan(columns)).all())
     if columns.size(1) > 1 or columns.is_floating_point():
         if binary:
@@ -110,16 +130,34 @@ def _kind(columns: Tensor) -> str:
 def _class_numbers(columns: Tensor, cells: Cells) -> Tensor:
     missing = torch.isnan(columns)
     if columns.size(1) == 1 and bool(missing.any()):
-        raise ValueError(f"Expected a class of every graph (got none {cells.at(missing)}). {cells.remedy}.")
+        raise ValueError(f"Expected a class for every graph (got none {cells.at(missing)}). {cells.remedy}.")
     whole = not columns.is_floating_point() or bool((columns == columns.round()).all())
     if columns.size(1) != 1 or not whole:
         got = f"{columns.size(1)} columns" if columns.size(1) != 1 else "fractions"
-        raise ValueError(f"Expected one whole class number a graph (got {got}). Choose one column and fill it.")
+        raise ValueError(f"Expected one whole class number per graph (got {got}). Choose one column and fill it.")
     return columns[:, 0].long()
 
 
-def _numbered(columns: Tensor, task: Task, cells: Cells) -> Targets:
-    """For a complete task: classes keep their numbers, even if some have no members here."""
+def _known(columns: Tensor, cells: Cells, classes: Classes) -> Targets:
+    """Of classes that are given: those that have no graphs here keep their numbers, others are refused."""
+    found = _class_numbers(columns, cells).tolist()
+    labels = found if cells.words is None else [cells.words[number] for number in found]
+    known = {label: number for number, label in enumerate(classes)}
+    strange = torch.tensor([[label not in known] for label in labels])
+    if bool(strange.any()):
+        bad = labels[int(strange[:, 0].nonzero()[0])]
+        raise ValueError(
+            f"Expected the classes {', '.join(map(str, known))} (got {bad} {cells.at(strange)}). Leave those graphs "
+            "out: the network was not trained on that class."
+        )
+    usual = classes == tuple(range(len(classes)))
+    y = torch.tensor([known[label] for label in labels])
+    return Targets(y, Task("classification", len(classes)), None if usual else classes)
+
+
+def _numbered(columns: Tensor, task: Task | str | None, cells: Cells) -> Targets:
+    """Of a whole task: classes keep their numbers, even where some have no members here."""
+    assert isinstance(task, Task)
     y = _class_numbers(columns, cells)
     if int(y.min()) < 0 or int(y.max()) >= task.out_channels:
         raise ValueError(
@@ -129,19 +167,26 @@ def _numbered(columns: Tensor, task: Task, cells: Cells) -> Targets:
     return Targets(y, task)
 
 
-def _classification(columns: Tensor, cells: Cells) -> Targets:
+def _classification(columns: Tensor, cells: Cells, task: Task | str | None) -> Targets:
     found, y, members = _class_numbers(columns, cells).unique(return_inverse=True, return_counts=True)
-    if found.numel() < 2:
+    labels: Classes = tuple(found.tolist() if cells.words is None else [cells.words[i] for i in found.tolist()])
+    if len(labels) < 2:
         raise ValueError(
-            f"Expected at least two classes (got only {int(found[0])}). There is nothing to learn; add other graphs."
+            f"Expected at least two classes (got only {labels[0]}). There is nothing to learn; add other graphs."
         )
-    if found.numel() >= 10 and int(members.max()) == 1:
+    if len(labels) >= 10 and int(members.max()) == 1:
+        what = "integers" if cells.words is None else f"words such as {labels[0]!r}"
+        advice = 'Are they quantities? Pass task="regression".'
+        if cells.words is not None:
+            advice = "Are they names of molecules? Name the column of targets: targets='COLUMN'."
+        raise ValueError(f"Expected classes with several members (got {len(labels)} {what}, all different). {advice}")
+    if isinstance(task, Task) and len(labels) != task.out_channels:
         raise ValueError(
-            f"Expected classes with several members (got {found.numel()} integers, all different). "
-            'Are they quantities? Pass task="regression".'
+            f"Expected {task.out_channels} classes (got {len(labels)}: {', '.join(map(str, labels))[:100]}). "
+            "Name them in order: classes=[...]."
         )
-    labels = tuple(found.tolist())
-    return Targets(y, Task("classification", len(labels)), None if labels == tuple(range(len(labels))) else labels)
+    usual = labels == tuple(range(len(labels)))
+    return Targets(y, Task("classification", len(labels)), None if usual else labels)
 
 
 def _regression(columns: Tensor, cells: Cells) -> Targets:

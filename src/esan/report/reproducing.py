@@ -7,11 +7,20 @@ from typing import Any
 from esan.report.grid_results import GRID
 from esan.report.paper_tables import TABLES, table_named
 from esan.report.results_page import results_page, table_text
-from esan.report.stored_results import chosen_rows, has_result, is_selected, load_results, result_file, save_result
+from esan.report.rows import Row
+from esan.report.stored_results import (
+    chosen_rows,
+    has_result,
+    is_selected,
+    load_results,
+    result_file,
+    result_rows,
+    save_result,
+)
 from esan.report.timing import load_times, measure, save_times, timing_recipes
 from esan.train.campaigns.campaign import finished_record, run_campaign
 from esan.train.campaigns.executors import Executor, Failure
-from esan.train.campaigns.grid import search
+from esan.train.campaigns.grid import search, select_jobs
 from esan.train.recipes.catalogue import named
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.directory import write_text
@@ -27,18 +36,20 @@ def _nothing(words: str) -> None:
 
 
 def table_jobs(
-    table: str, rows: Sequence[str] = (), seeds: int | None = None, changes: Sequence[str] = ()
+    table: str, rows: Sequence[str] = (), seeds: int | Sequence[int] | None = None, changes: Sequence[str] = ()
 ) -> list[Job]:
     """The jobs of a table's rows.
 
     Args:
         table: its name.
         rows: which rows, see `esan.report.stored_results.chosen_rows`; empty for all.
-        seeds: how many seeds; None for those of the recipes.
+        seeds: how many seeds, or which; None for those of the recipes.
         changes: settings such as "lr=0.001" that make variants of the rows.
     """
     recipes = [named(name).override(list(changes)) for name in chosen_rows(table, rows)]
-    return [job for recipe in recipes for job in protocol(recipe, seeds)]
+    if seeds is None or isinstance(seeds, int):
+        return [job for recipe in recipes for job in protocol(recipe, seeds)]
+    return [job for recipe in recipes for job in select_jobs(recipe, None, seeds)]
 
 
 def reproduce(
@@ -48,7 +59,7 @@ def reproduce(
     executor: Executor | None = None,
     *,
     rows: Sequence[str] = (),
-    seeds: int | None = None,
+    seeds: int | Sequence[int] | None = None,
     changes: Sequence[str] = (),
     say: ProgressLine = _nothing,
     **settings: Any,
@@ -61,7 +72,7 @@ def reproduce(
         runs: the folder of the runs, with their checkpoints.
         executor: where they run.
         rows: which rows; empty for all.
-        seeds: how many seeds; None for those of the recipes.
+        seeds: how many seeds, or which; None for those of the recipes.
         changes: settings that make variants of the rows.
         say: called with lines of progress.
         settings: anything else for `run_campaign`: together, device, root, cache, bars.
@@ -183,6 +194,26 @@ def _timing_rows(rows: Sequence[str]) -> list[str]:
         if not any(is_selected(row, name) for name in known):
             raise ValueError(f"Expected a row of the table timing (got {row!r}). There are {', '.join(known)}.")
     return [name for name in known if not rows or any(is_selected(row, name) for row in rows)]
+
+
+def rows_run(table: str, results: Path, rows: Sequence[str] = (), changes: Sequence[str] = ()) -> list[Row]:
+    """The rows that were asked for, with what is stored for them; without any, all that have been run.
+
+    Args:
+        table: its name, other than "timing".
+        results: the folder of the results.
+        rows: which rows.
+        changes: settings that make variants of the rows.
+    """
+    asked = {named(name).override(list(changes)).name for name in chosen_rows(table, rows)}
+    found = result_rows(table, load_results(results / table))
+    return [row for row in found if row.recipe in asked and (rows or row.records)]
+
+
+def chosen_times(results: Path, rows: Sequence[str] = ()) -> dict[str, tuple[str, str]]:
+    """The paper's seconds and ours, of the rows of the table of times that were asked for; "" for those not run."""
+    printed, times = timing_recipes(), load_times(results / "timing")
+    return {name: (printed[name], str(times[name]) if name in times else "") for name in _timing_rows(rows)}
 
 
 def write_table(table: str, results: Path) -> Path:

@@ -1,4 +1,4 @@
-"""`fit`: your graphs in, a trained network out, for who does not want to write a loop."""
+"""`fit`: your graphs in, a trained network out, without a training loop."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from esan import data
-from esan.checks import device_here, seed_number, truth_value
+from esan.checks import device_here, device_named, seed_number, truth_value
 from esan.data import Dataset
 from esan.data.own import Labels
 from esan.graphs import Source
@@ -20,25 +20,13 @@ from esan.train.runs.loggers import ProgressBars
 from esan.train.runs.prepare import find_data, read_options
 from esan.train.runs.training_loop import run_jobs
 
-#: What `fit` sets where nothing else is asked for, besides the defaults of a recipe.
-DEFAULTS: dict[str, Any] = {
-    "epochs": 200,
-    "schedule": "plateau",
-    "patience": 10,
-    "stop_after": 40,
-    "train_eps": True,
-} | {
-    # Of a few validation graphs the loss says more than how many are right.
-    "select": "best-loss"
-}
-
 
 def fit(
     source: Source | Dataset | str | Path,
     policy: Policy | str = "EGO+(2)",
     *,
     seed: int = 0,
-    device: torch.device | str = "cpu",
+    device: torch.device | str = "auto",
     folder: str | Path | None = None,
     progress: bool = True,
     labels: Labels | None = None,
@@ -46,41 +34,37 @@ def fit(
 ) -> Predictor:
     """A subgraph network trained on your graphs.
 
-    Without further words: DSS-GNN on GIN (GINE where there are edge features), 4 layers of width 64, Adam with a
-    learning rate that is halved when validation no longer improves, at most 200 epochs, stopped early; a tenth of the
-    graphs validates (stratified by class), unless the data comes with a split; the weights are those of the least
-    validation loss.
+    The defaults are those of `Recipe`: DSS-GNN on GIN (GINE where there are edge features), 4 layers of width 64,
+    targets of regression scaled, Adam with a learning rate that is halved when validation no longer improves, at most
+    200 epochs, stopped early. A tenth of the graphs validates and a tenth tests (stratified by class), unless the data
+    comes with a split. The weights are those of the least validation loss.
 
     Args:
         source: graphs as `esan.data.own` takes them (PyG data, networkx, a path), a dataset, or the name of a set.
         policy: how subgraphs are selected, by name or as an object, `Sampled` ones too; ego-nets of two hops with
             the root marked if nothing is said.
         seed: draws weights, order and samples; the same seed on the same machine gives the same network.
-        device: where to train.
+        device: where to train; "auto" for a GPU if there is one.
         folder: where checkpoints, curve, record and bags (`cache`) go, so that an interrupted call continues; None for
             nowhere.
         progress: whether to show a bar.
-        labels: the targets, a line a graph, or a text file of them; by default those that the graphs have.
+        labels: the targets, one row per graph: numbers, or words for classes; or a text file of them. By default those
+            that the graphs have.
         settings: any field of `Recipe`: `epochs=50`, `model="ds"`, `lr=0.01`; `task`, and of a table `smiles`,
             `targets`, `skip_unreadable` and `skip_missing`, say how the source is read.
     """
     policy, seed = as_policy(policy), seed_number(seed)
     truth_value("progress", progress, "Pass progress=False for no bar.")
-    device = device_here(device)
+    device = device_here(device_named(device))
     source = checked_source(source, repr(policy))
     chosen, fraction = _policy(policy)
-    values: dict[str, Any] = DEFAULTS | {"policy": chosen, "fraction": fraction, "split_seed": seed} | settings
+    values: dict[str, Any] = {"policy": chosen, "fraction": fraction, "split_seed": seed} | settings
     if isinstance(labels, str | Path):
         values["labels"] = str(labels)
     # Before data is read: a word that is wrong costs no waiting.
     recipe = Recipe.from_dict({"data": "own", "name": "fit"} | values)
     dataset = _dataset(source, read_options(recipe) | ({} if labels is None else {"labels": labels}))
-    told: dict[str, Any] = {
-        "data": dataset.name,
-        "conv": "gin" if dataset.edge_channels is None else "gine",
-        "scale_targets": dataset.task.kind == "regression",
-    }
-    recipe = replace(recipe, **{name: value for name, value in told.items() if name not in settings})
+    recipe = replace(recipe, data=dataset.name) if "data" not in settings else recipe
     with TemporaryDirectory(prefix="esan-") as scratch:
         runs = Path(scratch if folder is None else folder)
         job = Job(recipe, seed=seed)

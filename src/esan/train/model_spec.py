@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from esan.data import Dataset, Task
+from esan.data.dataset import Classes
 from esan.graphs import Categories, Channels, OneHot
 from esan.graphs.channels import check_channels
 from esan.limits import refuse_beyond_memory
@@ -17,7 +18,7 @@ from esan.train.recipes.baselines import RandomLines, WalkLines
 from esan.train.recipes.recipe import Recipe
 
 #: The base encoders that read edge features.
-WITH_EDGES = ("gine", "gine-ogb", "gcn", "ppgn")
+WITH_EDGES = ("auto", "gine", "gine-ogb", "gcn", "ppgn")
 
 
 @dataclass(frozen=True)
@@ -29,20 +30,27 @@ class ModelSpec:
         task: what is predicted.
         in_channels: what `x` holds, walk counts left out.
         edge_channels: what `edge_attr` holds; None where it is not used.
-        classes: the user's labels of the classes, where they are not 0, 1, ...
+        classes: what the user calls the classes, where not 0, 1, ...: other numbers, or words.
     """
 
     recipe: Recipe
     task: Task
     in_channels: Channels
     edge_channels: Channels
-    classes: tuple[int, ...] | None = None
+    classes: Classes | None = None
 
     @staticmethod
     def of(recipe: Recipe, dataset: Dataset) -> "ModelSpec":
         used = recipe.edge_features and recipe.conv in WITH_EDGES
         edges = dataset.edge_channels if used else None
         return ModelSpec(recipe, dataset.task, dataset.in_channels, edges, dataset.classes)
+
+    @property
+    def conv(self) -> str:
+        """The base encoder by name: for "auto", the one that suits the edge features."""
+        if self.recipe.conv != "auto":
+            return self.recipe.conv
+        return "gin" if self.edge_channels is None else "gine"
 
     def build(self) -> SubgraphGNN:
         """The network, its weights drawn from torch's own generator."""
@@ -70,7 +78,7 @@ class ModelSpec:
         }
         if recipe.model == "dss":
             # PPGN pools the adjacency along with the features: it has none to choose.
-            shared = {} if recipe.conv == "ppgn" else {"adjacency": recipe.adjacency}
+            shared = {} if self.conv == "ppgn" else {"adjacency": recipe.adjacency}
             common |= {"bag_pool": recipe.bag_pool} | shared
         make = dss_gnn if recipe.model == "dss" else ds_gnn
         # Features of a baseline's own kind come to the first layer as so many numbers.
@@ -91,7 +99,7 @@ class ModelSpec:
 
     def _conv(self) -> str | Callable[[int, int], nn.Module]:
         """The base encoder; by name where ε is what it is by default."""
-        conv, edges, learned = self.recipe.conv, self.edge_channels, self.recipe.train_eps
+        conv, edges, learned = self.conv, self.edge_channels, self.recipe.train_eps
         if conv == "gin" and learned:
             return lambda i, o: GINConv(i, o, train_eps=True)
         if conv in ("gine", "gine-ogb") and not learned:
@@ -112,8 +120,8 @@ class ModelSpec:
     def from_dict(values: dict[str, Any]) -> "ModelSpec":
         recipe, task = Recipe.from_dict(values["recipe"]), Task(**values["task"])
         classes = None if values["classes"] is None else tuple(values["classes"])
-        if classes is not None and not all(type(label) is int for label in classes):
-            raise TypeError(f"Expected whole numbers as classes (got {classes!r:.60}). Train again.")
+        if classes is not None and not all(type(label) in (int, str) for label in classes):
+            raise TypeError(f"Expected whole numbers or words as classes (got {classes!r:.60}). Train again.")
         return ModelSpec(
             recipe, task, _channels(values["in_channels"]), _channels(values["edge_channels"]), classes=classes
         )

@@ -1,48 +1,52 @@
-"""`Predictions`: what a network says of graphs, in the user's units, with how sure it is."""
+"""`Predictions`: what a network predicts for graphs, in the units and classes of the training data."""
 
 import csv
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from esan.counted import counted
+from esan.data.dataset import Classes
 from esan.train.runs.directory import write_text
 from esan.train.runs.metrics import average_samples
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predictions, a line a graph.
+    """Predictions, one row per graph.
 
     Attributes:
         kind: of the task.
-        value: the class `[G]` (as the training data called it), the numbers `[G, T]`, or the probability of each
-            label `[G, T]`.
+        value: the class `[G]` as the training data calls it or, of classes that are words, its place in `classes` (the
+            words: `called`); the numbers `[G, T]`; or the probability of each label `[G, T]`.
         probability: of each class, `[G, C]`; None for other tasks.
-        spread: of sampled bags, how much the votes differ: of classes the part that is not for the winner `[G, 1]`, of
-            numbers and labels their standard deviation `[G, T]`; None for whole bags.
-        classes: the class that each column of `probability` stands for.
+        spread: for sampled bags, how much the votes differ: for classes the fraction against the winner `[G, 1]`, for
+            numbers and labels the standard deviation `[G, T]`; None for whole bags.
+        classes: the class of each column of `probability`.
     """
 
     kind: str
     value: Tensor
     probability: Tensor | None
     spread: Tensor | None
-    classes: tuple[int, ...] = ()
+    classes: Classes = ()
 
     @staticmethod
-    def of(votes: Tensor, kind: str, classes: tuple[int, ...] | None = None) -> "Predictions":
+    def of(votes: Tensor, kind: str, classes: Classes | None = None) -> "Predictions":
         """From what the network gave for each sample, `[votes, G, C]`."""
         outcome = average_samples(votes, kind)
         if kind == "classification":
-            called = tuple(range(votes.size(2))) if classes is None else classes
-            value = torch.tensor(called)[outcome.prediction.argmax(1)]
-            return Predictions(kind, value, votes.softmax(2).mean(0), outcome.spread, called)
-        value = outcome.prediction.sigmoid() if kind == "labels" else outcome.prediction
-        return Predictions(kind, value, None, outcome.spread)
+            named: Classes = tuple(range(votes.size(2))) if classes is None else classes
+            value = outcome.prediction.argmax(1)
+            if not any(isinstance(name, str) for name in named):
+                value = torch.tensor(named)[value]
+            return Predictions(kind, value, votes.softmax(2).mean(0), outcome.spread, named)
+        answer = outcome.prediction.sigmoid() if kind == "labels" else outcome.prediction
+        return Predictions(kind, answer, None, outcome.spread)
 
     def __len__(self) -> int:
         return self.value.size(0)
@@ -51,18 +55,25 @@ class Predictions:
         what = f" of {', '.join(map(str, self.classes))}" if 0 < len(self.classes) <= 10 else ""
         return f"Predictions({counted(len(self), 'graph')}, {self.kind}{what})"
 
-    def columns(self) -> dict[str, list[float] | list[int]]:
+    @property
+    def called(self) -> list[int | str]:
+        """The class of each graph as the training data calls it, a number or a word."""
+        if any(isinstance(name, str) for name in self.classes):
+            return [self.classes[number] for number in self.value.tolist()]
+        return self.value.tolist()
+
+    def columns(self) -> dict[str, list[Any]]:
         """The columns of a table, by name."""
-        told: dict[str, list[float] | list[int]] = {}
+        told: dict[str, list[Any]] = {}
         if self.probability is not None:
-            told["prediction"] = self.value.tolist()
+            told["prediction"] = self.called
             told |= {f"p({c})": column.tolist() for c, column in zip(self.classes, self.probability.T, strict=True)}
         else:
             told |= _numbered("prediction", self.value)
         return told if self.spread is None else told | _numbered("spread", self.spread)
 
     def to_csv(self, path: str | Path, more: dict[str, list[object]] | None = None) -> None:
-        """Write a line a graph: its number, the columns of `more`, and the predictions."""
+        """Write one row per graph: its number, the columns of `more`, and the predictions."""
         columns = {"graph": list(range(len(self)))} | (more or {}) | self.columns()
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
@@ -71,6 +82,6 @@ class Predictions:
         write_text(Path(path), text.getvalue())
 
 
-def _numbered(name: str, lines: Tensor) -> dict[str, list[float] | list[int]]:
+def _numbered(name: str, lines: Tensor) -> dict[str, list[Any]]:
     many = lines.size(1) > 1
     return {f"{name} {i}" if many else name: column.tolist() for i, column in enumerate(lines.T)}

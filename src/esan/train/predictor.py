@@ -134,7 +134,11 @@ class Predictor:
         return Predictor.of(header, state, record)
 
     def __repr__(self) -> str:
-        recipe = self.header.model_spec.recipe
+        model_spec = self.header.model_spec
+        recipe = model_spec.recipe
         valid = None if self.record is None else self.record.best.valid
         best = "" if valid is None else f", best valid {self.task.metric} {valid:.4g}"
-        return f"Predictor({recipe.model}-{recipe.conv}, policy={recipe.policy!r}, {self.task.kind}{best})"
+        kind = self.task.kind
+        if model_spec.classes is not None and len(model_spec.classes) <= 10:
+            kind += f" of {', '.join(map(str, model_spec.classes))}"
+        return f"Predictor({recipe.model}-{model_spec.conv}, policy={recipe.policy!r}, {kind}{best})"

@@ -1,4 +1,4 @@
-"""Graphs for a trained network: with the features that it was built for, and targets in its own numbers."""
+"""Graphs for a trained network: with the features that it was built for, and targets in its own class numbers."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from esan import data
 from esan.data import Dataset, Task
+from esan.data.dataset import Classes
 from esan.data.tables import _rows
 from esan.graphs import Source, load_graphs, read
 from esan.policies import Sampled, checked_source, policy_named
@@ -51,12 +52,12 @@ def is_table(path: Path) -> bool:
 
 
 def lines_of(path: Path) -> list[int]:
-    """The line of the file that each row of a table stands at."""
+    """The line number of each row of a table."""
     return [row.line for row in _rows(path)[1]]
 
 
 def with_targets(source: Source | Dataset | str | Path, model_spec: ModelSpec, asked: dict[str, Any]) -> Dataset:
-    """Graphs with targets; a set may have one class only, so classes are read as the numbers that they are."""
+    """Graphs with targets; of classes, those that the network was trained on, some of which may have no graphs here."""
     source = _checked(source, model_spec)
     if isinstance(source, str) and is_dataset_name(source) and not Path(source).exists():
         source = data.load(source)
@@ -68,15 +69,23 @@ def with_targets(source: Source | Dataset | str | Path, model_spec: ModelSpec, a
         # What was said of the training data holds here too, unless something else is said.
         known = {"smiles": model_spec.recipe.smiles, "targets": columns_of(model_spec.recipe.targets)}
         asked = {name: value for name, value in known.items() if value} | asked
-    kind = "regression" if model_spec.task.kind == "classification" else model_spec.task.kind
-    return data.own(source, **{"task": kind} | _features(model_spec) | asked)
+    known_classes = {"classes": _classes(model_spec)} if model_spec.task.kind == "classification" else {}
+    return data.own(source, **{"task": model_spec.task.kind} | known_classes | _features(model_spec) | asked)
 
 
 def targets_for(dataset: Dataset, model_spec: ModelSpec) -> Tensor:
     """The targets of a dataset as a network has them: classes in its numbers; those that it never saw are refused."""
     task = model_spec.task
-    if task.kind == "classification":
-        return _class_numbers(called(dataset), model_spec)
+    if task.kind == "classification" and dataset.task.kind == task.kind:
+        known = {label: number for number, label in enumerate(_classes(model_spec))}
+        labels = called(dataset)
+        strange = [label for label in labels if label not in known]
+        if strange:
+            raise ValueError(
+                f"Expected the classes {', '.join(map(str, known))} (got {strange[0]}). Leave those graphs out: "
+                "the network was not trained on that class."
+            )
+        return torch.tensor([known[label] for label in labels])
     if dataset.task.kind != task.kind or dataset.y.size(1) != task.out_channels:
         raise ValueError(
             f"Expected targets for {task.kind} of {task.out_channels} (got {dataset.task.kind} of "
@@ -85,26 +94,13 @@ def targets_for(dataset: Dataset, model_spec: ModelSpec) -> Tensor:
     return dataset.y
 
 
-def called(dataset: Dataset) -> Tensor:
-    """The targets as the user has them: classes by their own labels."""
-    if dataset.task.kind != "classification" or dataset.classes is None:
-        return dataset.y
-    return torch.tensor(dataset.classes)[dataset.y]
+def called(dataset: Dataset) -> list[int | str]:
+    """The class of each graph, as the user calls it."""
+    return [dataset.called(number) for number in dataset.y.tolist()]
 
 
-def _class_numbers(y: Tensor, model_spec: ModelSpec) -> Tensor:
-    flat = y.reshape(y.size(0), -1)
-    if flat.size(1) != 1 or not bool((flat == flat.round()).all()):
-        got = f"{flat.size(1)} columns" if flat.size(1) != 1 else "fractions or missing values"
-        raise ValueError(f"Expected one whole class number a graph (got {got}). Choose one column and fill it.")
-    known = {label: number for number, label in enumerate(model_spec.classes or range(model_spec.task.out_channels))}
-    labels = [int(label) for label in flat[:, 0].tolist()]
-    if strange := sorted(set(labels) - set(known)):
-        raise ValueError(
-            f"Expected the classes {', '.join(map(str, known))} (got {strange[0]}). Leave those graphs out: "
-            "the network was not trained on that class."
-        )
-    return torch.tensor([known[label] for label in labels])
+def _classes(model_spec: ModelSpec) -> Classes:
+    return model_spec.classes or tuple(range(model_spec.task.out_channels))
 
 
 def _checked(source: Any, model_spec: ModelSpec) -> Any:

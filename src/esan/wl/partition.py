@@ -14,10 +14,19 @@ from esan.wl.inputs import collection, labels_of
 from esan.wl.kinds import Test, policy_for, test_named
 from esan.wl.palette import Colours, Ints, Palette, distinct
 
-#: How many cells and arcs are coloured at once; more graphs than that go one portion after another.
-_PORTION = 20_000_000
-#: Graphs that are settled leave the board when this few are left; before that, carrying them along is cheaper.
-_WORTH_REBUILDING = 0.7
+
+@dataclass(frozen=True)
+class Limits:
+    """When a collection is divided and its board made smaller; classes do not depend on it.
+
+    Attributes:
+        portion: how many cells and edges are coloured at once; more graphs than that go one portion after another.
+        rebuild: settled graphs leave the board when a smaller share than this is left; before that, carrying them
+            along is cheaper.
+    """
+
+    portion: int = 20_000_000
+    rebuild: float = 0.7
 
 
 def classes(
@@ -45,22 +54,26 @@ def classes(
     chosen = policy_for(kind, policy)
     read = collection(graphs)
     labels = labels_of(read, Palette(), node_labels, edge_labels)
-    selection = chosen.select(read)
+    return torch.from_numpy(divide(read, chosen.select(read), labels, kind))
+
+
+def divide(read: Graphs, selection: Selection, labels: Labels, kind: Test, limits: Limits = Limits()) -> Ints:
+    """The class of each graph, numbered as they appear."""
     # A graph that is in no portion is alone with its numbers of nodes, subgraphs and edges: a class of its own.
     result = np.arange(len(read))
     used = len(read)
-    for ids in portions(read, selection, labels, kind):
+    for ids in portions(read, selection, labels, kind, limits.portion):
         part = torch.from_numpy(ids)
         board = kind.board(read.take(part), selection.take(part, read), labels.take(read, part))
-        found = partition(board)
+        found = partition(board, limits.rebuild)
         result[ids] = used + found.values
         used += found.count
-    return torch.from_numpy(_by_first_appearance(result))
+    return _by_first_appearance(result)
 
 
-def partition(board: Board) -> Colours:
+def partition(board: Board, rebuild: float = Limits.rebuild) -> Colours:
     """The class of each graph on the board, when nothing more can part."""
-    for state in rounds(board):
+    for state in rounds(board, rebuild):
         last = state
     return last.classes
 
@@ -82,7 +95,7 @@ class Round:
     cells: Colours
 
 
-def rounds(board: Board) -> Iterator[Round]:
+def rounds(board: Board, rebuild: float = Limits.rebuild) -> Iterator[Round]:
     """Refine until every graph is alone in its class or its colours are stable; one record a round.
 
     A graph that is alone stays alone, and a class whose colours did not multiply is stable for good; neither says
@@ -97,7 +110,7 @@ def rounds(board: Board) -> Iterator[Round]:
     number = 0
     active = _crowded(found, place)
     while active.any():
-        if active.sum() < _WORTH_REBUILDING * place.size:
+        if active.sum() < rebuild * place.size:
             colours = palette.rank(colours.values[active[board.cell_graph]], colours.count)
             board, place = board.only(active), place[active]
         number += 1
@@ -140,8 +153,8 @@ def _variety(graph: Ints, colours: Colours, graphs: int) -> Ints:
     return np.bincount(key[distinct(key)] // colours.count, minlength=graphs)
 
 
-def portions(graphs: Graphs, selection: Selection, labels: Labels, kind: Test) -> Iterator[Ints]:
-    """The graphs that may be like another, in portions of bounded size; two that may be alike share a portion.
+def portions(graphs: Graphs, selection: Selection, labels: Labels, kind: Test, most: int) -> Iterator[Ints]:
+    """The graphs that may be like another, in portions of about `most` cells and edges; those alike share one.
 
     Graphs are alike only if they have as many nodes, subgraphs, edges in those subgraphs, and each initial label as
     often. Those that share these numbers with no other need no test.
@@ -155,7 +168,7 @@ def portions(graphs: Graphs, selection: Selection, labels: Labels, kind: Test) -
     crowded = np.bincount(alike.values)[alike.values] > 1
     size = np.where(crowded, m * n**3 if kind.couples else n * m + 2 * held, 0)
     total = np.cumsum(np.bincount(alike.values, weights=size, minlength=alike.count))
-    portion = (total // _PORTION).astype(np.int64)[alike.values]
+    portion = (total // most).astype(np.int64)[alike.values]
     order = np.argsort(portion, kind="stable")
     order = order[crowded[order]]
     parts = np.split(order, np.flatnonzero(np.diff(portion[order])) + 1)

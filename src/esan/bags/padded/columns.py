@@ -1,7 +1,7 @@
 """`Columns`: the columns of a dataset that batches are gathered from, on the GPU or in pinned memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,12 +12,23 @@ from esan.bags.padded.axes import AnyAxis, Axis
 from esan.bags.padded.source import Column, ColumnSource
 from esan.ops.device import is_gpu
 
-#: The largest chunk of graphs that columns are computed for at a time, in rows plus edges.
-_CHUNK = 2**18
-#: Columns of at most so many bytes are always on the GPU.
-_SMALL = 2**18
-#: Bytes of GPU memory for the other columns, per network: less than a step of DS or DSS takes.
-_PER_NETWORK = 2**24
+
+@dataclass(frozen=True)
+class ColumnLimits:
+    """How many columns are computed at a time and where they are stored; batches do not depend on it.
+
+    Attributes:
+        chunk: the largest chunk of graphs that columns are computed for at a time, in rows plus edges.
+        small: columns of at most so many bytes are always on the GPU.
+        per_network: bytes of GPU memory for the other columns, per network: less than a step of DS or DSS takes.
+    """
+
+    chunk: int = 2**18
+    small: int = 2**18
+    per_network: int = 2**24
+
+
+USUAL = ColumnLimits()
 
 
 class Columns:
@@ -33,11 +44,20 @@ class Columns:
         device: the device of the batches.
         networks: how many networks batches are for; the budget grows with it, since each reads its own batches.
         at_once: whether to compute columns for all graphs at once and to leave them on the device.
+        limits: the sizes of chunks, and the budget.
     """
 
-    def __init__(self, bag: Bag, device: torch.device, networks: int, *, at_once: bool) -> None:
+    def __init__(
+        self,
+        bag: Bag,
+        device: torch.device,
+        networks: int,
+        *,
+        at_once: bool,
+        limits: ColumnLimits = USUAL,
+    ) -> None:
         self._bag, self.device, self._at_once = replace(bag, sampled_from=None), device, at_once
-        self._budget = networks * _PER_NETWORK
+        self._limits, self._budget = limits, networks * limits.per_network
         self._values: dict[Column, Tensor] = {}
         self.counts: dict[AnyAxis, Tensor] = {}
 
@@ -67,7 +87,7 @@ class Columns:
     def _sources(self) -> Iterator[ColumnSource]:
         bag, rows = self._bag, self._bag.rows
         sizes = rows.num_edges.sum(0) + rows.num_rows.sum(0) + bag.graphs.num_directed_edges
-        some = [(0, len(bag))] if self._at_once else chunks(sizes, _CHUNK)
+        some = [(0, len(bag))] if self._at_once else chunks(sizes, self._limits.chunk)
         for first, end in some:
             yield ColumnSource((bag if end - first == len(bag) else bag[first:end]).to(self.device))
 
@@ -77,7 +97,7 @@ class Columns:
             values = torch.cat([values, values.new_full((column.along.absent, *values.shape[1:]), column.absent)])
         if self._at_once or not is_gpu(self.device):
             return values.to(self.device)
-        if values.nbytes > _SMALL:
+        if values.nbytes > self._limits.small:
             if values.nbytes > self._budget:
                 return values.pin_memory()
             self._budget -= values.nbytes

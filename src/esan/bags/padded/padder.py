@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from esan.bags.bag import Bag
-from esan.bags.padded.columns import Columns
+from esan.bags.padded.columns import USUAL, ColumnLimits, Columns
 from esan.bags.padded.fields import fields_of
 from esan.bags.padded.plan import BatchBuffers, Plan
 from esan.bags.padded.shapes import GraphCounts, Shape
@@ -25,10 +25,19 @@ class Padder:
         device: where batches are laid out; None for where the bag is.
         at_once: whether columns are computed for all graphs at once and stay on the device, as for a sample that
             is used for one epoch only.
+        limits: the sizes of chunks of columns, and the budget of those on a GPU.
     """
 
-    def __init__(self, bag: Bag, num_layers: int, device: torch.device | None = None, *, at_once: bool = False) -> None:
-        self.bag, self._device, self._at_once = bag, device or bag.device, at_once
+    def __init__(
+        self,
+        bag: Bag,
+        num_layers: int,
+        device: torch.device | None = None,
+        *,
+        at_once: bool = False,
+        limits: ColumnLimits = USUAL,
+    ) -> None:
+        self.bag, self._device, self._at_once, self._limits = bag, device or bag.device, at_once, limits
         self.counts = GraphCounts(bag)
         self._num_layers = num_layers
         self._columns: Columns | None = None
@@ -67,7 +76,7 @@ class Padder:
         key = shape, networks, None if only is None else frozenset(only)
         if key not in self._plans:
             if self._columns is None:
-                self._columns = Columns(self.bag, self._device, networks, at_once=self._at_once)
+                self._columns = Columns(self.bag, self._device, networks, at_once=self._at_once, limits=self._limits)
             # From the shape, since another sample of the same bag may have rows in fewer blocks.
             ends = [*accumulate(shape.rows)]
             blocks = sorted({block_of_layer(ends, t) for t in range(1, self._num_layers + 1)})

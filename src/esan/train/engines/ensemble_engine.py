@@ -16,7 +16,7 @@ from esan.nn import Ensemble, SubgraphGNN
 from esan.nn.linear import is_wide
 from esan.ops.dispatch import implementation
 from esan.policies import Sampled
-from esan.step import Step
+from esan.steps import Step
 from esan.train.engines.engine import bag_on, literal_bag, needs_literal_bag
 from esan.train.engines.objective import Objective, loss_backward
 from esan.train.engines.recalibrate import NormRecalibration

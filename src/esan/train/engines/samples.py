@@ -16,7 +16,7 @@ from esan.policies import Policy, Sampled, Whole
 #: The most (node, subgraph) pairs of a sample of all graphs that a pass on a GPU stores at once.
 MAX_SAMPLED_PAIRS = 200_000_000
 #: The most bytes of the copies of a bag that the samples of an ensemble are drawn from.
-_MAX_BYTES = 2**31
+MAX_BYTES = 2**31
 
 
 def training_bag(graphs: Graphs, policy: Policy, num_layers: int, device: torch.device | None = None) -> Bag:
@@ -47,13 +47,13 @@ def sample_fits_memory(policy: Sampled, graphs: Graphs) -> bool:
     return policy.fraction * num_possible_pairs(graphs) <= MAX_SAMPLED_PAIRS
 
 
-def max_members(bag: Bag, literal: bool) -> int:
+def max_members(bag: Bag, literal: bool, max_bytes: int = MAX_BYTES) -> int:
     """How many networks may have samples of this bag at once; with `literal`, of the literal bag it represents."""
     whole = bag.sampled_from
     if whole is None:
         return 1  # one sample of a bag that is too large for memory fills a device
     size = whole.nbytes * max(1, whole.num_pairs // max(whole.num_rows, 1)) if literal else whole.nbytes
-    return max(1, _MAX_BYTES // size)
+    return max(1, max_bytes // size)
 
 
 def sampler_for(bag: Bag) -> "BagSampler | GraphSampler":
@@ -81,12 +81,13 @@ class BagSampler:
 
     Args:
         bag: of a `Sampled` policy, on the device of the samples.
+        max_bytes: the size of the cache.
     """
 
-    def __init__(self, bag: Bag) -> None:
+    def __init__(self, bag: Bag, max_bytes: int = MAX_BYTES) -> None:
         assert isinstance(bag.policy, Sampled)
         assert bag.sampled_from is not None
-        self._policy, self._whole = bag.policy, bag.sampled_from
+        self._policy, self._whole, self._max_bytes = bag.policy, bag.sampled_from, max_bytes
         counts = bag.sampled_from.selection.num_subgraphs.cpu()
         self._subgraphs = ragged.Segments(ragged.starts(counts), counts)
         #: The last calls, as far as memory allows: training, validation and test take turns.
@@ -128,7 +129,7 @@ class BagSampler:
             subgraphs = [self._subgraphs.take(own).positions for own in graphs]
             members = _MemberGraphs(self._whole[torch.cat(graphs)], graphs, subgraphs)
         # The least recently used go first; the new entry stays at least until the next call.
-        limit = _MAX_BYTES + _MAX_BYTES // 4 - members.whole.nbytes
+        limit = self._max_bytes + self._max_bytes // 4 - members.whole.nbytes
         while self._cache and sum(known.whole.nbytes for known in self._cache.values()) > limit:
             del self._cache[next(iter(self._cache))]
         self._cache[key] = members

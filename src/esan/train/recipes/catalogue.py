@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ BIG_WIDTHS = {"mutag": 35, "ptc": 35, "proteins": 35, "nci1": 35, "nci109": 35, 
 _FOLDS = {"split": "folds", "select": "mean-valid", "epochs": 350, "schedule": "step", "period": 50}
 _TU = _FOLDS | {"lr": 0.01, "batch_size": 32, "edge_features": False, "set_channels": 32}
 _SMALL_STEPS = {"lr": (0.01, 0.001)}
+#: What all networks of the paper have, unless their family sets it.
+_PAPER: dict[str, Any] = {"schedule": "constant", "patience": 20, "stop_after": 0, "scale_targets": False}
+_PAPER |= {"train_eps": False}
 #: What the protocol of each family sets, whatever the network.
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "tu": _TU | {"layers": 4, "width": 32},
@@ -83,7 +86,7 @@ def named(name: str) -> Recipe:
         )
     model, family = match["model"] or "gnn", FAMILIES[data]
     conv = match["conv"] or match["base"]
-    values: dict[str, Any] = {"data": data, "name": name, "model": model} | PROTOCOLS[family]
+    values: dict[str, Any] = {"data": data, "name": name, "model": model} | _PAPER | PROTOCOLS[family]
     values |= _encoder(family, conv) | _pools(family, model) | _BASELINES[match["baseline"]]
     if data == "csl" and match["policy"] in ("ed", "nd"):
         # CSL(41, 9) and CSL(41, 12) differ after 5 rounds of refinement of edge-deleted bags only, and after 4 of
@@ -105,16 +108,16 @@ def named(name: str) -> Recipe:
     return Recipe(**values, grid=_grid(family, model, fixed))
 
 
-def find_recipe(text: str) -> Recipe:
-    """The recipe of a TOML file, or of that name."""
+def find_recipe(text: str, settings: Sequence[str] = ()) -> Recipe:
+    """The recipe of a TOML file, or of that name, with settings such as "lr=0.01" of a command line."""
     if text.endswith(".toml"):
-        return Recipe.load(text)
+        return Recipe.load(text, settings)
     if Path(text).is_file():
         raise ValueError(
             f"Expected the name of a recipe or a TOML file (got {text!r}, which is a file of another kind). To train "
             f"on it, write data = {json.dumps(text)} into a file that ends in .toml, or call esan.fit({text!r})."
         )
-    return named(text)
+    return named(text).override(settings)
 
 
 @cache

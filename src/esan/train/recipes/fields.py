@@ -14,7 +14,7 @@ from esan.checks import MOST_LAYERS, SEEDS, check_known, real_number, shown
 #: What the fields that choose among names may hold.
 CHOICES: dict[str, tuple[str, ...]] = {
     "model": ("ds", "dss", "gnn"),
-    "conv": ("gin", "gine", "gine-ogb", "graphconv", "gcn", "ppgn"),
+    "conv": ("auto", "gin", "gine", "gine-ogb", "graphconv", "gcn", "ppgn"),
     "jk": ("cat", "last"),
     "readout": ("sum", "mean", "max"),
     "set_encoder": ("deepsets", "invariant-deepsets", "mean", "max"),

@@ -4,7 +4,7 @@ import itertools
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,13 @@ _NAME = re.compile(r"[\w+^%=.,~@() -]+(/[\w+^%=.,~@() -]+)*")
 class Recipe:
     """Everything that decides what a run gives, besides the fold and the seed.
 
+    The defaults suit data of your own, and are those of `esan.fit`; the recipes of the paper set theirs.
+
     Args:
         data: a name of the catalogue (`esan.data.load`), or the path of a user's own data (`esan.data.own`).
         name: what the run folder is called; a changed recipe (`variant`) gets a name of its own.
         model: "ds", "dss", or "gnn", the base encoder on the graph itself.
-        conv: the base encoder, as in `esan.ds_gnn`.
+        conv: the base encoder, as in `esan.ds_gnn`; "auto" for GINE where there are edge features, GIN elsewhere.
         policy: the policy by name, as in `esan.policy_named`, without its sample; "identity" for model "gnn".
         fraction: the part of each bag that a sample has; 1 for whole bags.
         votes: of sampled bags, how many samples vote on a prediction.
@@ -75,10 +77,10 @@ class Recipe:
         labels: of graphs without targets, a text file of them, a line a graph; empty for those that the graphs have.
         skip_unreadable: of a table, whether rows that cannot be read are left out with a warning.
         skip_missing: of a table, whether rows without one of their targets are left out with a warning.
-        split: "auto" (the one that comes with the data; without one, a tenth of the graphs validates, stratified by
-            class, and none tests), "given" (with the data), "folds" (stratified), "scaffold" or "random".
+        split: "auto" (the one that comes with the data; without one, a tenth of the graphs validates and a tenth tests,
+            stratified by class), "given" (with the data), "folds" (stratified), "scaffold" or "random".
         folds: of "folds", how many.
-        split_seed: draws the folds, the random split, or the tenth of "auto".
+        split_seed: draws the folds, the random split, or the tenths of "auto".
         select: which epoch counts: "mean-valid", the one of best mean validation over all folds; "best-valid", each
             run's best; "best-loss", each run's least validation loss; "last", where training stopped.
         seeds: how many seeds the whole protocol has. Not compared, as the grid: it does not change what a run gives.
@@ -88,7 +90,7 @@ class Recipe:
     data: str
     name: str = ""
     model: str = "dss"
-    conv: str = "gin"
+    conv: str = "auto"
     policy: str = "EGO+(2)"
     fraction: float = 1.0
     votes: int = 5
@@ -110,21 +112,21 @@ class Recipe:
     double: bool = False
     tf32: bool = False
     dropout: float = 0.0
-    train_eps: bool = False
+    train_eps: bool = True
     edge_features: bool = True
     drop_edge: float = 0.0
     random_features: float = 0.0
     walk_features: int = 0
     batch_size: int = 32
     lr: float = 0.001
-    schedule: str = "constant"
+    schedule: str = "plateau"
     factor: float = 0.5
     period: int = 50
-    patience: int = 20
+    patience: int = 10
     min_lr: float = 1e-5
-    epochs: int = 100
-    stop_after: int = 0
-    scale_targets: bool = False
+    epochs: int = 200
+    stop_after: int = 40
+    scale_targets: bool = True
     task: str = ""
     smiles: str = ""
     targets: str = ""
@@ -134,7 +136,7 @@ class Recipe:
     split: str = "auto"
     folds: int = 10
     split_seed: int = 0
-    select: str = "best-valid"
+    select: str = "best-loss"
     seeds: int = field(default=1, compare=False)
     grid: tuple[Mapping[str, tuple[Any, ...]], ...] = field(default=(), compare=False)
 
@@ -143,7 +145,8 @@ class Recipe:
             if known.name != "grid":
                 object.__setattr__(self, known.name, checked(known.name, getattr(self, known.name), known.default))
         if not self.name:
-            object.__setattr__(self, "name", f"{Path(self.data).stem}/{self.model}-{self.conv}-{self.policy.lower()}")
+            conv = "" if self.conv == "auto" else f"-{self.conv}"
+            object.__setattr__(self, "name", f"{Path(self.data).stem}/{self.model}{conv}-{self.policy.lower()}")
         if not _NAME.fullmatch(self.name) or ".." in self.name or max(map(len, self.name.split("/"))) > _LONGEST:
             raise ValueError(
                 f"Expected a name that can be a folder (got {shown(self.name)}). Use letters, digits and / between "
@@ -158,6 +161,11 @@ class Recipe:
             raise ValueError(
                 f"Expected the identity policy with drop_edge (got {self.policy!r}). "
                 "It deletes edges of the graph itself: set drop_edge = 0.0."
+            )
+        if self.schedule == "plateau" and self.lr < self.min_lr:
+            raise ValueError(
+                f"Expected lr of at least min_lr, {self.min_lr:g}, with the schedule 'plateau' (got {self.lr:g}), "
+                'which stops below it. Set a smaller min_lr, or schedule = "constant".'
             )
         if self.model == "gnn" and not isinstance(self.selected, Whole):
             raise ValueError(
@@ -230,10 +238,14 @@ class Recipe:
         write_text(Path(path), to_toml(self.to_dict()))
 
     @staticmethod
-    def load(path: str | Path) -> "Recipe":
+    def load(path: str | Path, settings: Sequence[str] = ()) -> "Recipe":
         """Read a TOML file; a recipe without a name gets that of the file.
 
         Paths in it are relative to the current folder or, where there is nothing, to the folder of the file.
+
+        Args:
+            path: the file.
+            settings: changes such as "lr=0.01", as in `override`; they may replace values that would be refused.
         """
         path = Path(path)
         if not path.is_file():
@@ -244,21 +256,44 @@ class Recipe:
         except (ValueError, RecursionError) as error:
             why = "brackets nested too deeply" if isinstance(error, RecursionError) else error
             raise ValueError(f"Expected TOML in {path} (got a file that is not: {why}). Correct that line.") from None
+        changes = settings_of(settings)
+        refuse_unknown(changes, FIELDS)
+        beside = {key: _found(values[key], path.parent) for key in ("data", "labels") if key in values}
+        values = {"name": path.stem} | values | beside
         try:
-            beside = {key: _found(values[key], path.parent) for key in ("data", "labels") if key in values}
-            return Recipe.from_dict({"name": path.stem} | values | beside)
+            recipe = Recipe.from_dict(values)
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{error} The recipe is {path}.") from None
+            refused: Exception = error
+            if changes:
+                try:
+                    return _repaired(values, changes)
+                except (ValueError, TypeError) as still:
+                    refused = still
+            raise ValueError(f"{refused} The recipe is {path}.") from None
+        return recipe.variant(**changes)
 
-    def override(self, settings: list[str]) -> "Recipe":
+    def override(self, settings: Sequence[str]) -> "Recipe":
         """The recipe with settings such as "lr=0.01" of a command line."""
-        changes = {}
-        for setting in settings:
-            name, equals, text = setting.partition("=")
-            if not equals:
-                raise ValueError(f"Expected a setting FIELD=VALUE (got {setting!r}). Write e.g. lr=0.01.")
-            changes[name.strip()] = parsed(text.strip())
-        return self.variant(**changes)
+        return self.variant(**settings_of(settings))
+
+
+def settings_of(settings: Sequence[str]) -> dict[str, Any]:
+    """The fields and values of settings such as "lr=0.01"."""
+    changes = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"Expected a setting FIELD=VALUE (got {setting!r}). Write e.g. lr=0.01.")
+        changes[name.strip()] = parsed(text.strip())
+    return changes
+
+
+def _repaired(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Recipe:
+    """A recipe of values that are refused without these changes, named as `Recipe.variant` names it."""
+    recipe = Recipe.from_dict({**values, **changes})
+    told = {key: short(getattr(recipe, key)) for key in changes if key not in ("grid", "name")}
+    suffix = ",".join(f"{key}={value}" for key, value in sorted(told.items()))
+    return recipe if "name" in changes or not suffix else replace(recipe, name=f"{recipe.name}~{suffix}")
 
 
 def _found(text: Any, folder: Path) -> Any:

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
 from rich.text import Text
 
 from esan.checks import text_value, truth_value, whole_number
@@ -29,7 +30,9 @@ class Logger(Protocol):
 
 
 class ProgressBars:
-    """One bar per run with loss, metrics and time left; more than `most` runs share one. Resumed runs are listed.
+    """One bar per run, with loss, metrics and time left, whole on 80 columns; more than `most` runs share one.
+
+    Runs of one recipe are named by it once, above their bars, which are called <fold>-<seed>.
 
     Args:
         console: where they are drawn; None for the error output.
@@ -41,11 +44,11 @@ class ProgressBars:
         self.most = whole_number("most", most, 0, "Leave it out for 12.")
         self.test = truth_value("test", test, "Leave it out to show it.")
         self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[numbers]}"),
-            TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold")),
+            BarColumn(bar_width=10),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True)),
             console=console or Console(stderr=True),
         )
         self.tasks: dict[int, TaskID] = {}
@@ -53,9 +56,14 @@ class ProgressBars:
     def on_start(self, runs: list[Run]) -> None:
         if words := _resumed(runs):
             self.progress.console.print(Text(words), soft_wrap=True)
+        one = len({run.job.recipe.name for run in runs}) == 1
+        if one:
+            what = f"{runs[0].job.recipe.name}, {runs[0].task.metric}"
+            self.progress.console.print(Text(what), soft_wrap=True)
         if 0 < len(runs) <= self.most:
             for run in runs:
-                bar = self.progress.add_task(run.job.name, total=run.job.recipe.epochs, completed=run.epoch, numbers="")
+                name = f"{run.job.fold}-{run.job.seed}" if one else run.job.name
+                bar = self.progress.add_task(name, total=run.job.recipe.epochs, completed=run.epoch, numbers="")
                 self.tasks[id(run)] = bar
         elif runs:
             total = sum(run.job.recipe.epochs for run in runs)
@@ -69,7 +77,7 @@ class ProgressBars:
         self.progress.update(
             self.tasks[id(run)],
             advance=1,
-            numbers=in_words(run.task.metric, epoch if self.test else epoch._replace(test=None)),
+            numbers=in_words(epoch if self.test else epoch._replace(test=None)),
         )
 
     def on_finish(self, run: Run, record: Record) -> None:
@@ -89,10 +97,14 @@ def _resumed(runs: list[Run]) -> str:
     return f"Continued from the last checkpoint: {few}." if again else ""
 
 
-def in_words(metric: str, epoch: Epoch) -> str:
-    """The numbers of an epoch as text."""
-    numbers = {"loss": epoch.loss, f"valid {metric}": epoch.valid, f"test {metric}": epoch.test}
-    return "  ".join(f"{name} {value:.4f}" for name, value in numbers.items() if value is not None)
+def in_words(epoch: Epoch) -> str:
+    """The numbers of an epoch in a few words: four digits each, so that they fit beside a bar."""
+    numbers = {"loss": epoch.loss, "valid": epoch.valid, "test": epoch.test}
+    return " ".join(f"{name} {_short(value)}" for name, value in numbers.items() if value is not None)
+
+
+def _short(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:.4g}"
 
 
 class TensorBoard:

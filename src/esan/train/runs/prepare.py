@@ -17,7 +17,7 @@ from esan.data.sets.catalogue import known_name
 from esan.nn import SubgraphGNN
 from esan.policies import Policy, Sampled
 from esan.train.engines.samples import graphs_only_bag, training_bag
-from esan.train.model_spec import ModelSpec
+from esan.train.model_spec import WITH_EDGES, ModelSpec
 from esan.train.recipes.baselines import with_walks
 from esan.train.recipes.fields import columns_of
 from esan.train.recipes.recipe import Recipe
@@ -75,6 +75,7 @@ def prepare(
         device: where networks are trained; a GPU also builds the bag, in chunks, which are stored on the CPU.
     """
     dataset = load_recipe_data(recipe, root, cache) if dataset is None else dataset
+    _warn_unused_edges(recipe, dataset)
     splits = splits_for(recipe, dataset)
     model_spec, fingerprint = ModelSpec.of(recipe, dataset), dataset.fingerprint
     dataset = with_walks(dataset, recipe.walk_features) if recipe.walk_features else dataset
@@ -85,6 +86,15 @@ def prepare(
     else:
         bag = cached_bag(dataset, recipe.selected, layers, cache=cache)
     return PreparedData(dataset, fingerprint, model_spec, bag, splits, device)
+
+
+def _warn_unused_edges(recipe: Recipe, dataset: Dataset) -> None:
+    if dataset.edge_channels is not None and recipe.edge_features and recipe.conv not in WITH_EDGES:
+        warnings.warn(
+            f"{dataset.name} has edge features, which the convolution {recipe.conv} does not read. Set conv=auto to "
+            "use them, or edge_features=false to train without.",
+            stacklevel=3,
+        )
 
 
 def bag_layers(model_spec: ModelSpec) -> int:
@@ -119,10 +129,15 @@ def find_data(name: str, root: str | Path | None = None, cache: str | Path | Non
         there = Path(name).exists()
     except OSError:  # too long for the name of a file
         there = False
+    if not there and (Path(name).suffix or "/" in name):
+        raise FileNotFoundError(
+            f"Expected a file or folder of graphs (got {shown(name, 300)}, which is not there). Paths are looked up in "
+            f"{Path.cwd()} and, for a recipe, beside its file."
+        )
     if not there:
         raise ValueError(
             f"Expected the name of a set, or a file or folder of graphs (got {shown(name, 300)}, which is neither). "
-            f"Paths are looked up in {Path.cwd()} and, of a recipe, beside its file. "
+            f"Paths are looked up in {Path.cwd()} and, for a recipe, beside its file. "
             f"Known sets: {', '.join(data.names())}."
         )
     return data.own(name, name=Path(name).stem, **options)
@@ -150,22 +165,24 @@ def splits_for(recipe: Recipe, dataset: Dataset) -> list[Split]:
 
 
 def hold_out(dataset: Dataset, seed: int) -> Split:
-    """A tenth of the graphs for validation, stratified by class, at least one per class that has two.
+    """A tenth of the graphs for validation and a tenth for the test, of each class in its share.
 
-    Labels are stratified by whether a graph has any.
+    Of a class, one graph at least validates if it has two, and one at least tests if it has three. Labels are divided
+    by whether a graph has any label of 1.
     """
     y = dataset.y
     groups = {"classification": lambda: y, "labels": lambda: (y == 1).any(1).long(), "regression": lambda: None}
     found = groups[dataset.task.kind]()
     group = torch.zeros(len(dataset), dtype=torch.long) if found is None else found
     order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(seed))
-    valid = []
+    part = torch.zeros(len(dataset), dtype=torch.long)
     for number in group.unique().tolist():
         members = order[group[order] == number]
-        valid.append(members[: max(round(members.numel() / 10), min(1, members.numel() - 1))])
-    in_valid = torch.zeros(len(dataset), dtype=torch.bool)
-    in_valid[torch.cat(valid)] = True
-    return Split((~in_valid).nonzero()[:, 0], in_valid.nonzero()[:, 0])
+        tenth, spare = round(members.numel() / 10), members.numel() - 1
+        valid = max(tenth, min(1, spare))
+        test = max(tenth, min(1, spare - valid))
+        part[members[:valid]], part[members[valid : valid + test]] = 1, 2
+    return Split(*((part == number).nonzero()[:, 0] for number in range(3)))
 
 
 def _check_targets(dataset: Dataset, split: Split) -> None:

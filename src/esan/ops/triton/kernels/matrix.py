@@ -93,10 +93,15 @@ class Matrix:
         return "bf16x6" if self.operand.dtype == torch.bfloat16 else "tf32x3"
 
     @staticmethod
-    def of(*weight: Tensor) -> "tuple[Matrix, ...]":
-        """One or two matrices, split in one launch."""
+    def of(*weight: Tensor, precision: str | None = None) -> "tuple[Matrix, ...]":
+        """One or two matrices, split in one launch.
+
+        Args:
+            weight: the matrices.
+            precision: of products with them, "bf16x6" or "tf32x3"; None for what suits the device.
+        """
         weight = tuple(w.contiguous() for w in weight)
-        if _precision() != "bf16x6":
+        if (precision or _precision()) != "bf16x6":
             return tuple(Matrix(w, w) for w in weight)
         operand = [w.new_empty(3, *w.shape, dtype=torch.bfloat16) for w in weight]
         sizes = [w.numel() for w in weight]
