@@ -68,11 +68,11 @@ def test_drop_edge_is_for_training_alone() -> None:
 def test_half_of_the_features_are_random() -> None:
     dataset = small()
     model = ModelSpec.of(quick(model="gnn", policy="identity", random_features=0.5), dataset).build().eval()
-    lines = model.features.lines
-    assert isinstance(lines, RandomLines)
-    assert (lines.out_channels, lines.random_channels) == (8, 4)
+    encoder = model.features.encoder
+    assert isinstance(encoder, RandomLines)
+    assert (encoder.out_channels, encoder.random_channels) == (8, 4)
     like = torch.zeros(1)
-    one, other = (lines(dataset.graphs.x, 0, like) for _ in range(2))
+    one, other = (encoder(dataset.graphs.x, 0, like) for _ in range(2))
     assert torch.equal(one[:, :4], other[:, :4])
     assert (one[:, 4:] != other[:, 4:]).all()
 
