@@ -45,6 +45,7 @@ def same_gradients(ours: dict[str, Tensor | None], theirs: dict[str, Tensor | No
         ("dss", "gine", "ED", True, {}),
         ("dss", "gin", "ND", False, {"adjacency": "original", "jk": "cat"}),
         ("ds", "gine", "NM", False, {"set_encoder": "max"}),
+        ("ds", "gin", "ED", False, {"degrees": 5}),
         ("ds", "gin", "EGO+(2)", True, {}),
         ("dss", "graphconv", "ND", False, {}),
     ],
@@ -53,7 +54,7 @@ def test_networks(architecture: str, encoder: str, name: str, literal: bool, cho
     policy = strategies.POLICIES[name]
     ours = network(architecture, encoder, policy, **choices)
     theirs = copy.deepcopy(ours).double()
-    bag = esan.Bag.of(GRAPHS, policy, 2, literal=literal)
+    bag = esan.Bag.of(GRAPHS, policy, 2 + ours.encoder.lookahead, literal=literal)
     got, expected = ours(bag), theirs(bag)
     close(got.detach(), expected.detach(), "predictions")
     got.square().sum().backward()

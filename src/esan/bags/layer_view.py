@@ -125,6 +125,13 @@ class Stage:
         stored = self._rows.marked[: self._stored]
         return torch.cat([stored.new_zeros(self.background), stored])
 
+    @property
+    def degree(self) -> Tensor:
+        """How many edges the node of each row has in its subgraph; a background row, in the background."""
+        into = self.arcs.into
+        # A padded batch knows it, and may not be asked to count: that waits for the device.
+        return self.arcs.degree if into.count is None else into.count
+
     @cached
     def multiplicity(self) -> Tensor | None:
         """How many pairs each row stands for, in single precision, or None where every row stands for one."""

@@ -16,10 +16,17 @@ from esan.ops.gin import aligned_width, read_by_others
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What a layer gave, and the stage whose rows it belongs to."""
+    """What a layer gave, and the stage whose rows it belongs to.
+
+    Attributes:
+        h: the rows.
+        stage: whose they are.
+        width: how many columns count, where zeros pad the rest; None for all.
+    """
 
     h: Tensor
     stage: Any
+    width: int | None = None
 
 
 class Encoder(nn.Module):
@@ -36,12 +43,15 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(layers)
         #: Whether the rows of every layer are read, not those of the last alone.
         self.reads_all = False
+        #: How many layers earlier than usual the input shows a change: 1 if degrees in the subgraph are among it.
+        self.input_lookahead = 0
         self.dropout, self.dropout_on = dropout, dropout_on
 
     @property
     def lookahead(self) -> int:
-        """How many hops earlier than usual some convolution sees a change."""
-        return max(int(getattr(getattr(layer, "inside", layer), "lookahead", 0)) for layer in self.layers)
+        """How many hops earlier than usual the input or some convolution sees a change."""
+        convs = (int(getattr(getattr(layer, "inside", layer), "lookahead", 0)) for layer in self.layers)
+        return max(self.input_lookahead, *convs)
 
     @property
     def why_literal(self) -> str | None:
@@ -68,7 +78,7 @@ class Encoder(nn.Module):
         # The stage of the first layer, so that no row has to be copied into it; an operator that reads rows from where
         # they are takes the fewest.
         earlier = getattr(fast, "READS_EARLIER_ROWS", False)
-        return bag.stage(0) if earlier else stage, aligned_width(fast, width)
+        return bag.stage(self.input_lookahead) if earlier else stage, aligned_width(fast, width)
 
     @never_compiled
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:

@@ -10,12 +10,14 @@ from torch import Tensor, nn
 
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
+from esan.graphs import Graphs
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels
 from esan.ops.caching import kept_tensors
 from esan.ops.device import is_capturing, is_gpu
 from esan.ops.dispatch import is_plain, is_plain_table
 from esan.ops.edges import Coded
 from esan.ops.features import input_rows, lookup
+from esan.ops.segments import Grouping
 
 
 def encoder(channels: Channels, width: int, name: str) -> "LineEncoder":
@@ -74,6 +76,15 @@ class Constant(LineEncoder):
 
     def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:  # noqa: ARG002
         return like.new_ones(lines, 1)
+
+
+class Nothing(LineEncoder):
+    """No features, and no columns: for networks whose other features (degrees) are all that there is."""
+
+    out_channels = 0
+
+    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:  # noqa: ARG002
+        return like.new_empty(lines, 0)
 
 
 class Numbers(LineEncoder):
@@ -202,26 +213,46 @@ _AT_ONCE = 2**14
 
 
 class NodeFeatures(nn.Module):
-    """The input of a network: encoded node features, a line a row, after two identifying features if marked.
+    """The input of a network, one row per row of a bag: marks, encoded node features, degrees in the subgraph.
 
     Args:
         in_channels: what `x` holds.
         width: of embeddings.
         marked: whether the bag marks nodes: marked [1, 0], others [0, 1].
+        degrees: columns of the one-hot degree that a node has in its subgraph, for degrees below that number; None for
+            none. With `in_channels=None` they are the only features; else they follow the encoded ones.
     """
 
-    def __init__(self, in_channels: Channels, width: int, marked: bool) -> None:
+    def __init__(self, in_channels: Channels, width: int, marked: bool, degrees: int | None = None) -> None:
         super().__init__()
-        self.lines = encoder(in_channels, width, "x")
-        self.marked = marked
-        self.out_channels = self.lines.out_channels + 2 * marked
+        self.lines = Nothing() if degrees and not in_channels else encoder(in_channels, width, "x")
+        self.marked, self.degrees = marked, degrees or None
+
+    @property
+    def out_channels(self) -> int:
+        """How many columns a row has."""
+        return 2 * self.marked + self.lines.out_channels + (self.degrees or 0)
+
+    @property
+    def lookahead(self) -> int:
+        """How many layers earlier than usual the rows show that an edge is missing: degrees show it in the input."""
+        return 1 if self.degrees else 0
 
     @torch.no_grad()
-    def check(self, x: Tensor | None) -> None:
+    def check(self, graphs: Graphs) -> None:
         """Raise for features of nodes that cannot be encoded: on a GPU nobody looks at numbers in a step."""
         lines = copy.deepcopy(self.lines).cpu()
-        for some in () if x is None else x.split(_AT_ONCE):
+        for some in () if graphs.x is None else graphs.x.split(_AT_ONCE):
             lines(some.cpu(), some.size(0), torch.empty(0))
+        # A subgraph has no edges that its graph has not.
+        if self.degrees and graphs.degree.numel():
+            self._check_degree(int(graphs.degree.max()))
+
+    def _check_degree(self, highest: int) -> None:
+        if self.degrees and highest >= self.degrees:
+            raise ValueError(
+                f"Expected degrees below {self.degrees} (got {highest}). Build the model with degrees={highest + 1}."
+            )
 
     def forward(self, bag: Bag, stage: Stage | DedupStage, like: Tensor, width: int | None = None) -> Tensor:
         """The rows of a stage.
@@ -232,6 +263,27 @@ class NodeFeatures(nn.Module):
             like: a tensor of the dtype and device that they shall have.
             width: that of the rows, if zeros shall pad them.
         """
-        # Encoded once per node and then expanded, never once per pair.
-        x = self.lines(bag.graphs.x, bag.graphs.node_graph.numel(), like)
-        return input_rows(x, stage.by_node, stage.marked if self.marked else None, width or self.out_channels)
+        width = width or self.out_channels
+        marked = stage.marked if self.marked else None
+        if not self.degrees:
+            return input_rows(self.encoded(bag, like), stage.by_node, marked, width)
+        assert isinstance(stage, Stage)
+        degree = stage.degree
+        if not is_gpu(degree.device) and degree.numel():
+            self._check_degree(int(degree.max()))
+        # Each degree is looked up as if it were a node whose features are its one-hot vector.
+        table = torch.eye(self.degrees, dtype=like.dtype, device=like.device)
+        by_degree = Grouping(degree.clamp(max=self.degrees - 1), self.degrees)
+        by_degree.real = stage.by_node.real
+        if isinstance(self.lines, Nothing):
+            return input_rows(table, by_degree, marked, width)
+        before = 2 * self.marked + self.lines.out_channels
+        rows = input_rows(self.encoded(bag, like), stage.by_node, marked, before)
+        return torch.cat([rows, input_rows(table, by_degree, None, width - before)], 1)
+
+    def encoded(self, bag: Bag, like: Tensor) -> Tensor:
+        """The encoded features of the nodes: once per node, and then expanded, never once per pair."""
+        return self.lines(bag.graphs.x, bag.graphs.node_graph.numel(), like)
+
+    def extra_repr(self) -> str:
+        return f"marked={self.marked}" + (f", degrees={self.degrees}" if self.degrees else "")

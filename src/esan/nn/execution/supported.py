@@ -8,9 +8,10 @@ from torch import nn
 
 from esan.nn.convs.base import GIN, GINE, EdgeFeatures, GraphConv, WeightedMLP
 from esan.nn.encoder import Encoder
-from esan.nn.features import Constant, Embeddings, NodeFeatures, Numbers, OneHotLines
+from esan.nn.features import Constant, Embeddings, NodeFeatures, Nothing, Numbers, OneHotLines
 from esan.nn.layer import DSLayer, DSSLayer
 from esan.nn.linear import Linear
+from esan.nn.models.heads import TwoScores
 from esan.nn.norm import BatchNorm
 from esan.nn.set_encoder import DeepSets, InvariantDeepSets, SetMax, SetMean
 from esan.ops.limits import LOOKED_UP
@@ -19,7 +20,7 @@ from esan.ops.limits import LOOKED_UP
 _KNOWN = (
     *(NodeFeatures, Encoder, DSLayer, DSSLayer),
     *(GIN, GINE, GraphConv, WeightedMLP, EdgeFeatures, BatchNorm, Linear),
-    *(Constant, Embeddings, Numbers, OneHotLines, DeepSets, InvariantDeepSets, SetMax, SetMean),
+    *(Constant, Embeddings, Nothing, Numbers, OneHotLines, TwoScores, DeepSets, InvariantDeepSets, SetMax, SetMean),
     *(nn.Embedding, nn.ELU, nn.ReLU, nn.Identity, nn.Sequential, nn.ModuleList),
 )
 #: The activations that are known, where they are no modules.

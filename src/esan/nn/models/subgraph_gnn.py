@@ -22,8 +22,8 @@ from esan.watching import called
 
 #: How the nodes of a subgraph are pooled.
 READOUTS = ("sum", "mean", "max")
-#: Which layers' rows are read: all of them side by side, or the last.
-JKS = ("cat", "last")
+#: Which rows are read: those of all layers side by side, the same with the input before them, or those of the last.
+JKS = ("cat", "cat-input", "last")
 #: What a prediction is about.
 OUTPUTS = ("graph", "node", "edge")
 
@@ -58,7 +58,8 @@ class SubgraphGNN(nn.Module):
         super().__init__()
         self.features, self.encoder, self.set_encoder, self.head = features, encoder, set_encoder, head
         self.readout, self.jk, self.output = readout, jk, output
-        encoder.reads_all = jk == "cat"
+        encoder.reads_all = jk != "last"
+        encoder.input_lookahead = features.lookahead
         self._said: set[str] = set()
         self._replays = Replays()
 
@@ -94,7 +95,7 @@ class SubgraphGNN(nn.Module):
         # Detached: a backward hook waits for the gradients of all inputs that ask for one.
         like = next(self.parameters()).detach()
         given = self._encoded(self._without_padding(bag, like), like)
-        return bag.without_padding_graph(self._predict(given if self.jk == "cat" else given[-1:], bag))
+        return bag.without_padding_graph(self._predict(given[-1:] if self.jk == "last" else given, bag))
 
     def _without_padding(self, bag: Bag, like: Tensor) -> Bag:
         """The bag whose padding rows are neither written nor read, where operators do all that is done with rows."""
@@ -106,14 +107,20 @@ class SubgraphGNN(nn.Module):
         return bag.without_filler() if None not in encoder.fused_by(like, bag) else bag
 
     def _encoded(self, bag: Bag, like: Tensor) -> Sequence[Encoded]:
-        """What each layer gave; rows that it cannot tell apart are computed once, where that is less work."""
+        """What each layer gave, behind the input if that is read; rows that are alike are computed once."""
         encoder = self.encoder
         if isinstance(encoder, Encoder) and is_plain(encoder, Encoder):
             stages = dedup.stages(self.features, encoder, bag, like)
             if stages is not None:
-                return encoder.on_representatives(self.features(bag, stages[0], like), bag, stages)
-        stage, width = encoder.input(bag, like, self.features.out_channels)
-        return encoder(self.features(bag, stage, like, width), bag)
+                h = self.features(bag, stages[0], like)
+                return self._behind_input(Encoded(h, stages[0]), encoder.on_representatives(h, bag, stages))
+        used = self.features.out_channels
+        stage, width = encoder.input(bag, like, used)
+        h = self.features(bag, stage, like, width)
+        return self._behind_input(Encoded(h, stage, used if width > used else None), encoder(h, bag))
+
+    def _behind_input(self, given: Encoded, layers: list[Encoded]) -> list[Encoded]:
+        return [given, *layers] if self.jk == "cat-input" else layers
 
     @property
     def _sums_rows(self) -> bool:
@@ -122,15 +129,15 @@ class SubgraphGNN(nn.Module):
 
     def _predict(self, given: Sequence[Encoded], bag: Bag) -> Tensor:
         if self.output == "node":
-            return self.head(torch.cat([g.stage.pool_bag(g.h, "mean") for g in given], 1))
+            return self.head(torch.cat([g.stage.pool_bag(g.h, "mean")[:, : g.width] for g in given], 1))
         if self.output == "edge":
-            edges = self.head(torch.cat([g.stage.pool_edges(g.h) for g in given], 1))
+            edges = self.head(torch.cat([g.stage.pool_edges(g.h[:, : g.width]) for g in given], 1))
             if "edge_label_index" in bag.graphs.extra:
                 return edges
             columns = edges.index_select(0, bag.graphs.arc_edge)
             return torch.empty_like(columns).index_copy(0, bag.graphs.column, columns)
         assert self.set_encoder is not None
-        subgraphs = torch.cat([g.stage.pool_nodes(g.h, self.readout) for g in given], 1)
+        subgraphs = torch.cat([g.stage.pool_nodes(g.h, self.readout)[:, : g.width] for g in given], 1)
         return self.head(self.set_encoder(subgraphs, bag))
 
     def _fitting(self, bag: Bag | Data) -> Bag:
@@ -156,8 +163,8 @@ class SubgraphGNN(nn.Module):
         if bag.num_layers < self.num_layers + self.encoder.lookahead:
             needed = self.num_layers + self.encoder.lookahead
             self._say(
-                f"The bag is extended to {needed} layers in each call, since the convolution reads the degrees of "
-                f"neighbours. Build it with num_layers={needed} to save that."
+                f"The bag is extended to {needed} layers in each call, since the network reads degrees. Build it with "
+                f"num_layers={needed} to save that."
             )
             return replace(bag, whole=None).to_compact(needed)
         return bag

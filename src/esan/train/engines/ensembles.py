@@ -67,7 +67,7 @@ class Teams:
         key = (id(bag), device, batch_size, objective.kind, kind_of(model), *shift)
         team = self._forming.get(key)
         if alone or team is None or not team.open or len(team.seats) >= _most(model, bag, batch_size):
-            model.features.check(bag.graphs.x)
+            model.features.check(bag.graphs)
             team = self._forming[key] = Team(bag, objective, batch_size, device)
         return Seat(team, model, lr, generator)
 

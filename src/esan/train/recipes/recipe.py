@@ -46,7 +46,8 @@ class Recipe:
         adjacency: of DSS, the edges along which they share it.
         norm: after each convolution.
         last_act: whether the last layer ends with its activation too; OGB's own networks do without.
-        head: "mlp", with a hidden layer as the paper's networks have it, or "linear", as OGB's have it.
+        head: "mlp", "linear" or "narrowing", as in `esan.ds_gnn`.
+        one_logit: whether a network for two classes gives one number, trained by binary cross entropy, not two scores.
         renew_norms: whether, before the predictions of each epoch, the running statistics of batch norms are taken anew
             from the training graphs, under the weights of that epoch.
         renew_batch: in batches of how many graphs; 0 for those of training.
@@ -55,6 +56,8 @@ class Recipe:
         tf32: whether products of layers wider than 128 round their factors to TF32 on a GPU.
         dropout: after each layer.
         train_eps: whether ε of GIN and GINE is learned.
+        node_features: whether node features that the data has are used.
+        degrees: columns of the one-hot degree of each node in its subgraph, as further features; 0 for none.
         edge_features: whether edge features that the data has are used by convolutions that can.
         drop_edge: the part of the edges that is deleted while training (DropEdge).
         random_features: the part of the input features that is random (RNI).
@@ -104,6 +107,7 @@ class Recipe:
     norm: str = "batch_norm"
     last_act: bool = True
     head: str = "mlp"
+    one_logit: bool = False
     renew_norms: bool = False
     renew_batch: int = 0
     embeddings: str = "normal"
@@ -111,6 +115,8 @@ class Recipe:
     tf32: bool = False
     dropout: float = 0.0
     train_eps: bool = False
+    node_features: bool = True
+    degrees: int = 0
     edge_features: bool = True
     drop_edge: float = 0.0
     random_features: float = 0.0
