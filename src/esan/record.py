@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from esan.ops.caching import kept_tensors
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TensorRecord:
@@ -22,7 +24,8 @@ class TensorRecord:
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
     def to(self, device: torch.device | str) -> Self:
-        return replace(self, **{name: tensor.to(device) for name, tensor in self.tensors().items()})
+        with kept_tensors():
+            return replace(self, **{name: tensor.to(device) for name, tensor in self.tensors().items()})
 
     @property
     def nbytes(self) -> int:

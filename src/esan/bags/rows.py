@@ -1,13 +1,13 @@
 """`Rows`: the (node, subgraph) pairs that a bag stores, and the arcs between them."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from esan.graphs import Graphs
 from esan.ops import ragged
+from esan.ops.caching import cached
 from esan.ops.dispatch import implementation
 from esan.ops.edges import PickedEdges
 from esan.policies import Selection
@@ -43,21 +43,21 @@ class Rows(TensorRecord):
     target: Tensor
     arc: Tensor
 
-    @cached_property
+    @cached
     def row_ends(self) -> list[int]:
         """How many rows there are up to and with each slot."""
         return self.num_rows.sum(1).cumsum(0).tolist()
 
-    @cached_property
+    @cached
     def arc_ends(self) -> list[int]:
         """How many arcs end in the rows up to and with each slot."""
         return self.num_arcs.sum(1).cumsum(0).tolist()
 
-    @cached_property
+    @cached
     def _row_start(self) -> Tensor:
         return ragged.starts(self.num_rows)
 
-    @cached_property
+    @cached
     def _arc_start(self) -> Tensor:
         return ragged.starts(self.num_arcs)
 

@@ -1,7 +1,6 @@
 """`Graphs`: any number of undirected graphs as one disjoint union, which all of esan works on."""
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import torch
@@ -11,6 +10,7 @@ from esan.counted import counted
 from esan.graphs.extra import Extra
 from esan.graphs.ids import Ids, graph_ids
 from esan.ops import ragged
+from esan.ops.caching import cached
 from esan.record import TensorRecord
 
 Level = Literal["graph", "node", "edge"]
@@ -79,44 +79,44 @@ class Graphs(TensorRecord):
     def device(self) -> torch.device:
         return self.num_nodes.device
 
-    @cached_property
+    @cached
     def node_start(self) -> Tensor:
         return ragged.starts(self.num_nodes)
 
-    @cached_property
+    @cached
     def edge_start(self) -> Tensor:
         return ragged.starts(self.num_edges)
 
-    @cached_property
+    @cached
     def arc_start(self) -> Tensor:
         return ragged.starts(self.num_arcs)
 
-    @cached_property
+    @cached
     def node_graph(self) -> Tensor:
         """The graph of each node, `[N]` (PyG's `batch`)."""
         return ragged.owner(self.num_nodes)
 
-    @cached_property
+    @cached
     def edge_graph(self) -> Tensor:
         """The graph of each edge, `[E]`."""
         return ragged.owner(self.num_edges)
 
-    @cached_property
+    @cached
     def degree(self) -> Tensor:
         """How many arcs end at each node, `[N]`."""
         return torch.bincount(self.edge_index[1], minlength=self.node_graph.numel())
 
-    @cached_property
+    @cached
     def first_arc(self) -> Tensor:
         """The first arc that ends at each node; its `degree` arcs follow one another, `[N]`."""
         return ragged.starts(self.degree)
 
-    @cached_property
+    @cached
     def incidence(self) -> tuple[Tensor, Tensor]:
         """Every (node, edge at that node), sorted by node; a self-loop is at its node once."""
         return self.edge_index[1], self.arc_edge
 
-    @cached_property
+    @cached
     def edge_arcs(self) -> Tensor:
         """The two arcs of each edge, `[2, E]`; both are the same for a self-loop."""
         by_edge = torch.argsort(self.arc_edge, stable=True)
@@ -124,14 +124,14 @@ class Graphs(TensorRecord):
         first = torch.cat([last.new_zeros(1), last[:-1] + 1]) if last.numel() else last
         return torch.stack([by_edge[first], by_edge[last]])
 
-    @cached_property
+    @cached
     def columns(self) -> Tensor:
         """The user's columns graph after graph, each graph's in the order they were given in, `[A]`."""
         of_column = torch.empty_like(self.column)
         of_column[self.column] = ragged.owner(self.num_arcs)
         return torch.argsort(of_column, stable=True)
 
-    @cached_property
+    @cached
     def column_place(self) -> Tensor:
         """The place of each arc among `columns`; `column` itself unless a batch mixed the arcs of its graphs."""
         place = torch.empty_like(self.column)

@@ -1,7 +1,6 @@
 """`Selection`: what each subgraph of a bag changes, and nothing else."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -9,6 +8,7 @@ from torch import Tensor
 from esan.counted import counted
 from esan.graphs import Graphs
 from esan.ops import ragged
+from esan.ops.caching import cached
 from esan.record import TensorRecord
 
 
@@ -76,21 +76,21 @@ class Selection(TensorRecord):
         """Subgraphs of all graphs together."""
         return self.subgraph_graph.numel()
 
-    @cached_property
+    @cached
     def subgraph_start(self) -> Tensor:
         return ragged.starts(self.num_subgraphs)
 
-    @cached_property
+    @cached
     def subgraph_graph(self) -> Tensor:
         """The graph of each subgraph."""
         return ragged.owner(self.num_subgraphs)
 
-    @cached_property
+    @cached
     def _entries(self) -> ragged.Segments:
         """Where the entries of each graph are."""
         return self._by_graph(self.entry_subgraph)
 
-    @cached_property
+    @cached
     def _marks(self) -> ragged.Segments:
         """Where the marks of each graph are."""
         return self._by_graph(self.mark_subgraph)
