@@ -36,13 +36,13 @@ GIN = {
     "imdb-m": 40_091,
 }
 ESAN: list[tuple[str, dict[str, int], int]] = [
-    ("mutag/dss-gin-ego+", {"width": 32}, 18_625),
-    ("ptc/dss-gin-ego+", {"width": 16}, 5_601),
-    ("proteins/ds-gin-nd", {"width": 16, "set_channels": 32}, 10_865),
-    ("nci1/ds-gin-nd", {"width": 32, "set_channels": 64}, 47_137),
-    ("nci109/dss-gin-nd", {"width": 32}, 20_481),
-    ("imdb-b/ds-gin-ego+", {"width": 32, "set_channels": 32}, 33_729),
-    ("imdb-m/dss-gin-ed", {"width": 32}, 26_883),
+    ("mutag/dss-gin-ego+", {"hidden_channels": 32}, 18_625),
+    ("ptc/dss-gin-ego+", {"hidden_channels": 16}, 5_601),
+    ("proteins/ds-gin-nd", {"hidden_channels": 16, "set_channels": 32}, 10_865),
+    ("nci1/ds-gin-nd", {"hidden_channels": 32, "set_channels": 64}, 47_137),
+    ("nci109/dss-gin-nd", {"hidden_channels": 32}, 20_481),
+    ("imdb-b/ds-gin-ego+", {"hidden_channels": 32, "set_channels": 32}, 33_729),
+    ("imdb-m/dss-gin-ed", {"hidden_channels": 32}, 26_883),
 ]
 
 
@@ -137,14 +137,14 @@ class Reference(nn.Module):
         self, recipe: Recipe, family: str, inside: int, atoms: tuple[int, ...], bonds: tuple[int, ...]
     ) -> None:
         super().__init__()
-        self.family, self.model, w = family, recipe.model, recipe.width
-        self.marked = recipe.selected.marked
+        self.family, self.model, w = family, recipe.model, recipe.hidden_channels
+        self.marked = recipe.policy.marked
         self.atoms = nn.ModuleList(nn.Embedding(size, w) for size in atoms)
-        widths = [inside] + [w] * recipe.layers
+        widths = [inside] + [w] * recipe.num_layers
         pairs = list(pairwise(widths))
         self.inside = nn.ModuleList(Convolution(family, i, o, bonds) for i, o in pairs)
         self.shared = nn.ModuleList(Convolution(family, i, o, bonds) for i, o in pairs if recipe.model == "dss")
-        read = w if recipe.model == "dss" or family == "ogb" else inside + recipe.layers * w
+        read = w if recipe.model == "dss" or family == "ogb" else inside + recipe.num_layers * w
         c, out = recipe.set_channels, 3 if family == "ogb" else 1
         out = 10 if family == "csl" else out
         self.own, self.pooled = nn.ModuleList(), nn.ModuleList()
@@ -198,7 +198,7 @@ def partners(model: Any, reference: Reference) -> list[tuple[Any, Any]]:
     if len(reference.atoms):
         found += zip(model.features.lines.tables, reference.atoms, strict=True)
     for t, layer in enumerate(model.encoder.layers):
-        branches = [(layer.inside, layer.norm, reference.inside[t])]
+        branches: list[tuple[Any, Any, Any]] = [(layer.inside, layer.norm, reference.inside[t])]
         if reference.model == "dss":
             branches.append((layer.shared, layer.shared_norm, reference.shared[t]))
         for conv, norm, plain in branches:
@@ -280,14 +280,14 @@ CASES = [(data, method) for data in FORMS for method in METHODS] + [
 @pytest.mark.parametrize(("data", "method"), CASES)
 def test_a_recipe_is_the_papers_network(data: str, method: str, literal: bool) -> None:
     """Outputs, gradients and running statistics are those of the reference, on literal and on compact bags."""
-    recipe = named(f"{data}/{method}").variant(width=16, dropout=0.0, double=True)
+    recipe = named(f"{data}/{method}").variant(hidden_channels=16, dropout=0.0, double=True)
     family, inside, atoms, bonds = FORMS.get(data, ("tu", DEGREES.get(data, 0), (), ()))
     family = "graphconv" if recipe.conv == "graphconv" else family
     makers = {"exp": exp_features, "zinc": molecule(atoms, bonds), "ogb": molecule(atoms, bonds)}
     graphs = small_graphs(makers.get(family, tu_features))
     torch.manual_seed(0)
     model = network(recipe, atoms, bonds)
-    reference = Reference(recipe, family, inside + 2 * recipe.selected.marked, atoms, bonds).double()
+    reference = Reference(recipe, family, inside + 2 * recipe.policy.marked, atoms, bonds).double()
     with torch.no_grad():
         for mine, plain in partners(model, reference):
             plain.load_state_dict(mine.state_dict())
@@ -295,7 +295,7 @@ def test_a_recipe_is_the_papers_network(data: str, method: str, literal: bool) -
             plain.copy_(mine.fill_(0.1))
     assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in reference.parameters())
 
-    bag = Bag.of(graphs, recipe.selected, model.num_layers + model.encoder.lookahead, literal=literal)
+    bag = Bag.of(graphs, recipe.policy, model.num_layers + model.encoder.lookahead, literal=literal)
     union = Union(bag, graphs, recipe)
     for mode in (True, False):
         model.train(mode), reference.train(mode)
@@ -314,7 +314,7 @@ def test_a_recipe_is_the_papers_network(data: str, method: str, literal: bool) -
     for mine, plain in partners(model, reference):
         for name, theirs in plain.named_parameters():
             own = dict(mine.named_parameters())[name]
-            torch.testing.assert_close(own.grad, theirs.grad, rtol=1e-6, atol=1e-8, msg=lambda m, n=name: f"{n}: {m}")
+            torch.testing.assert_close(own.grad, theirs.grad, rtol=1e-6, atol=1e-8)
         for name, theirs in plain.named_buffers():
             torch.testing.assert_close(dict(mine.named_buffers())[name], theirs, rtol=1e-7, atol=1e-9)
     for mine, plain in epsilons(model, reference):

@@ -107,4 +107,4 @@ def test_walks_that_were_not_added() -> None:
     dataset = small()
     model = Blueprint.of(quick(walk_features=10), dataset).build()
     with pytest.raises(ValueError, match="Expected 10 columns of walk counts behind x"):
-        model(Bag.of(dataset.graphs, quick().selected, 2))
+        model(Bag.of(dataset.graphs, quick().policy, 2))

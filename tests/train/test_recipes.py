@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from esan.data.sets.catalogue import CATALOGUE
+from esan.policies import Augmented, EgoNets, NodeDeletion, Sampled
 from esan.train import Recipe, Spread, named, names, paper_table, paper_value
 from esan.train.model_spec import WITH_EDGES, Blueprint
 from esan.train.recipes.catalogue import BIG_GIN_PARAMETERS, BIG_WIDTHS, DEGREES, FAMILIES, TU, find_recipe
@@ -70,22 +71,22 @@ def test_protocols() -> None:
     zinc, tu, ogb = named("zinc/ds-gin-ego+"), named("mutag/dss-gin-ed"), named("ogbg-molhiv/ds-gcn-nd")
     assert (zinc.schedule, zinc.patience, zinc.factor, zinc.min_lr, zinc.epochs) == ("plateau", 20, 0.5, 1e-5, 400)
     assert (zinc.select, zinc.seeds, zinc.batch_size, zinc.lr) == ("last", 10, 128, 0.001)
-    assert (zinc.policy, zinc.set_encoder, zinc.set_channels) == ("EGO+(3)", "invariant-deepsets", 96)
+    assert (zinc.policy, zinc.set_encoder, zinc.set_channels) == (EgoNets(3, marked=True), "invariant-deepsets", 96)
     assert (zinc.jk, zinc.readout, zinc.set_layers) == ("cat-input", "sum", 1)
     assert (tu.split, tu.folds, tu.epochs, tu.schedule, tu.period) == ("folds", 10, 350, "step", 50)
-    assert (tu.select, tu.layers, tu.jk, tu.train_eps, tu.readout) == ("mean-valid", 4, "last", False, "mean")
-    assert (ogb.conv, ogb.layers, ogb.width, ogb.dropout, ogb.epochs) == ("gcn", 5, 300, 0.5, 100)
+    assert (tu.select, tu.num_layers, tu.jk, tu.train_eps, tu.readout) == ("mean-valid", 4, "last", False, "mean")
+    assert (ogb.conv, ogb.num_layers, ogb.hidden_channels, ogb.dropout, ogb.epochs) == ("gcn", 5, 300, 0.5, 100)
     assert (ogb.select, ogb.jk, ogb.batch_size, ogb.split) == ("best-valid", "last", 32, "given")
     assert (ogb.readout, named("ogbg-molhiv/ds-gin-nd").readout) == ("sum", "mean")
     assert (named("ogbg-molhiv/dss-gcn-nd").dropout, named("ogbg-molhiv/dss-gcn-nd").last_act) == (0.0, True)
-    assert (named("exp/gin").layers, named("exp/gin").width) == (6, 32)
+    assert (named("exp/gin").num_layers, named("exp/gin").hidden_channels) == (6, 32)
     csl = [named(f"csl/{method}") for method in ("ds-gin-ego", "ds-gin-ed", "dss-graphconv-nd", "dss-gin-ed-5%")]
-    assert [recipe.layers for recipe in csl] == [4, 8, 8, 8]
+    assert [recipe.num_layers for recipe in csl] == [4, 8, 8, 8]
     assert [recipe.double for recipe in csl] == [False, False, True, False]
-    assert all(recipe.renew_norms for recipe in csl)
-    assert not named("exp/gin").renew_norms
-    assert (named("csl/ds-gin-ego").policy, named("csl/ds-gin-ego").folds) == ("EGO(4)", 5)
-    assert (named("nci1/ds-graphconv-ed").layers, named("nci1/ds-graphconv-ed").width) == (3, 64)
+    assert all(recipe.recalibrate_norms for recipe in csl)
+    assert not named("exp/gin").recalibrate_norms
+    assert (named("csl/ds-gin-ego").policy, named("csl/ds-gin-ego").folds) == (EgoNets(4), 5)
+    assert (named("nci1/ds-graphconv-ed").num_layers, named("nci1/ds-graphconv-ed").hidden_channels) == (3, 64)
 
 
 def test_grids() -> None:
@@ -105,8 +106,10 @@ def test_baselines() -> None:
     assert named("mutag/dropedge-gin").drop_edge == 0.2
     assert named("mutag/rni-graphconv").random_features == 0.5
     assert named("exp/id-gin").walk_features == 10
-    assert named("mutag/dss-gin-nd-5%").fraction == 0.05
-    assert named("mutag/ds-gin-ego+^").policy == "EGO+(2)^"
+    assert named("mutag/dss-gin-nd-5%").policy == Sampled(NodeDeletion(), 0.05)
+    assert named("mutag/ds-gin-ego+^").policy == Augmented(EgoNets(2, marked=True))
+    # The grammar of policies is that of `policy_named`.
+    assert named("zinc/ds-gin-EGO(1)^@0.2").policy == Sampled(Augmented(EgoNets(1)), 0.2)
 
 
 def test_features_and_answers() -> None:
@@ -124,8 +127,8 @@ def test_features_and_answers() -> None:
 @pytest.mark.parametrize("data", BIG_WIDTHS)
 def test_big_gin_has_the_parameters_of_the_papers_best(data: str) -> None:
     wanted, big = BIG_GIN_PARAMETERS[data], named(f"{data}/big-gin")
-    distance = {width: abs(parameters(replace(big, width=width)) - wanted) for width in range(30, 90)}
-    assert big.width == min(distance, key=lambda width: distance[width])
+    distance = {width: abs(parameters(replace(big, hidden_channels=width)) - wanted) for width in range(30, 90)}
+    assert big.hidden_channels == min(distance, key=lambda width: distance[width])
 
 
 @pytest.mark.parametrize("name", ["zinc/gni", "zink/gin", "zinc", "mutag/ds-gat-nd", "zinc/ds-gin", ""])

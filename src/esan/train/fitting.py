@@ -12,25 +12,14 @@ from esan.checks import device_here, seed_number, truth_value
 from esan.data import Dataset
 from esan.data.own import Labels
 from esan.graphs import Source
-from esan.policies import Policy, Sampled, as_policy, checked_source, policy_called
+from esan.policies import Policy, as_policy, checked_source
 from esan.train.predictor import Fitted
-from esan.train.recipes.recipe import Recipe
+from esan.train.recipes.fields import refuse_unknown
+from esan.train.recipes.recipe import FIELDS, Recipe
 from esan.train.runs.job import Job
 from esan.train.runs.loggers import Bars
 from esan.train.runs.loop import run_jobs
 from esan.train.runs.prepare import find_data, reading
-
-#: What `fit` sets where nothing else is asked for, besides the defaults of a recipe.
-DEFAULTS: dict[str, Any] = {
-    "epochs": 200,
-    "schedule": "plateau",
-    "patience": 10,
-    "stop_after": 40,
-    "train_eps": True,
-} | {
-    # Of a few validation graphs the loss says more than how many are right.
-    "select": "best-loss"
-}
 
 
 def fit(
@@ -46,10 +35,10 @@ def fit(
 ) -> Fitted:
     """A subgraph network trained on your graphs.
 
-    Without further words: DSS-GNN on GIN (GINE where there are edge features), 4 layers of width 64, Adam with a
-    learning rate that is halved when validation no longer improves, at most 200 epochs, stopped early; a tenth of the
-    graphs validates (stratified by class), unless the data comes with a split; the weights are those of the least
-    validation loss.
+    Without further words it has the defaults of `Recipe`: DSS-GNN on GIN (GINE where there are edge features), 4
+    layers of width 64, Adam with a learning rate that is halved when validation no longer improves, at most 200
+    epochs, stopped early; a tenth of the graphs validates (stratified by class), unless the data comes with a split;
+    the weights are those of the least validation loss.
 
     Args:
         source: graphs as `esan.data.own` takes them (PyG data, networkx, a path), a dataset, or the name of a set.
@@ -68,19 +57,14 @@ def fit(
     truth_value("progress", progress, "Pass progress=False for no bar.")
     device = device_here(device)
     source = checked_source(source, repr(policy))
-    chosen, fraction = _policy(policy)
-    values: dict[str, Any] = DEFAULTS | {"policy": chosen, "fraction": fraction, "split_seed": seed} | settings
+    refuse_unknown(settings, FIELDS)
+    values: dict[str, Any] = {"policy": policy, "split_seed": seed} | settings
     if isinstance(labels, str | Path):
         values["labels"] = str(labels)
     # Before data is read: a word that is wrong costs no waiting.
-    recipe = Recipe.from_dict({"data": "own", "name": "fit"} | values)
+    recipe = Recipe(**{"data": "own", "name": "fit"} | values)
     dataset = _dataset(source, reading(recipe) | ({} if labels is None else {"labels": labels}))
-    told: dict[str, Any] = {
-        "data": dataset.name,
-        "conv": "gin" if dataset.edge_channels is None else "gine",
-        "scale_targets": dataset.task.kind == "regression",
-    }
-    recipe = replace(recipe, **{name: value for name, value in told.items() if name not in settings})
+    recipe = replace(recipe, data=settings.get("data", dataset.name))
     with TemporaryDirectory(prefix="esan-") as scratch:
         runs = Path(scratch if folder is None else folder)
         job = Job(recipe, seed=seed)
@@ -100,14 +84,3 @@ def _dataset(source: Source | Dataset | str | Path, asked: dict[str, Any]) -> Da
             )
         return source
     return find_data(str(source), **asked) if isinstance(source, str | Path) else data.own(source, **asked)
-
-
-def _policy(policy: Policy) -> tuple[str, float]:
-    """The name of a policy, and the fraction of its bag that is sampled."""
-    inner, fraction = (policy.policy, policy.fraction) if isinstance(policy, Sampled) else (policy, 1.0)
-    if isinstance(policy_called(repr(inner)), str):
-        raise ValueError(
-            f"Expected a policy that esan can name in a file (got {inner!r}). With a policy of your own, build "
-            "bags with Bag.of and train with Loader."
-        )
-    return repr(inner), fraction

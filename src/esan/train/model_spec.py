@@ -41,9 +41,15 @@ class Blueprint:
 
     @staticmethod
     def of(recipe: Recipe, dataset: Dataset) -> "Blueprint":
-        used = recipe.edge_features and recipe.conv in WITH_EDGES
+        used = recipe.edge_features and recipe.conv in ("auto", *WITH_EDGES)
         edges = dataset.edge_channels if used else None
         return Blueprint(recipe, dataset.task, dataset.in_channels, edges, dataset.classes)
+
+    @property
+    def conv(self) -> str:
+        """The base encoder by name."""
+        chosen = "gin" if self.edge_channels is None else "gine"
+        return chosen if self.recipe.conv == "auto" else self.recipe.conv
 
     def build(self) -> SubgraphGNN:
         """The network, its weights drawn from torch's own generator."""
@@ -54,10 +60,11 @@ class Blueprint:
                 "Set it to false."
             )
         # Each layer maps its width to itself at least once, each of the set encoder likewise.
-        weights = recipe.layers * recipe.width**2 + recipe.set_layers * recipe.set_channels**2 * (recipe.model == "ds")
-        what = f"a network of {recipe.layers:,} layers of width {recipe.width:,}"
-        refuse_beyond_memory((8 if recipe.double else 4) * weights, what, "Set smaller layers or width.")
-        marked, width = recipe.selected.marked, recipe.width
+        sets = recipe.set_layers * recipe.set_channels**2 if recipe.model == "ds" else 0
+        weights = recipe.num_layers * recipe.hidden_channels**2 + sets
+        what = f"a network of {recipe.num_layers:,} layers of width {recipe.hidden_channels:,}"
+        refuse_beyond_memory((8 if recipe.double else 4) * weights, what, "Set smaller num_layers or hidden_channels.")
+        marked, width = recipe.policy.marked, recipe.hidden_channels
         channels = self.in_channels if recipe.node_features else None
         given = NodeFeatures(channels, width, False, recipe.degrees)
         if recipe.walk_features:
@@ -90,7 +97,7 @@ class Blueprint:
             channels = features.out_channels - 2 * marked
         elif recipe.walk_features:
             channels = given.lines.out_channels
-        model = make(channels, width, recipe.layers, 1 if recipe.one_logit else self.task.out_channels, **common)
+        model = make(channels, width, recipe.num_layers, 1 if recipe.one_logit else self.task.out_channels, **common)
         if features is not None:
             model.features = features
         elif recipe.walk_features:
@@ -107,7 +114,7 @@ class Blueprint:
 
     def _conv(self) -> str | Callable[[int, int], nn.Module]:
         """The base encoder; by name where ε is what it is by default."""
-        conv, edges, learned = self.recipe.conv, self.edge_channels, self.recipe.train_eps
+        conv, edges, learned = self.conv, self.edge_channels, self.recipe.train_eps
         if conv == "gin" and learned:
             return lambda i, o: GIN(i, o, train_eps=True)
         if conv in ("gine", "gine-ogb") and not learned:

@@ -11,6 +11,7 @@ from esan.checks import check_known, device_here
 from esan.data import Dataset, Task
 from esan.graphs import Source
 from esan.nn import SubgraphGNN
+from esan.policies import policy_name
 from esan.train.engines.engine import EagerEngine
 from esan.train.engines.objective import Objective
 from esan.train.engines.resample import bag_of
@@ -86,11 +87,10 @@ class Fitted:
             dataset = with_walks(dataset, recipe.walk_features)
         # The same samples in every call, so that a prediction can be repeated.
         generator = torch.Generator().manual_seed(self.belongs.seed)
-        bag = bag_of(dataset.graphs, recipe.selected, layers_of(blueprint))
+        bag = bag_of(dataset.graphs, recipe.policy, layers_of(blueprint))
         engine = EagerEngine(self.model, bag, self.objective, recipe.lr, recipe.batch_size, generator)
         ids = torch.arange(len(dataset))
-        times = recipe.votes if recipe.fraction < 1 else 1
-        return torch.stack([engine.predict(ids) for _ in range(times)]).cpu()
+        return torch.stack([engine.predict(ids) for _ in range(recipe.num_votes)]).cpu()
 
     @property
     def task(self) -> Task:
@@ -135,7 +135,8 @@ class Fitted:
         return Fitted.of(belongs, state, record)
 
     def __repr__(self) -> str:
-        recipe = self.belongs.blueprint.recipe
+        blueprint = self.belongs.blueprint
         valid = None if self.record is None else self.record.best.valid
         best = "" if valid is None else f", best valid {self.task.metric} {valid:.4g}"
-        return f"Fitted({recipe.model}-{recipe.conv}, policy={recipe.policy!r}, {self.task.kind}{best})"
+        network = f"{blueprint.recipe.model}-{blueprint.conv}, policy={policy_name(blueprint.recipe.policy)!r}"
+        return f"Fitted({network}, {self.task.kind}{best})"

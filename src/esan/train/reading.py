@@ -11,7 +11,7 @@ from esan import data
 from esan.data import Dataset, Task
 from esan.data.tables import _rows
 from esan.graphs import Source, load_graphs, read
-from esan.policies import Sampled, checked_source, policy_named
+from esan.policies import Sampled, checked_source
 from esan.train.model_spec import Blueprint
 from esan.train.recipes.fields import columns_of
 from esan.train.runs.prepare import is_name
@@ -109,10 +109,9 @@ def _class_numbers(y: Tensor, blueprint: Blueprint) -> Tensor:
 
 def _checked(source: Any, blueprint: Blueprint) -> Any:
     """`source`, unless it carries the selection of a policy that the network was not trained with."""
-    recipe = blueprint.recipe
-    policy = policy_named(recipe.policy)
-    # A policy with a fraction beside it and a `Sampled` one make the same recipe: `fit` took the graphs of either.
-    names = (recipe.selected, policy, Sampled(policy, recipe.fraction))
+    policy = blueprint.recipe.policy
+    # Graphs that carry the selection of whole bags are as good as those of samples.
+    names = (policy, policy.policy) if isinstance(policy, Sampled) else (policy,)
     remedy = "Leave it out of their transforms: the network was trained with the former."
     return checked_source(source, *map(repr, names), remedy=remedy)
 

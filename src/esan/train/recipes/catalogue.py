@@ -11,6 +11,7 @@ from typing import Any
 from esan.checks import shown
 from esan.data import Task
 from esan.data.sets.catalogue import CATALOGUE
+from esan.policies import Augmented, EdgeDeletion, NodeDeletion, Policy, Sampled, Whole, policy_named
 from esan.train.recipes.paper_values import TABLES, paper_values, table_rows
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.selection import Spread
@@ -36,31 +37,33 @@ BIG_GIN_PARAMETERS = {"mutag": 18_625, "proteins": 10_865, "nci1": 47_137, "nci1
 #: GIN as wide as to have about as many.
 BIG_WIDTHS = {"mutag": 49, "proteins": 37, "nci1": 78, "nci109": 50}
 
+#: What all protocols share, where a recipe has another default.
+_ALL = {"schedule": "constant", "patience": 20, "stop_after": 0, "scale_targets": False, "train_eps": False}
 _FOLDS = {"split": "folds", "select": "mean-valid", "epochs": 350, "schedule": "step", "period": 50}
 _TU = _FOLDS | {"lr": 0.01, "batch_size": 32, "edge_features": False, "set_channels": 32}
 _SMALL_STEPS = {"lr": (0.01, 0.001)}
 #: What the protocol of each family sets, whatever the network.
 PROTOCOLS: dict[str, dict[str, Any]] = {
-    "tu": _TU | {"layers": 4, "width": 32},
-    "rni": _TU | {"layers": 6, "width": 32, "lr": 0.001},
+    "tu": _TU | {"num_layers": 4, "hidden_channels": 32},
+    "rni": _TU | {"num_layers": 6, "hidden_channels": 32, "lr": 0.001},
     # All nodes of its graphs have one degree, and norms over near constants need statistics that do not lag.
-    "csl": _TU | {"folds": 5, "layers": 4, "width": 32, "lr": 0.001, "batch_size": 16, "renew_norms": True},
-    "ogb": {"epochs": 100, "layers": 5, "width": 300, "set_channels": 32}
+    "csl": _TU
+    | {"folds": 5, "num_layers": 4, "hidden_channels": 32, "lr": 0.001, "batch_size": 16, "recalibrate_norms": True},
+    "ogb": {"epochs": 100, "num_layers": 5, "hidden_channels": 300, "set_channels": 32}
     | {"split": "given", "select": "best-valid", "seeds": 10, "train_eps": True, "embeddings": "xavier", "tf32": True},
     "zinc": {"batch_size": 128, "schedule": "plateau", "epochs": 400, "select": "last", "seeds": 10, "train_eps": True}
     | {"split": "given", "set_channels": 96, "set_layers": 1},
 }
 #: What each family tunes, whatever the network.
 GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
-    "tu": _SMALL_STEPS | {"batch_size": (32, 128), "width": (16, 32)},
+    "tu": _SMALL_STEPS | {"batch_size": (32, 128), "hidden_channels": (16, 32)},
     "rni": _SMALL_STEPS | {"batch_size": (32, 128)},
-    "csl": _SMALL_STEPS | {"batch_size": (8, 16), "width": (32, 64), "layers": (4, 8)},
+    "csl": _SMALL_STEPS | {"batch_size": (8, 16), "hidden_channels": (32, 64), "num_layers": (4, 8)},
     "ogb": {"lr": (0.001, 0.0001)},
     "zinc": {},
 }
 _METHOD = re.compile(
-    r"(?P<model>dss?)-(?P<conv>[a-z]+)-(?P<policy>[a-z]+\+?)(?P<hat>\^?)(?:-(?P<percent>\d+)%)?"
-    r"|(?:(?P<baseline>dropedge|rni|id|big)-)?(?P<base>[a-z]+)"
+    r"(?P<model>dss?)-(?P<conv>[a-z]+)-(?P<policy>.+)|(?:(?P<baseline>dropedge|rni|id|big)-)?(?P<base>[a-z]+)"
 )
 _CONVS = ("gin", "graphconv", "gcn", "ppgn")
 _BASELINES: dict[str | None, dict[str, Any]] = {
@@ -76,9 +79,9 @@ _BASELINES: dict[str | None, dict[str, Any]] = {
 def named(name: str) -> Recipe:
     """The recipe called `<data>/<method>`, with values from the middle of what the paper tunes, and its grid.
 
-    A method is `dss-gin-ego+` (or ds; gin, graphconv, gcn or ppgn; ed, nd, ego, ego+, nm or se), with `^` behind it
-    for the augmented policy and `-5%` for a sample; a base encoder alone, `gin`; or a baseline of one: `dropedge-gin`,
-    `rni-gin`, `id-gin`, `big-gin`.
+    A method is `dss-gin-ego+`: ds or dss, a base encoder (gin, graphconv, gcn or ppgn) and a policy as
+    `esan.policy_named` reads it (`ego+^` is the augmented one, `nd-5%` a sample); a base encoder alone, `gin`; or a
+    baseline of one: `dropedge-gin`, `rni-gin`, `id-gin`, `big-gin`.
     """
     data, _, method = name.partition("/")
     match = _METHOD.fullmatch(method)
@@ -90,27 +93,26 @@ def named(name: str) -> Recipe:
         )
     model, family = match["model"] or "gnn", FAMILIES[data]
     conv = match["conv"] or match["base"]
-    values: dict[str, Any] = {"data": data, "name": name, "model": model} | PROTOCOLS[family]
+    values: dict[str, Any] = {"data": data, "name": name, "model": model} | _ALL | PROTOCOLS[family]
     values |= _encoder(family, conv) | _read(family, model, conv) | _input(data) | _BASELINES[match["baseline"]]
     if model == "gnn" and conv == "gin" and data in SOCIAL:
-        values["width"] = 64
-    if data == "csl" and match["policy"] in ("ed", "nd"):
+        values["hidden_channels"] = 64
+    policy = Whole() if model == "gnn" else policy_named(match["policy"], hops=HOPS.get(data, 2))
+    values["policy"] = policy
+    if data == "csl" and isinstance(policy_of(policy), EdgeDeletion | NodeDeletion):
         # CSL(41, 9) and CSL(41, 12) differ after 5 rounds of refinement of edge-deleted bags only, and after 4 of
         # node-deleted ones; the paper's other choice is 4 layers.
-        values["layers"] = 8
+        values["num_layers"] = 8
         # Bags that are whole look alike for two layers: what four norms one after another, each over constants, make
         # of rounding in single precision is as large as what follows.
-        values["double"] = model == "dss" and not match["percent"]
+        values["double"] = model == "dss" and not isinstance(policy, Sampled)
         # What subgraphs share depends on the class alone: the mean of a batch says which classes are in it. So all
         # training graphs are one.
-        values["renew_batch"] = 120 if values["double"] else 0
-    values["policy"] = "identity" if model == "gnn" else _policy(data, match["policy"]) + match["hat"]
-    if match["percent"]:
-        values["fraction"] = int(match["percent"]) / 100
+        values["recalibrate_batch"] = 120 if values["double"] else 0
     if match["baseline"] == "big":
-        values["width"] = _big_width(data, conv)
+        values["hidden_channels"] = _big_width(data, conv)
     other = match["baseline"] == "big" or (conv != "gin" and family == "tu") or (model == "gnn" and data in SOCIAL)
-    fixed = {"width"} if other else set()
+    fixed = {"hidden_channels"} if other else set()
     fixed |= {"batch_size"} if data == "rdt-b" else set()
     return Recipe(**values, grid=_grid(family, model, fixed))
 
@@ -151,17 +153,17 @@ def paper_value(recipe: Recipe | str) -> Spread | None:
     return paper_values().get(name.partition("~")[0])
 
 
-def _policy(data: str, name: str) -> str:
-    hops = f"({HOPS.get(data, 2)})" if name in ("ego", "ego+") else ""
-    return f"{name.upper()}{hops}"
+def policy_of(policy: Policy) -> Policy:
+    """The policy inside of samples and augmentations."""
+    return policy_of(policy.policy) if isinstance(policy, Sampled | Augmented) else policy
 
 
 def _encoder(family: str, conv: str) -> dict[str, Any]:
     """What the base encoder is called in this family, and the sizes that go with it."""
     if family == "tu" and conv == "graphconv":
-        return {"conv": conv, "layers": 3, "width": 64}
+        return {"conv": conv, "num_layers": 3, "hidden_channels": 64}
     edges = {"zinc": {"gin": "gine"}, "ogb": {"gin": "gine-ogb"}}
-    return {"conv": edges.get(family, {}).get(conv, conv)} | ({"layers": 3} if conv == "ppgn" else {})
+    return {"conv": edges.get(family, {}).get(conv, conv)} | ({"num_layers": 3} if conv == "ppgn" else {})
 
 
 def _input(data: str) -> dict[str, Any]:
@@ -199,6 +201,6 @@ def _big_width(data: str, conv: str) -> int:
     if data not in BIG_WIDTHS or conv != "gin":
         raise ValueError(
             f"Expected big-gin on one of {', '.join(BIG_WIDTHS)} (got {conv} on {data}). "
-            "Set width in a recipe of your own."
+            "Set hidden_channels in a recipe of your own."
         )
     return BIG_WIDTHS[data]

@@ -78,9 +78,9 @@ def prepare(
     layers, place = layers_of(blueprint), torch.device(device)
     if place.type == "cuda":
         # A GPU builds a bag in less time than a disk takes to give it.
-        bag = bag_of(dataset.graphs, recipe.selected, layers, place)
+        bag = bag_of(dataset.graphs, recipe.policy, layers, place)
     else:
-        bag = cached_bag(dataset, recipe.selected, layers, cache=cache)
+        bag = cached_bag(dataset, recipe.policy, layers, cache=cache)
     return Prepared(dataset, fingerprint, blueprint, bag, splits, place)
 
 

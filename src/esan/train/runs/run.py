@@ -60,7 +60,7 @@ class Run:
         self.best_model: dict[str, Tensor] = {}
         self.seconds, self.started = 0.0, now()
         self._issued: dict[str, Tensor] = {}
-        self._votes = recipe.votes if recipe.fraction < 1 else 1
+        self._votes = recipe.num_votes
 
     # -- an epoch ------------------------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class Run:
         """Issue one pass over the training graphs, in a new order."""
         order = torch.randperm(self.split.train.numel(), generator=self.order)
         self.engine.set_lr(self.schedule.lr)
-        loss = self.engine.train_epoch(self.split.train[order], self.job.recipe.renewed_over)
+        loss = self.engine.train_epoch(self.split.train[order], self.job.recipe.recalibrated_over)
         self._issued = {"loss": loss}
 
     def predict(self) -> None:
