@@ -327,12 +327,12 @@ class Bag:
                 f"Expected a layer up to {self.num_layers}, which the bag is exact for (got {shown(t)}). Build it with "
                 f"num_layers={shown(t)}, or with literal=True."
             )
-        return self._stage_of_slot(self.rows.slot_of_layer(t))
+        return self.stage_of_slot(self.rows.slot_of_layer(t))
 
-    def _stage_of_slot(self, slot: int) -> Stage:
+    def stage_of_slot(self, slot: int) -> Stage:
         if slot not in self._stages:
             last = self.rows.last_slot
-            whole = self._stage_of_slot(last) if slot < last else None
+            whole = self.stage_of_slot(last) if slot < last else None
             self._stages[slot] = Stage(self.graphs, self.selection, self.rows, slot, whole)
         return self._stages[slot]
 

@@ -57,7 +57,7 @@ class Stage:
     side: object = None
 
     def __init__(self, graphs: Graphs, selection: Selection, rows: Rows, slot: int, whole: Self | None = None) -> None:
-        self._graphs, self._selection, self._rows, self._whole = graphs, selection, rows, whole
+        self._graphs, self._selection, self._rows, self._whole, self.slot = graphs, selection, rows, whole, slot
         self.num_rows, self.num_arcs = rows.row_ends[slot], rows.arc_ends[slot]
         self.background = rows.background
         self._stored = self.num_rows - self.background

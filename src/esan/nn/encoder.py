@@ -9,6 +9,7 @@ from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
 from esan.nn.convs.base import unknown_why
 from esan.nn.dropout import drop
+from esan.nn.execution.supported import stackable
 from esan.nn.layer import DSLayer, DSSLayer, Layer
 from esan.ops.dispatch import is_plain, never_compiled
 from esan.ops.gin import aligned_width, read_by_others
@@ -29,6 +30,7 @@ class Encoded:
     width: int | None = None
 
 
+@stackable
 class Encoder(nn.Module):
     r""":math:`E_{\text{subgraphs}}`: layers one after another, each on the stage of the bag that it needs.
 

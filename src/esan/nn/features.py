@@ -12,6 +12,7 @@ from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
 from esan.graphs import Graphs
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels
+from esan.nn.execution.supported import stackable
 from esan.ops.caching import kept_tensors
 from esan.ops.device import is_capturing, is_gpu
 from esan.ops.dispatch import is_plain, is_plain_table
@@ -69,6 +70,7 @@ class LineEncoder(nn.Module):
         return None
 
 
+@stackable
 class Constant(LineEncoder):
     """No features: every line is the number 1."""
 
@@ -78,6 +80,7 @@ class Constant(LineEncoder):
         return like.new_ones(lines, 1)
 
 
+@stackable
 class Nothing(LineEncoder):
     """No features, and no columns: for networks whose other features (degrees) are all that there is."""
 
@@ -87,6 +90,7 @@ class Nothing(LineEncoder):
         return like.new_empty(lines, 0)
 
 
+@stackable
 class Numbers(LineEncoder):
     """Numbers as they are."""
 
@@ -108,6 +112,7 @@ class Numbers(LineEncoder):
         return f"{self.out_channels}"
 
 
+@stackable
 class OneHotLines(LineEncoder):
     """A category number → a 0/1 vector."""
 
@@ -128,6 +133,7 @@ class OneHotLines(LineEncoder):
         return Coded(torch.eye(self.out_channels, dtype=like.dtype, device=like.device), code)
 
 
+@stackable
 class Embeddings(LineEncoder):
     """Category numbers → the sum of the embeddings of all columns."""
 
@@ -212,6 +218,7 @@ def _codes(value: Tensor, sizes: tuple[int, ...], name: str, codes: dict[Any, Te
 _AT_ONCE = 2**14
 
 
+@stackable
 class NodeFeatures(nn.Module):
     """The input of a network, one row per row of a bag: marks, encoded node features, degrees in the subgraph.
 

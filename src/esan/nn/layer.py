@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
 from esan.nn.convs.base import GIN, GINE, Conv, EdgeFeatures, WeightedMLP
+from esan.nn.execution.replay import in_part, replaying
+from esan.nn.execution.supported import all_capturable, stackable, usual_activation
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, is_relu, on_rows
 from esan.nn.terms import Inside, Shared, SharedByOthers, Term
@@ -41,20 +43,41 @@ class Layer(nn.Module):
     @never_compiled
     def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
         """Rows → rows of a stage; h has the rows of this stage, or of an earlier one."""
+        if not replaying():
+            return self._as_one(bag, stage, h)
+        if all_capturable(self):
+            return in_part(self._as_one, [self], bag, stage, h)
+        inputs = in_part(self._inputs, [], bag, stage, h)
+        values = [term(x, bag, stage) for term, x in zip(self.terms, inputs, strict=True)]
+        parts = [part for part in (*(term.norm for term in self.terms), self.act) if isinstance(part, nn.Module)]
+        unchanged = all(is_plain(part, type(part)) for part in parts) and usual_activation(self.act)
+        return in_part(self._sum, parts, bag, stage, *values) if unchanged else self._sum(bag, stage, *values)
+
+    def _as_one(self, bag: Bag, stage: Stage, h: Tensor) -> Tensor:
         fused = self._fused(h, bag, stage)
         if fused is not None:
             return fused
+        inputs = self._inputs(bag, stage, h)
+        return self._sum(bag, stage, *(term(x, bag, stage) for term, x in zip(self.terms, inputs, strict=True)))
+
+    def _inputs(self, bag: Bag, stage: Stage, h: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
+        """What the convolution of each term is applied to."""
         h = stage.lift(h)
+        return tuple(term.reads(h, stage) for term in self.terms)
+
+    def _sum(self, bag: Bag, stage: Stage, *values: Tensor) -> Tensor:
+        """From what the convolutions gave to what the layer gives."""
         terms = self.terms
-        values = [(term, term(h, bag, stage), term.multiplicity(bag, stage)) for term in terms]
         others = terms[1:]
         usual = len(others) <= 1 and not any(term.per_row for term in others) and is_relu(self.act)
         if usual and _distinct(term.norm for term in terms) and all(is_plain(t.norm, BatchNorm) for t in terms):
-            summands = [Normed(value, term.norm.state, often) for term, value, often in values]
+            summands = [
+                Normed(x, term.norm.state, term.multiplicity(bag, stage)) for term, x in zip(terms, values, strict=True)
+            ]
             return normalised_sum(summands[0], summands[1] if others else None, stage)
         total = None
-        for term, value, often in values:
-            normed = on_rows(term.norm, value, often)
+        for term, value in zip(terms, values, strict=True):
+            normed = on_rows(term.norm, value, term.multiplicity(bag, stage))
             normed = normed if term.per_row else stage.spread(normed)
             total = normed if total is None else total + normed
         assert total is not None
@@ -128,6 +151,7 @@ def _branch(conv: Any, norm: Any, bag: Bag) -> GINBranch | None:
     )
 
 
+@stackable
 class DSLayer(Layer):
     r"""Message passing inside each subgraph: :math:`h'_i = \sigma(\mathrm{norm}(L^1(A_i, h_i)))`.
 
@@ -152,6 +176,7 @@ class DSLayer(Layer):
         return stage.zero_empty_rows(stage.fast.layer(h, branches[0], stage))
 
 
+@stackable
 class DSSLayer(Layer):
     r"""Message passing inside each subgraph, plus one pass shared by all of them (Eq. 1).
 

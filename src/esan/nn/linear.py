@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from esan.nn.execution.supported import stackable
 from esan.ops.limits import WIDEST
 from esan.ops.linear import linear
 
@@ -12,6 +13,7 @@ def is_wide(network: nn.Module) -> bool:
     return any(max(layer.in_features, layer.out_features) > WIDEST for layer in layers)
 
 
+@stackable
 class Linear(nn.Linear):
     r""":math:`y = W x + b`.
 

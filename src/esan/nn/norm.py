@@ -8,11 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from esan.nn.execution.supported import capturable, stackable
 from esan.nn.linear import Linear
 from esan.ops.dispatch import is_plain
 from esan.ops.norm import NormState, batch_norm
 
 
+@stackable
 class BatchNorm(nn.BatchNorm1d):
     r"""Batch normalisation over pairs: each row counts as often as the pairs that it stands for.
 
@@ -53,6 +55,7 @@ def is_relu(act: Any) -> bool:
     return is_plain(act, nn.ReLU) if isinstance(act, nn.Module) else act in (torch.relu, F.relu)
 
 
+@capturable
 class LayerNorm(nn.LayerNorm):
     """Normalisation of each row by itself, for which multiplicities do not matter."""
 
@@ -60,6 +63,7 @@ class LayerNorm(nn.LayerNorm):
         return super().forward(x)
 
 
+@capturable
 class NoNorm(nn.Identity):
     """No normalisation; takes its width, and multiplicities, as the others do."""
 

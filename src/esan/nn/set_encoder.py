@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag
+from esan.nn.execution.supported import stackable
 from esan.nn.linear import Linear
 
 
@@ -25,6 +26,7 @@ class SetEncoder(nn.Module):
         raise NotImplementedError
 
 
+@stackable
 class SetMean(SetEncoder):
     """The mean over the bag."""
 
@@ -32,6 +34,7 @@ class SetMean(SetEncoder):
         return _mean(x, bag)
 
 
+@stackable
 class SetMax(SetEncoder):
     """The entrywise maximum over the bag (PointNet)."""
 
@@ -39,6 +42,7 @@ class SetMax(SetEncoder):
         return bag.by_graph.max(x)
 
 
+@stackable
 class DeepSets(SetEncoder):
     r"""Equivariant layers :math:`x_i \leftarrow \mathrm{ELU}(W_1 x_i + b_1 + W_2 \operatorname{mean}_j x_j + b_2)`,
     and a mean.
@@ -67,6 +71,7 @@ class DeepSets(SetEncoder):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
+@stackable
 class InvariantDeepSets(SetEncoder):
     r""":math:`\rho(\operatorname{mean}_j \phi(x_j))`, φ and ρ of `num_layers` linear layers with ELU each."""
 

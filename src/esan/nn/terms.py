@@ -7,6 +7,7 @@ from torch import Tensor
 
 from esan.bags import Bag, Stage
 from esan.nn.convs.base import Conv, why_every_pair_in
+from esan.nn.execution.replay import call_conv
 from esan.nn.norm import why_every_pair
 
 
@@ -30,9 +31,17 @@ class Term:
         """Why the term is not exact on a compact bag; None if it is."""
         return why_every_pair_in(self.conv) or why_every_pair(self.norm)
 
-    def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-        """What the convolution gives for the rows h of a stage."""
+    def reads(self, h: Tensor, stage: Stage) -> Tensor:
+        """What the convolution is applied to, from the rows h of a stage."""
         raise NotImplementedError
+
+    def arguments(self, bag: Bag, stage: Stage) -> tuple[Any, ...]:
+        """What the convolution is given besides: edges, features of edges, multiplicities."""
+        raise NotImplementedError
+
+    def __call__(self, x: Tensor, bag: Bag, stage: Stage) -> Tensor:
+        """What the convolution gives for what it reads."""
+        return call_conv(self.conv, x, self.arguments, bag, stage)
 
     def multiplicity(self, bag: Bag, stage: Stage) -> Tensor | None:  # noqa: ARG002
         """How often each row that it gives counts in the norm; None for once."""
@@ -42,8 +51,11 @@ class Term:
 class Inside(Term):
     r"""Message passing inside each subgraph: :math:`L(A_i, h_i)`."""
 
-    def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-        return self.conv(h, stage.arcs, bag.graphs.edge_attr, stage.multiplicity)
+    def reads(self, h: Tensor, stage: Stage) -> Tensor:  # noqa: ARG002
+        return h
+
+    def arguments(self, bag: Bag, stage: Stage) -> tuple[Any, ...]:
+        return stage.arcs, bag.graphs.edge_attr, stage.multiplicity
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +75,11 @@ class Shared(Term):
     def why_literal(self) -> str | None:
         return "bag_pool='max' needs every pair" if self.pool == "max" else super().why_literal
 
-    def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-        pooled = stage.pool_bag(h, self.pool)
-        return self.conv(pooled, bag.shared.between_nodes(self.adjacency), bag.graphs.edge_attr, bag.node_weight)
+    def reads(self, h: Tensor, stage: Stage) -> Tensor:
+        return stage.pool_bag(h, self.pool)
+
+    def arguments(self, bag: Bag, stage: Stage) -> tuple[Any, ...]:  # noqa: ARG002
+        return bag.shared.between_nodes(self.adjacency), bag.graphs.edge_attr, bag.node_weight
 
     def multiplicity(self, bag: Bag, stage: Stage) -> Tensor | None:  # noqa: ARG002
         return bag.node_weight
@@ -81,6 +95,8 @@ class SharedByOthers(Term):
     def why_literal(self) -> str | None:
         return "bag_pool='others' needs every pair"
 
-    def __call__(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
-        others = stage.spread(stage.pool_bag(h, "sum")) - h
-        return self.conv(others, bag.shared.between_rows(self.adjacency), bag.graphs.edge_attr, stage.multiplicity)
+    def reads(self, h: Tensor, stage: Stage) -> Tensor:
+        return stage.spread(stage.pool_bag(h, "sum")) - h
+
+    def arguments(self, bag: Bag, stage: Stage) -> tuple[Any, ...]:
+        return bag.shared.between_rows(self.adjacency), bag.graphs.edge_attr, stage.multiplicity

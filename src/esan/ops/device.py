@@ -96,6 +96,22 @@ def is_capturing() -> bool:
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
+@contextmanager
+def refusing_to_wait(device: torch.device) -> Iterator[list[RuntimeError]]:  # noqa: ARG001
+    """Within, what would wait for the device stops; the list then holds why."""
+    refused: list[RuntimeError] = []
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield refused
+    except RuntimeError as error:
+        if "synchronizing" not in str(error):
+            raise
+        refused.append(error)
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
 def new_graph() -> Any:
     """An empty CUDA graph."""
     return torch.cuda.CUDAGraph()

@@ -40,6 +40,7 @@ class PaddedBag(Bag):
         real_only: whether padding rows are neither written nor read, since operators which know them do all the work.
         origin: where the batch is from; None for one that was made by hand.
         covered: whether every edge of every graph is in some subgraph of it.
+        loopless: whether no graph has a self-loop.
         whole_output: whether predictions for padding graphs are given too.
     """
 
@@ -51,6 +52,7 @@ class PaddedBag(Bag):
     real_only: bool = False
     origin: "Origin | None" = None
     covered: bool = False
+    loopless: bool = False
     whole_output: bool = False
 
     @staticmethod
@@ -187,8 +189,7 @@ class PaddedBag(Bag):
     def save(self, path: str | Path) -> None:  # noqa: ARG002
         raise _unpadded("writing a batch to a file")
 
-    def stage(self, t: int) -> Stage:
-        slot = self.rows.slot_of_layer(t)
+    def stage_of_slot(self, slot: int) -> Stage:
         if slot not in self._stages:
             self._stages[slot] = PaddedStage(self, slot)
         return self._stages[slot]

@@ -130,12 +130,18 @@ class PaddedBatches:
         """The bag of these fields."""
         side = side_stream(self.device)
         bag = PaddedBag.over(fields, shape, self.bag, self.networks, side)
-        return replace(bag, origin=self, covered=self._covered)
+        return replace(bag, origin=self, covered=self._covered, loopless=self._loopless)
 
     @cached_property
     def _covered(self) -> bool:
         """Whether every edge is in some subgraph, so that their union is the graph."""
         return bool((self.bag.selection.holders(self.bag.graphs) > 0).all())
+
+    @cached_property
+    def _loopless(self) -> bool:
+        """Whether no graph has a self-loop."""
+        source, target = self.bag.graphs.edge_index
+        return bool((source != target).all())
 
     def missing(self, name: str, shape: Shape, ids: Tensor) -> Tensor:
         """A field of a batch that was laid out without it."""

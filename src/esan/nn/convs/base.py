@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from esan.bags import Arcs
 from esan.graphs.channels import Channels
+from esan.nn.execution.replay import conv_part
+from esan.nn.execution.supported import capturable, stackable
 from esan.nn.features import LineEncoder, encoder
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, on_rows, why_every_pair
@@ -38,9 +40,14 @@ class Conv(nn.Module):
             edge_attr: features of the arcs of the graph; an arc between rows finds its line with `arcs.arc`.
             weight: how many pairs each row stands for, for norms inside the layer; None for 1.
         """
+        return conv_part(self, x, arcs, edge_attr, weight)
+
+    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+        """What `forward` gives, of the same arguments."""
         raise NotImplementedError
 
 
+@stackable
 class WeightedMLP(nn.Module):
     """Linear, norm, ReLU, Linear: the MLP of GIN, its norm weighted as every norm over rows."""
 
@@ -79,6 +86,7 @@ def _epsilon(conv: Conv, trained: bool) -> Tensor:
     return conv.eps  # type: ignore[return-value]
 
 
+@stackable
 class GIN(Conv):
     r""":math:`h'_v = \mathrm{MLP}\big((1 + \epsilon)\, h_v + \sum_{u \sim v} h_u\big)`.
 
@@ -97,10 +105,11 @@ class GIN(Conv):
         """What the MLP is applied to."""
         return message_sum(x, arcs, own=1 + self.eps)
 
-    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         return on_rows(self.mlp, self.aggregate(x, arcs, edge_attr), weight)
 
 
+@stackable
 class GINE(Conv):
     r""":math:`h'_v = \mathrm{MLP}\big((1 + \epsilon)\, h_v + \sum_{u \sim v} \mathrm{ReLU}(h_u + e_{uv})\big)`.
 
@@ -129,10 +138,11 @@ class GINE(Conv):
         """What the MLP is applied to."""
         return message_sum(x, arcs, EdgeFeatures.for_messages(self.edges, edge_attr, x), 1 + self.eps)
 
-    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         return on_rows(self.mlp, self.aggregate(x, arcs, edge_attr), weight)
 
 
+@stackable
 class GraphConv(Conv):
     r""":math:`h'_v = W_1 h_v + W_2 \sum_{u \sim v} w_{uv} h_u + b`, with w the `edge_weight`, 1 if there is none."""
 
@@ -143,10 +153,11 @@ class GraphConv(Conv):
         self.lin_rel = Linear(in_channels, out_channels)
         self.lin_root = Linear(in_channels, out_channels, bias=False)
 
-    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         return self.lin_rel(message_sum(x, arcs)) + self.lin_root(x)
 
 
+@capturable
 class GCN(Conv):
     r""":math:`h'_v = \sum_{u \in N(v) \cup \{v\}} \frac{w_{uv} W h_u}{\sqrt{\hat d_u \hat d_v}} + b`, with
     :math:`\hat d_v = \sum_u w_{uv}` in the graph with a self-loop at every node, and w the `edge_weight`, 1 if there is
@@ -161,19 +172,21 @@ class GCN(Conv):
         self.lin = Linear(in_channels, out_channels, bias=False)
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
-    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         x = self.lin(x)
         source, target = arcs.edge_index
         strength = torch.ones_like(source) if arcs.weight is None else arcs.weight
-        missing = torch.ones(arcs.num_rows, dtype=x.dtype, device=x.device)
         # A self-loop that is there already is not added again; one of weight 0 is not there.
-        missing[target[(source == target) & (strength != 0)]] = 0
+        loops = ((source == target) & (strength != 0)).to(x.dtype)
+        none = torch.zeros(arcs.num_rows, dtype=x.dtype, device=x.device)
+        missing = (none.index_add(0, target, loops) == 0).to(x.dtype)
         degree = missing.index_add(0, target, strength.to(x.dtype))
         root = degree.rsqrt().masked_fill(degree == 0, 0)
         around = message_sum(x, arcs, weight=root[source] * strength * root[target])
         return around + (missing * root * root)[:, None] * x + self.bias
 
 
+@capturable
 class BondGCN(Conv):
     r"""GCN as OGB has it: :math:`h'_v = \sum_{u \sim v} \frac{\mathrm{ReLU}(W h_u + e_{uv})}{\sqrt{d_u d_v}} +
     \frac{\mathrm{ReLU}(W h_v + r)}{d_v}`, with :math:`d` one more than the degree and r a learned root embedding.
@@ -187,7 +200,7 @@ class BondGCN(Conv):
         self.edges = EdgeFeatures(edge_channels, out_channels)
         self.root = nn.Parameter(torch.randn(1, out_channels))
 
-    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         x = self.lin(x)
         source, target = arcs.edge_index
         strength = torch.ones_like(source) if arcs.weight is None else arcs.weight
@@ -197,6 +210,7 @@ class BondGCN(Conv):
         return message_sum(x, arcs, EdgeFeatures.for_messages(self.edges, edge_attr, x), weight=scale) + own
 
 
+@stackable
 class EdgeFeatures(nn.Module):
     """`edge_attr` → a vector an arc, of the width that messages have."""
 

@@ -1,12 +1,17 @@
 """Any PyG convolution as a base encoder, and what can be known about it."""
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 from torch_geometric import nn as pyg
 from torch_geometric.nn import aggr
+from torch_geometric.utils import add_self_loops
 
 from esan.bags import Arcs
 from esan.graphs.channels import Channels
@@ -44,7 +49,8 @@ class PyGConv(Conv):
 
     def __init__(self, conv: nn.Module, out_channels: int, edge_channels: Channels, width: int) -> None:
         super().__init__()
-        self.conv, self.out_channels = conv, out_channels
+        self.conv: Any = conv
+        self.out_channels = out_channels
         signature = inspect.signature(conv.forward)
         self._takes = frozenset(signature.parameters)
         if edge_channels is not None and "edge_attr" not in self._takes:
@@ -56,8 +62,9 @@ class PyGConv(Conv):
         _check_call(conv, signature, () if edge_channels is None else ("edge_attr",))
         self.lookahead, self.why_literal = _knowledge(conv)
         self.takes_edge_weight = "edge_weight" in self._takes
+        self._adds_loops = False
 
-    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         extra: dict[str, Tensor] = {}
         if self.edges is not None:
             extra["edge_attr"] = self.edges(edge_attr, 0, x.detach()).index_select(0, arcs.arc)
@@ -79,6 +86,8 @@ class PyGConv(Conv):
     def _call(self, x: Tensor, edge_index: Tensor, extra: dict[str, Tensor]) -> Tensor:
         """What the convolution gives; its own errors stay what they are, with a note of how it was called."""
         try:
+            if self._adds_loops:
+                edge_index, extra = self._with_loops(x, edge_index, extra)
             out = self.conv(x, edge_index, **extra)
         except Exception as error:
             error.add_note(self._note(extra))
@@ -86,6 +95,35 @@ class PyGConv(Conv):
         if not isinstance(out, Tensor):
             raise _not_a_convolution(self.conv, f"it gave a {type(out).__name__}")
         return out
+
+    @property
+    def is_capturable(self) -> bool:
+        """Whether the convolution may run in a CUDA graph: PyG's own code alone, which draws nothing at random.
+
+        One that waits for the device is found when it is captured.
+        """
+        libraries = ("torch.nn.", "torch_geometric.nn.", "esan.nn.")
+        parts = [*self.modules()]
+        own = all(type(part).__module__.startswith(libraries) for part in parts) and not any(map(_drops, parts))
+        return own and type(self) is PyGConv and type(self.conv) in _known(_LOCAL + _DEGREE)
+
+    @contextmanager
+    def while_captured(self, bag: Any) -> Iterator[None]:
+        """Within, PyG does not look for self-loops, which waits for the device; there are none in these graphs."""
+        if not (type(self.conv) in (pyg.GATConv, pyg.GATv2Conv) and self.conv.add_self_loops and bag.loopless):
+            yield
+            return
+        self.conv.add_self_loops, self._adds_loops = False, True
+        try:
+            yield
+        finally:
+            self.conv.add_self_loops, self._adds_loops = True, False
+
+    def _with_loops(self, x: Tensor, edge_index: Tensor, extra: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Edges with a self-loop per row, as the convolution adds them."""
+        fill = self.conv.fill_value
+        edge_index, attributes = add_self_loops(edge_index, extra.get("edge_attr"), fill, num_nodes=x.size(0))
+        return edge_index, extra if attributes is None else {**extra, "edge_attr": attributes}
 
     def _note(self, extra: dict[str, Tensor]) -> str:
         called = ", ".join(["x", "edge_index", *(f"{name}={name}" for name in extra)])
@@ -137,5 +175,6 @@ def _drops(module: nn.Module) -> bool:
     return any(isinstance(p, int | float) and p > 0 for p in (rates if isinstance(rates, list | tuple) else [rates]))
 
 
+@cache
 def _known(names: tuple[str, ...]) -> tuple[type, ...]:
     return tuple(getattr(pyg, name) for name in names if hasattr(pyg, name))

@@ -1,36 +1,113 @@
-"""Forward and backward passes of a network on padded batches, captured once per shape and replayed: less Python."""
+"""Passes over padded batches, captured once per shape as CUDA graphs and replayed: whole networks, or parts of them."""
 
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.module import _has_any_global_hook
 
+from esan.bags import Bag, Stage
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import LaidFields, MissingFieldError
-from esan.nn.execution.supported import all_known
-from esan.ops.device import captured, graph_pool, is_capturing, is_gpu, new_graph, on_capture_stream
-from esan.ops.dispatch import autocasts, first_order, is_plain
+from esan.nn.execution.supported import all_capturable
+from esan.ops.device import (
+    captured,
+    graph_pool,
+    is_capturing,
+    is_gpu,
+    new_graph,
+    on_capture_stream,
+    refusing_to_wait,
+)
+from esan.ops.dispatch import autocasts, first_order
 from esan.watching import is_watched
 
+#: A part of a forward pass: a bag, one of its stages (None if it needs none) and tensors → tensors.
+Part = Callable[..., Tensor | tuple[Tensor, ...]]
 #: Calls of one kind that run as they are before one is captured: the first compiles kernels and finds what it reads.
 _BEFORE = 2
-#: Captured passes that a network holds at most.
+#: Slots that a network has at most.
 _MOST = 32
+
+_ACTIVE: ContextVar["_Call | None"] = ContextVar("replayed", default=None)
+
+
+def replaying() -> bool:
+    """Whether parts of the network that runs now are replayed."""
+    return _ACTIVE.get() is not None
+
+
+def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, stage: Stage | None, *tensors: Tensor) -> Any:
+    """`part(bag, stage, *tensors)`, replayed where the network runs on padded batches and these modules allow it.
+
+    Args:
+        part: what is computed. When it is captured, it gets a bag and a stage of its own, equal to the given ones:
+            whatever it reads of a batch must come from these.
+        modules: the modules that it calls. Hooks on them are not its own: who calls `in_part` runs inside them.
+        bag: the batch.
+        stage: one of the batch's stages; None for none.
+        tensors: further inputs.
+    """
+    call = _ACTIVE.get()
+    if call is None or is_capturing() or not all_capturable(*modules):
+        return part(bag, stage, *tensors)
+    return call.part(part, modules, bag, stage, tensors)
+
+
+class _Convolution(NamedTuple):
+    """A convolution that a layer calls now, and what it is given besides rows."""
+
+    conv: Any
+    arguments: Callable[[Bag, Stage], tuple[Any, ...]]
+    bag: Bag
+    stage: Stage
+    given: tuple[Any, ...]
+
+
+_CONVOLUTION: ContextVar[_Convolution | None] = ContextVar("convolution", default=None)
+
+
+def call_conv(
+    conv: nn.Module, x: Tensor, arguments: Callable[[Bag, Stage], tuple[Any, ...]], bag: Bag, stage: Stage
+) -> Tensor:
+    """`conv(x, *arguments(bag, stage))`, in which `conv_part` may be replayed."""
+    given = arguments(bag, stage)
+    if _ACTIVE.get() is None:
+        return conv(x, *given)
+    before = _CONVOLUTION.set(_Convolution(conv, arguments, bag, stage, given))
+    try:
+        return conv(x, *given)
+    finally:
+        _CONVOLUTION.reset(before)
+
+
+def conv_part(conv: Any, x: Tensor, *given: Any) -> Tensor:
+    """`conv.compute(x, *given)`, as a part of its own if these are the arguments of a layer."""
+    called = _CONVOLUTION.get()
+    if called is None or called.conv is not conv or any(a is not b for a, b in zip(given, called.given, strict=True)):
+        return conv.compute(x, *given)
+
+    def part(bag: Bag, stage: Stage, x: Tensor) -> Tensor:
+        return conv.compute(x, *called.arguments(bag, stage))
+
+    return in_part(part, [conv], called.bag, called.stage, x)
 
 
 class Replays:
     """The captured passes of one network.
 
-    A pass works in memory of its own, so that a call takes one that no other call still needs for its gradient; what a
-    call gives is a copy. A network that somebody has changed (hooks, other modules) or whose parameters moved runs as
-    it is.
+    A network that nobody has changed is one part; else the parts between what somebody watches or has replaced are
+    captured, and the rest runs as it is. A call works in memory of its own (a slot), which no other call uses until
+    the gradient of the first can no longer be asked for; what a part gives is a copy.
     """
 
     def __init__(self) -> None:
         self._seen: dict[Any, int] = {}
-        self._free: dict[Any, list[_Pass]] = {}
+        self._free: dict[Any, list[_Slot]] = {}
         self._count = 0
         self._busy = False
 
@@ -40,28 +117,32 @@ class Replays:
     def __reduce__(self) -> tuple[type["Replays"], tuple[()]]:
         return Replays, ()
 
-    def __call__(self, network: nn.Module, bag: Any) -> Tensor | None:
-        """What the network gives for a batch, by a replay; None where it should run as it is."""
+    def __call__(self, network: nn.Module, run: Callable[[Bag], Tensor], bag: Any) -> Tensor | None:
+        """What `run`, the forward pass of a network, gives for a batch; None where it should run as it is."""
         if not isinstance(bag, PaddedBag) or not is_gpu(bag.device) or not isinstance(bag.fields, LaidFields):
             return None
-        if (
-            self._busy
-            or is_capturing()
-            or is_watched()
-            or bag.whole_output
-            or bag.seeds is not None
-            or not _usual(network)
-        ):
+        if self._busy or is_capturing() or is_watched() or bag.whole_output or bag.seeds is not None:
+            return None
+        if _has_any_global_hook() or autocasts(next(network.parameters())):
             return None
         key = _key(network, bag)
         free = self._free.get(key)
         if not free:
-            free = self._new(key, bag, network)
+            free = self._new(key, bag)
             if free is None:
                 return None
-        return free.pop().call(bag, free)
+        if bag.fields.laid is None or not free[-1].fits(bag.fields):
+            return None
+        call = _Call(free.pop(), free, network)
+        self._busy = True
+        try:
+            return call.run(run, bag)
+        except MissingFieldError:
+            return None
+        finally:
+            self._busy = False
 
-    def _new(self, key: Any, bag: PaddedBag, network: nn.Module) -> "list[_Pass] | None":
+    def _new(self, key: Any, bag: PaddedBag) -> "list[_Slot] | None":
         fields = bag.fields
         assert isinstance(fields, LaidFields)
         self._seen[key] = self._seen.get(key, 0) + 1
@@ -70,24 +151,8 @@ class Replays:
             if len(self._seen) > 256:  # parameters that move all the time
                 self._seen.clear()
             return None
-        self._busy = True
-        try:
-            made = _Pass(bag, network)
-        except MissingFieldError:
-            return None
-        finally:
-            self._busy = False
         self._count += 1
-        free = self._free.setdefault(key, [])
-        free.append(made)
-        return free
-
-
-def _usual(network: nn.Module) -> bool:
-    """Whether a network consists of modules that are known to work in a CUDA graph, and nobody has changed them."""
-    if _has_any_global_hook() or autocasts(next(network.parameters())) or not all_known(network):
-        return False
-    return all(is_plain(module, type(module)) for module in network.modules())
+        return self._free.setdefault(key, [_Slot(fields)])
 
 
 def _key(network: nn.Module, bag: PaddedBag) -> Any:
@@ -98,93 +163,247 @@ def _key(network: nn.Module, bag: PaddedBag) -> Any:
     return bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), modes, parameters, id(fields.batches.read)
 
 
-class _Pass:
-    """One forward pass, and its backward pass, captured in memory of their own."""
+class _Slot:
+    """Memory for the fields of a batch, and the parts that were captured over it."""
 
-    def __init__(self, bag: PaddedBag, network: nn.Module) -> None:
-        fields = bag.fields
-        assert isinstance(fields, LaidFields)
+    def __init__(self, fields: LaidFields) -> None:
         assert fields.laid is not None
         ints, floats = fields.buffers
         self._ints, self._floats = ints.long(), floats.clone()
-        self._fields = fields.laid.fields
-        views = Static(fields.laid.views(self._ints, self._floats))
-        self._parameters = [p for p in network.parameters() if p.requires_grad]
-        # Other names for the parameters: what autograd keeps of them belongs to the stream of captures.
-        names = {name: p.detach().requires_grad_(p.requires_grad) for name, p in network.named_parameters()}
-        leaves = [alias for alias in names.values() if alias.requires_grad]
-
-        def run() -> Tensor:
-            return functional_call(network, names, (fields.batches.over(views, fields.shape),))
-
-        before = [buffer.clone() for buffer in network.buffers()]
-        with on_capture_stream(bag.device):
-            run()
-        for buffer, value in zip(network.buffers(), before, strict=True):
-            buffer.copy_(value)
+        self._fields, self._batches, self._shape = fields.laid.fields, fields.batches, fields.shape
+        self._laid = fields.laid
         # Memory of its own: a call may still need it for its gradient while others run.
-        pool = graph_pool()
-        self._forward = new_graph()
-        with captured(self._forward, pool, bag.device):
-            self._out = run()
-        self._backward: Any = None
-        if torch.is_grad_enabled() and self._out.requires_grad:
-            self._grad = torch.empty_like(self._out)
-            self._backward = new_graph()
-            with captured(self._backward, pool, bag.device):
-                # What the forward pass has saved stays in its place, for the next call.
-                grads = torch.autograd.grad(self._out, leaves, self._grad, allow_unused=True, retain_graph=True)
-                self._used = [g is not None for g in grads]
-                self._flat = torch.cat([g.reshape(-1) for g in grads if g is not None])
+        self.pool = graph_pool()
+        self.parts: dict[Any, _Captured | None] = {}
 
-    def call(self, bag: PaddedBag, free: "list[_Pass]") -> Tensor | None:
-        assert isinstance(bag.fields, LaidFields)
-        assert bag.fields.laid is not None
-        if bag.fields.laid.fields.keys() != self._fields.keys():
-            free.append(self)
-            return None
-        ints, floats = bag.fields.buffers
+    def fits(self, fields: LaidFields) -> bool:
+        return fields.laid is not None and fields.laid.fields.keys() == self._fields.keys()
+
+    def load(self, fields: LaidFields) -> None:
+        ints, floats = fields.buffers
         self._ints.copy_(ints)
         self._floats.copy_(floats)
-        lease = _Lease(self, free)
-        return self.forward() if self._backward is None else _Replay.apply(lease, *self._parameters)
 
-    def forward(self) -> Tensor:
-        self._forward.replay()
-        return self._out.detach().clone()
-
-    def backward(self, grad: Tensor) -> list[Tensor | None]:
-        self._grad.copy_(grad)
-        self._backward.replay()
-        sizes = [p.numel() for p, used in zip(self._parameters, self._used, strict=True) if used]
-        parts = iter(self._flat.clone().split(sizes))
-        return [next(parts).view_as(p) if used else None for p, used in zip(self._parameters, self._used, strict=True)]
+    def bag(self, current: LaidFields | None = None) -> PaddedBag:
+        """A bag over the memory; a field that it lacks is had from the current batch, if there is one."""
+        return self._batches.over(Static(self._laid.views(self._ints, self._floats), current), self._shape)
 
 
-class _Lease:
-    """A pass that a call has, until its gradient can no longer be asked for."""
+class _Call:
+    """One call of a network in a slot; the slot is free again when nothing of the call is needed any more."""
 
-    def __init__(self, of: _Pass, free: list[_Pass]) -> None:
-        self.of, self._free = of, free
+    def __init__(self, slot: _Slot, free: list[_Slot], network: nn.Module) -> None:
+        self._slot, self._free, self._network = slot, free, network
+        self._number = 0
 
     def __del__(self) -> None:
-        self._free.append(self.of)
+        self._free.append(self._slot)
+
+    def run(self, run: Callable[[Bag], Tensor], bag: PaddedBag) -> Tensor:
+        assert isinstance(bag.fields, LaidFields)
+        self._slot.load(bag.fields)
+        if all_capturable(*self._network.children()):
+            whole = self.part(lambda batch, _: run(batch), [self._network], bag, None, ())
+            if whole is not None:
+                return whole
+        before = _ACTIVE.set(self)
+        try:
+            out = run(self._slot.bag(bag.fields))
+        finally:
+            _ACTIVE.reset(before)
+        # What runs as it is may need the batch for its gradient.
+        return _Hold.apply(self, out) if out.requires_grad else out
+
+    def part(
+        self, part: Part, modules: Sequence[nn.Module], bag: Bag, stage: Stage | None, tensors: Sequence[Tensor]
+    ) -> Any:
+        self._number += 1
+        kinds = tuple((t.shape, t.dtype, t.requires_grad) for t in tensors)
+        key = self._number, tuple(map(id, modules)), getattr(stage, "slot", None), kinds
+        parts = self._slot.parts
+        if key not in parts:
+            parts[key] = self._captured(part, modules, bag, stage, tensors)
+        found = parts[key]
+        if found is None:
+            return part(bag, stage, *tensors) if tensors or stage is not None else None
+        return found(self, tensors)
+
+    def _captured(
+        self, part: Part, modules: Sequence[nn.Module], bag: Bag, stage: Stage | None, tensors: Sequence[Tensor]
+    ) -> "_Captured | None":
+        """The part as CUDA graphs; None if it waits for the device, which a graph cannot."""
+
+        def run(*inputs: Tensor) -> Any:
+            own: Bag = self._slot.bag()
+            own = own.without_filler() if getattr(bag, "real_only", False) else own
+            return part(own, None if stage is None else own.stage_of_slot(stage.slot), *inputs)
+
+        before = _ACTIVE.set(None)
+        try:
+            return _Captured(run, modules, bag, tensors, self._slot.pool)
+        except WaitsError:
+            return None
+        finally:
+            _ACTIVE.reset(before)
+
+
+class WaitsError(Exception):
+    """Something waits for the device."""
+
+
+class _Captured:
+    """A part of a forward pass, and its backward pass, as CUDA graphs."""
+
+    def __init__(
+        self,
+        run: Callable[..., Any],
+        modules: Sequence[nn.Module],
+        bag: Bag,
+        tensors: Sequence[Tensor],
+        pool: Any,
+    ) -> None:
+        holder, device = _Holder(run, modules), bag.device
+        self._inputs = [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors]
+        self._parameters = [p for p in holder.parameters() if p.requires_grad]
+        # Other names for the parameters: what autograd keeps of them belongs to the stream of captures.
+        names = {name: p.detach().requires_grad_(p.requires_grad) for name, p in holder.named_parameters()}
+        wanted = [t for t in (*self._inputs, *names.values()) if t.requires_grad]
+
+        def forward() -> tuple[Tensor, ...]:
+            out = functional_call(holder, names, tuple(self._inputs))
+            return (out,) if isinstance(out, Tensor) else tuple(out)
+
+        with ExitStack() as prepared:
+            for part in {id(m): m for module in modules for m in module.modules()}.values():
+                prepare: Any = getattr(part, "while_captured", None)
+                if prepare is not None:
+                    prepared.enter_context(prepare(bag))
+            with _buffers_kept(holder), on_capture_stream(device):
+                self._try(forward, device)
+            self._forward = new_graph()
+            with captured(self._forward, pool, device):
+                self._out = forward()
+        self._backward: Any = None
+        self._differentiable = [out.requires_grad for out in self._out]
+        if torch.is_grad_enabled() and any(self._differentiable):
+            outs = [out for out in self._out if out.requires_grad]
+            self._grads_in = [torch.empty_like(out) for out in outs]
+            self._backward = new_graph()
+            with captured(self._backward, pool, device):
+                # What the forward pass has saved stays in its place, for the next call.
+                grads = torch.autograd.grad(outs, wanted, self._grads_in, allow_unused=True, retain_graph=True)
+                self._grads = grads
+                count = sum(t.requires_grad for t in self._inputs)
+                flat = [g.reshape(-1) for g in grads[count:] if g is not None]
+                self._flat = torch.cat(flat) if flat else None
+        self._single = len(self._out) == 1
+
+    @staticmethod
+    def _try(forward: Callable[[], Any], device: torch.device) -> None:
+        """A pass as it is, which must not wait for the device."""
+        with refusing_to_wait(device) as refused:
+            forward()
+        if refused:
+            raise WaitsError
+
+    def __call__(self, call: _Call, tensors: Sequence[Tensor]) -> Any:
+        if self._backward is None:
+            out = self.forward(tensors)
+        else:
+            out = _Replay.apply(self, call, len(tensors), *tensors, *self._parameters)
+        return out[0] if self._single else out
+
+    def forward(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        with torch.no_grad():
+            for static, tensor in zip(self._inputs, tensors, strict=True):
+                static.copy_(tensor)
+        self._forward.replay()
+        return tuple(out.detach().clone() for out in self._out)
+
+    def not_differentiable(self, outs: Sequence[Tensor]) -> list[Tensor]:
+        return [out for out, differentiable in zip(outs, self._differentiable, strict=True) if not differentiable]
+
+    def backward(self, grads: Sequence[Tensor]) -> list[Tensor | None]:
+        given = [grad for grad, differentiable in zip(grads, self._differentiable, strict=True) if differentiable]
+        for static, grad in zip(self._grads_in, given, strict=True):
+            static.copy_(grad)
+        self._backward.replay()
+        found = iter(self._grads)
+        inputs: list[Tensor | None] = []
+        for static in self._inputs:
+            grad_of = next(found) if static.requires_grad else None
+            inputs.append(None if grad_of is None else grad_of.clone())
+        used = [(p, grad is not None) for p, grad in zip(self._parameters, found, strict=True)]
+        flat = iter(() if self._flat is None else self._flat.clone().split([p.numel() for p, there in used if there]))
+        return [*inputs, *(next(flat).view_as(p) if there else None for p, there in used)]
+
+
+class _Holder(nn.Module):
+    """Modules, and a function that calls them: something whose parameters `functional_call` can exchange."""
+
+    def __init__(self, run: Callable[..., Any], modules: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.held = nn.ModuleList(modules)
+        self._run = run
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self._run(*inputs)
+
+
+@contextmanager
+def _buffers_kept(module: nn.Module) -> Iterator[None]:
+    """Buffers are afterwards what they were before."""
+    before = [buffer.clone() for buffer in module.buffers()]
+    yield
+    with torch.no_grad():
+        for buffer, value in zip(module.buffers(), before, strict=True):
+            buffer.copy_(value)
 
 
 class _Replay(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, lease: _Lease, *parameters: Tensor) -> Tensor:  # noqa: ARG004 (where gradients go)
-        ctx.lease = lease
-        return lease.of.forward()
+    def forward(ctx: Any, part: _Captured, call: _Call, count: int, *given: Tensor) -> tuple[Tensor, ...]:
+        ctx.part, ctx.call = part, call
+        outs = part.forward(given[:count])
+        ctx.mark_non_differentiable(*part.not_differentiable(outs))
+        return outs
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *ctx.lease.of.backward(grad)
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, None, *ctx.part.backward(grads)
+
+
+class _Hold(torch.autograd.Function):
+    """A tensor as it is, whose gradient may need a call."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _Call, out: Tensor) -> Tensor:
+        ctx.call = call
+        return out.view_as(out)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # noqa: ARG004
+        return None, grad
 
 
 class Static(dict[str, Tensor]):
-    """The fields of a batch in memory that every replay reads; no other can be had."""
+    """The fields of a batch in memory that every replay reads.
+
+    Args:
+        fields: by name.
+        current: the batch that is in that memory now, which other fields are had from; None if there are no others.
+    """
+
+    def __init__(self, fields: dict[str, Tensor], current: LaidFields | None = None) -> None:
+        super().__init__(fields)
+        self._current = current
+
+    def get(self, name: str, default: Tensor | None = None) -> Tensor | None:  # type: ignore[override]
+        there = name in self or (self._current is not None and name in self._current)
+        return self[name] if there else default
 
     def __missing__(self, name: str) -> Tensor:
-        raise MissingFieldError(name)
+        if self._current is None or is_capturing():
+            raise MissingFieldError(name)
+        return self._current[name]

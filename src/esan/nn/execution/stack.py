@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from esan.nn.execution.supported import activations, all_known
+from esan.nn.execution.supported import activations, all_stackable
 from esan.nn.models.subgraph_gnn import SubgraphGNN
 
 
 def stackable(model: SubgraphGNN) -> bool:
     """Whether networks like this one can be computed together on a GPU, each as if it were alone."""
-    return type(model) is SubgraphGNN and all_known(model)
+    return type(model) is SubgraphGNN and all_stackable(model)
 
 
 def kind_of(model: SubgraphGNN) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from esan.nn.execution.supported import stackable
 from esan.nn.linear import Linear
 
 
@@ -23,6 +24,7 @@ def _narrowing(width: int, out_channels: int) -> nn.Module:
 HEADS: dict[str, Callable[[int, int], nn.Module]] = {"mlp": _mlp, "linear": Linear, "narrowing": _narrowing}
 
 
+@stackable
 class TwoScores(nn.Module):
     r"""One logit z → the scores (0, z) of two classes.
 

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from esan.bags import Bag
+from esan.bags import Bag, Stage
+from esan.bags.dedup import DedupStage
 from esan.nn.encoder import Encoded, Encoder
 from esan.nn.execution import dedup
 from esan.nn.execution.memory import refuse_literal
-from esan.nn.execution.replay import Replays
+from esan.nn.execution.replay import Replays, in_part
 from esan.nn.features import NodeFeatures
 from esan.nn.models.ppgn import PPGNEncoder
 from esan.nn.set_encoder import SetEncoder
@@ -87,7 +88,7 @@ class SubgraphGNN(nn.Module):
         called(self)
         say_if_slow(next(self.parameters()))
         bag = self._fitting(bag)
-        replayed = self._replays(self, bag)
+        replayed = self._replays(self, self._run, bag)
         return self._run(bag) if replayed is None else replayed
 
     def _run(self, bag: Bag) -> Tensor:
@@ -95,7 +96,22 @@ class SubgraphGNN(nn.Module):
         # Detached: a backward hook waits for the gradients of all inputs that ask for one.
         like = next(self.parameters()).detach()
         given = self._encoded(self._without_padding(bag, like), like)
-        return bag.without_padding_graph(self._predict(given[-1:] if self.jk == "last" else given, bag))
+        read = given[-1:] if self.jk == "last" else given
+        if isinstance(read[-1].stage, DedupStage) or not all(is_plain(part, type(part)) for part in self._last):
+            return bag.without_padding_graph(self._predict(read, bag))
+
+        def predict(bag: Bag, stage: Stage, *rows: Tensor) -> Tensor:  # noqa: ARG001
+            stages = [bag.stage_of_slot(layer.stage.slot) for layer in read]
+            widths = [layer.width for layer in read]
+            return self._predict([Encoded(*one) for one in zip(rows, stages, widths, strict=True)], bag)
+
+        last = read[-1].stage
+        return bag.without_padding_graph(in_part(predict, self._last, bag, last, *(layer.h for layer in read)))
+
+    @property
+    def _last(self) -> list[nn.Module]:
+        """The modules behind the encoder."""
+        return [part for part in (self.set_encoder, self.head) if part is not None]
 
     def _without_padding(self, bag: Bag, like: Tensor) -> Bag:
         """The bag whose padding rows are neither written nor read, where operators do all that is done with rows."""
@@ -116,7 +132,10 @@ class SubgraphGNN(nn.Module):
                 return self._behind_input(Encoded(h, stages[0]), encoder.on_representatives(h, bag, stages))
         used = self.features.out_channels
         stage, width = encoder.input(bag, like, used)
-        h = self.features(bag, stage, like, width)
+        if is_plain(self.features, type(self.features)):
+            h = in_part(lambda b, s: self.features(b, s, like, width), [self.features], bag, stage)
+        else:
+            h = self.features(bag, stage, like, width)
         return self._behind_input(Encoded(h, stage, used if width > used else None), encoder(h, bag))
 
     def _behind_input(self, given: Encoded, layers: list[Encoded]) -> list[Encoded]:
