@@ -53,12 +53,16 @@ def bag_of(policy: str, literal: bool | None) -> esan.Bag:
 
 def esan_loop(
     device: torch.device, policy: str, shares: bool, conv: Any = "gine", literal: bool | None = None,
-    step: bool = False, members: int = 1,
+    step: bool = False, members: int = 1, hooked: bool = False,
 ) -> Callable[[], None]:  # fmt: skip
     selected, bag = esan.policy_named(policy), bag_of(policy, literal)
     torch.manual_seed(0)
     models = [network(selected, shares, conv) for _ in range(members)]
     model = (models[0] if members == 1 else esan.Ensemble(models)).to(device)
+    if hooked:
+        for layer in models[0].encoder.layers:
+            layer.inside.register_forward_hook(count_call)
+            layer.shared.register_forward_hook(count_call)
     loader = esan.Loader(bag, BATCH, shuffle=True, device=device, members=members)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
 
@@ -118,6 +122,30 @@ def gat(i: int, o: int) -> nn.Module:
     return pyg.GATConv(i, o, edge_dim=WIDTH)
 
 
+class Own(pyg.MessagePassing):
+    """A convolution as a user may write it, of which nothing is known but that it reads neighbours."""
+
+    lookahead = 0
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(aggr="add")
+        self.lin, self.edges = nn.Linear(in_channels, out_channels), nn.Linear(WIDTH, in_channels)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor, edge_attr: torch.Tensor) -> torch.Tensor:
+        return self.lin(self.propagate(edge_index, x=x, edge_attr=self.edges(edge_attr)) + x)
+
+    def message(self, x_j: torch.Tensor, edge_attr: torch.Tensor) -> torch.Tensor:
+        return (x_j + edge_attr).relu()
+
+
+CALLS = [0]
+
+
+def count_call(*_: Any) -> None:
+    """A forward hook."""
+    CALLS[0] += 1
+
+
 LOOPS: dict[str, Callable[[torch.device], Callable[[], None]]] = {
     "PyG GIN": pyg_loop,
     "DSS EGO+(3), step": lambda d: esan_loop(d, "EGO+(3)", True, step=True),
@@ -134,6 +162,8 @@ LOOPS: dict[str, Callable[[torch.device], Callable[[], None]]] = {
     "DSS EGO+(3), GraphConv, step": lambda d: esan_loop(d, "EGO+(3)", True, "graphconv", step=True),
     "DSS EGO+(3), GraphConv, eager": lambda d: esan_loop(d, "EGO+(3)", True, "graphconv"),
     "DSS EGO+(3), GATConv, eager": lambda d: esan_loop(d, "EGO+(3)", True, gat),
+    "DSS EGO+(3), own conv, eager": lambda d: esan_loop(d, "EGO+(3)", True, Own),
+    "DSS EGO+(3), hooks on convs, eager": lambda d: esan_loop(d, "EGO+(3)", True, hooked=True),
 }
 
 

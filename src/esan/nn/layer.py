@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from esan.bags import Bag, Stage
 from esan.bags.dedup import DedupStage
 from esan.nn.convs.base import GIN, GINE, Conv, EdgeFeatures, WeightedMLP
-from esan.nn.execution.replay import in_part, replaying
-from esan.nn.execution.supported import all_capturable, stackable, usual_activation
+from esan.nn.execution.replay import in_part, may_replay, replaying
+from esan.nn.execution.supported import stackable, usual_activation
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, is_relu, on_rows
 from esan.nn.terms import Inside, Shared, SharedByOthers, Term
@@ -45,7 +45,7 @@ class Layer(nn.Module):
         """Rows → rows of a stage; h has the rows of this stage, or of an earlier one."""
         if not replaying():
             return self._as_one(bag, stage, h)
-        if all_capturable(self):
+        if may_replay(self):
             return in_part(self._as_one, [self], bag, stage, h)
         inputs = in_part(self._inputs, [], bag, stage, h)
         values = [term(x, bag, stage) for term, x in zip(self.terms, inputs, strict=True)]

@@ -122,10 +122,14 @@ def is_plain(module: Any, kind: type[nn.Module]) -> bool:
 
     A subclass, a hook, a method set on the instance and hooks of all modules may do something else: then it is called.
     """
-    if type(module) is not kind:
-        return False
-    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
-    return not any(hooks) and not _has_any_global_hook() and _methods(kind).isdisjoint(vars(module))  # type: ignore[arg-type]
+    return type(module) is kind and not is_changed(module) and not _has_any_global_hook()
+
+
+def is_changed(module: nn.Module) -> bool:
+    """Whether a module has hooks, or a method that was set on the instance."""
+    own = vars(module)  # without the detours of torch's __getattr__: this is asked for every module in every step
+    hooks = own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
+    return bool(hooks) or not _methods(type(module)).isdisjoint(own)  # type: ignore[arg-type]
 
 
 @cache

@@ -13,7 +13,7 @@ from torch.nn.modules.module import _has_any_global_hook
 from esan.bags import Bag, Stage
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import LaidFields, MissingFieldError
-from esan.nn.execution.supported import all_capturable
+from esan.nn.execution.supported import Survey
 from esan.ops.device import (
     captured,
     graph_pool,
@@ -41,6 +41,12 @@ def replaying() -> bool:
     return _ACTIVE.get() is not None
 
 
+def may_replay(module: nn.Module) -> bool:
+    """Whether parts are replayed, and what is inside this module may be."""
+    call = _ACTIVE.get()
+    return call is not None and call.survey.may_capture(module)
+
+
 def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, stage: Stage | None, *tensors: Tensor) -> Any:
     """`part(bag, stage, *tensors)`, replayed where the network runs on padded batches and these modules allow it.
 
@@ -53,7 +59,7 @@ def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, stage: Stage | N
         tensors: further inputs.
     """
     call = _ACTIVE.get()
-    if call is None or is_capturing() or not all_capturable(*modules):
+    if call is None or is_capturing() or not call.survey.may_capture(*modules):
         return part(bag, stage, *tensors)
     return call.part(part, modules, bag, stage, tensors)
 
@@ -125,7 +131,8 @@ class Replays:
             return None
         if _has_any_global_hook() or autocasts(next(network.parameters())):
             return None
-        key = _key(network, bag)
+        survey = Survey(network)
+        key = _key(survey, bag)
         free = self._free.get(key)
         if not free:
             free = self._new(key, bag)
@@ -133,7 +140,7 @@ class Replays:
                 return None
         if bag.fields.laid is None or not free[-1].fits(bag.fields):
             return None
-        call = _Call(free.pop(), free, network)
+        call = _Call(free.pop(), free, network, survey)
         self._busy = True
         try:
             return call.run(run, bag)
@@ -152,15 +159,15 @@ class Replays:
                 self._seen.clear()
             return None
         self._count += 1
-        return self._free.setdefault(key, [_Slot(fields)])
+        free = self._free.setdefault(key, [])
+        free.append(_Slot(fields))
+        return free
 
 
-def _key(network: nn.Module, bag: PaddedBag) -> Any:
-    parameters = tuple((p.data_ptr(), p.requires_grad) for p in network.parameters())
-    modes = tuple(module.training for module in network.modules())
+def _key(survey: Survey, bag: PaddedBag) -> Any:
     fields = bag.fields
     assert isinstance(fields, LaidFields)
-    return bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), modes, parameters, id(fields.batches.read)
+    return bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), survey.state, id(fields.batches.read)
 
 
 class _Slot:
@@ -192,8 +199,8 @@ class _Slot:
 class _Call:
     """One call of a network in a slot; the slot is free again when nothing of the call is needed any more."""
 
-    def __init__(self, slot: _Slot, free: list[_Slot], network: nn.Module) -> None:
-        self._slot, self._free, self._network = slot, free, network
+    def __init__(self, slot: _Slot, free: list[_Slot], network: nn.Module, survey: Survey) -> None:
+        self._slot, self._free, self._network, self.survey = slot, free, network, survey
         self._number = 0
 
     def __del__(self) -> None:
@@ -202,7 +209,7 @@ class _Call:
     def run(self, run: Callable[[Bag], Tensor], bag: PaddedBag) -> Tensor:
         assert isinstance(bag.fields, LaidFields)
         self._slot.load(bag.fields)
-        if all_capturable(*self._network.children()):
+        if self.survey.may_capture_inside(self._network):
             whole = self.part(lambda batch, _: run(batch), [self._network], bag, None, ())
             if whole is not None:
                 return whole

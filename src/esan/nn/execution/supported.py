@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from esan.ops.dispatch import is_plain
+from esan.ops.dispatch import is_changed
 from esan.ops.limits import LOOKED_UP
 
 Kind = TypeVar("Kind", bound=type[nn.Module])
@@ -37,36 +37,65 @@ def all_stackable(network: nn.Module) -> bool:
     modules = [module for module in network.modules() if module is not network]
     if any(type(module) not in _STACKABLE and not getattr(module, "by_line", False) for module in modules):
         return False
-    return _as_usual(modules)
+    return all(map(_is_usual, modules))
 
 
-def all_capturable(*modules: nn.Module) -> bool:
-    """Whether modules, and all within them, may run in a CUDA graph: nobody has changed or watches any of them.
+class Survey:
+    """A network as it is now: what a captured pass has fixed, and which modules may run in one.
 
-    Hooks on the given modules themselves are left out: who calls them runs these.
+    Attributes:
+        state: the mode of every module, and of every parameter where it lies and whether it is trained.
     """
-    return all(_inside_is_capturable(module) for module in modules)
+
+    def __init__(self, network: nn.Module) -> None:
+        self._modes: list[bool] = []
+        self._parameters: list[tuple[int, bool]] = []
+        self._capturable: dict[int, bool] = {}
+        self._visit(network)
+        self.state = tuple(self._modes), tuple(self._parameters)
+
+    def may_capture(self, *modules: nn.Module) -> bool:
+        """Whether modules may run in a CUDA graph: nobody has changed or watches anything inside them.
+
+        Hooks on the given modules themselves are left out: who calls these runs them.
+        """
+        return all(self._capturable.get(id(module), False) for module in modules)
+
+    def may_capture_inside(self, module: nn.Module) -> bool:
+        """Whether all parts of a module may run in a CUDA graph, whatever it is itself."""
+        parts = list(module.children())
+        return self.may_capture(*parts) and not any(map(is_changed, parts))
+
+    def _visit(self, module: nn.Module) -> tuple[bool, bool]:
+        """Whether it may run in a CUDA graph with all that is inside it, and whether nothing inside it is changed."""
+        own = vars(module)  # what torch's __getattr__ would look up, without its detours: this runs in every step
+        self._modes.append(own["training"])
+        for parameter in own["_parameters"].values():
+            if parameter is not None:
+                self._parameters.append((parameter.data_ptr(), parameter.requires_grad))
+        inside, unchanged = True, True
+        for part in own["_modules"].values():
+            if part is not None:
+                good, same = self._visit(part)
+                inside, unchanged = inside and good, unchanged and same and not is_changed(part)
+        # A module that wraps one of another library knows best.
+        wraps = getattr(type(module), "is_capturable", None) is not None
+        if wraps:
+            found = unchanged and bool(module.is_capturable)
+        else:
+            known = type(module) in _CAPTURABLE or getattr(type(module), "by_line", False)
+            found = known and inside and unchanged and _is_usual(module)
+        self._capturable[id(module)] = found
+        return found, unchanged
 
 
-def _inside_is_capturable(module: nn.Module) -> bool:
-    own = getattr(module, "is_capturable", None)  # a module that wraps one of another library knows best
-    if own is not None:
-        return bool(own) and all(is_plain(part, type(part)) for part in module.modules() if part is not module)
-    if type(module) not in _CAPTURABLE and not getattr(module, "by_line", False):
-        return False
-    if not _as_usual([module]):
-        return False
-    return all(is_plain(part, type(part)) and _inside_is_capturable(part) for part in module.children())
-
-
-def _as_usual(modules: list[nn.Module]) -> bool:
-    tables = [m for m in modules if isinstance(m, nn.Embedding)]
-    norms = [m for m in modules if isinstance(m, nn.BatchNorm1d)]
-    return (
-        all(map(usual_activation, _activations(modules)))
-        and all(table.num_embeddings <= LOOKED_UP for table in tables)
-        and all(n.affine and n.momentum is not None and n.track_running_stats for n in norms)
-    )
+def _is_usual(module: nn.Module) -> bool:
+    """Whether what varies within a class of modules is as kernels know it."""
+    if isinstance(module, nn.Embedding):
+        return module.num_embeddings <= LOOKED_UP
+    if isinstance(module, nn.BatchNorm1d):
+        return module.affine and module.momentum is not None and module.track_running_stats
+    return usual_activation(vars(module).get("act", torch.relu))
 
 
 def usual_activation(act: Any) -> bool:
@@ -76,8 +105,4 @@ def usual_activation(act: Any) -> bool:
 
 def activations(network: nn.Module) -> list[Any]:
     """Those of the layers."""
-    return _activations([*network.modules()])
-
-
-def _activations(modules: list[nn.Module]) -> list[Any]:
-    return [module.act for module in modules if hasattr(module, "act")]
+    return [module.act for module in network.modules() if hasattr(module, "act")]
