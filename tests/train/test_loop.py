@@ -124,7 +124,7 @@ def test_a_full_disk_costs_nothing_but_time(
 
 
 def test_no_progress_for_too_long_is_the_end() -> None:
-    (record,) = run_jobs([Job(quick(epochs=50, stop_after=2, lr=1e-9))], None, dataset=small())
+    (record,) = run_jobs([Job(quick(epochs=50, stop_after=2, schedule="constant", lr=1e-9))], None, dataset=small())
     assert record.epochs < 50
     assert record.epochs == record.best.epoch + 2
 

@@ -112,6 +112,7 @@ def test_committed_records_load() -> None:
         ({"folds": 1}, ValueError, "Expected folds of at least 2 (got 1)"),
         ({"lr": 0.0}, ValueError, "Expected lr above 0 (got 0.0)"),
         ({"lr": float("nan")}, ValueError, "Expected lr above 0"),
+        ({"lr": 1e-6}, ValueError, "Expected lr of at least min_lr, 1e-05, where schedule 'plateau' stops (got 1e-06)"),
         ({"dropout": 1.0}, ValueError, "Expected dropout in [0, 1) (got 1.0)"),
         ({"conv": "gat"}, ValueError, "Expected conv to be one of auto, gin, gine"),
         ({"policy": "EGOO"}, ValueError, "Expected the name of a policy"),

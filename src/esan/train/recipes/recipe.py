@@ -158,6 +158,11 @@ class Recipe:
                 f"parts of at most {_LONGEST} characters."
             )
         object.__setattr__(self, "grid", checked_grid(self.grid, FIELDS))
+        if self.schedule == "plateau" and self.lr < self.min_lr:
+            raise ValueError(
+                f"Expected lr of at least min_lr, {self.min_lr}, where schedule 'plateau' stops (got {self.lr}). "
+                'Set a smaller min_lr, or schedule = "constant".'
+            )
         if self.drop_edge and not isinstance(self.policy, Whole):
             raise ValueError(
                 f"Expected the identity policy with drop_edge (got {short(self.policy)!r}). "
