@@ -1,12 +1,13 @@
-# Everything from a clean clone: `make demo`, `make test`. Needs Python 3.11 or later and make.
+# Everything from a clean clone: `make demo`, `make test`, `make docs`. Needs Python 3.11 or later and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS := $(VENV)/.docs
 # Two workers suit two cores; each keeps torch to one thread.
 WORKERS ?= 2
 
-.PHONY: demo test test-all check lint types format install clean
+.PHONY: demo test test-all docs check lint types format install clean
 
 install: $(STAMP)
 
@@ -26,6 +27,15 @@ test: $(STAMP)
 test-all: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "exhaustive or not exhaustive"
 
+# The site in site/: tutorials are run, links are checked, and every Python block of every page runs.
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal tests/test_docs.py
+
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	touch $(DOCS)
+
 check: lint types test
 
 lint: $(STAMP)
@@ -40,4 +50,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def measure(name: str, bags: list[esan.Bag]) -> list[dict[str, Any]]:
-    compact = mean(sum(bag.stage(t).num_rows for t in range(1, LAYERS + 1)) for bag in bags) / 1000
+    compact = mean(sum(bag.layer_view(t).num_rows for t in range(1, LAYERS + 1)) for bag in bags) / 1000
     pairs = mean(LAYERS * bag.num_pairs for bag in bags) / 1000
     lines = []
     for shares in (False, True):
@@ -68,17 +68,17 @@ def measure(name: str, bags: list[esan.Bag]) -> list[dict[str, Any]]:
 
 def colours(bag: esan.Bag, shares: bool) -> tuple[list[int], list[int]]:
     """How many colours the pairs of a literal bag have after each layer: of each graph, added up, and of the batch."""
-    stage, graphs = bag.stage(1), bag.graphs
+    view, graphs = bag.layer_view(1), bag.graphs
     assert graphs.x is not None
     assert graphs.edge_attr is not None
-    node, (source, target) = stage.node.numpy(), stage.arcs.edge_index.numpy()
+    node, (source, target) = view.node.numpy(), view.edges.edge_index.numpy()
     bond, atom = graphs.edge_attr.reshape(-1).numpy(), graphs.x.reshape(-1).numpy()
-    of_arc, graph = bond[stage.arcs.copies.owner.numpy()], graphs.node_graph.numpy()[node]
-    marked = stage.marked.numpy() if bag.marked else np.zeros(len(node), bool)
+    of_edge, graph = bond[view.edges.copies.owner.numpy()], graphs.node_graph.numpy()[node]
+    marked = view.marked.numpy() if bag.marked else np.zeros(len(node), bool)
     colour = _numbered(atom[node], marked)
     within, across = [], []
     for _ in range(LAYERS):
-        parts = [colour, _bags_of(_numbered(of_arc, colour[source]), target, len(node))]
+        parts = [colour, _bags_of(_numbered(of_edge, colour[source]), target, len(node))]
         if shares:
             pooled = _bags_of(colour, node, len(atom))
             heard = _bags_of(

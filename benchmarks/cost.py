@@ -17,9 +17,9 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from esan.report.paper import method
-from esan.report.results import results_of, rows_of
+from esan.report.paper_tables import method
 from esan.report.rows import Row
+from esan.report.stored_results import load_results, result_rows
 from esan.train import named
 
 HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "figures" / "cost.png")
     arguments = parser.parse_args()
     measured = json.loads((HERE / "figures" / "epoch.json").read_text())
-    rows = rows_of("zinc", results_of(HERE.parent / "paper" / "results" / "zinc"))
+    rows = result_rows("zinc", load_results(HERE.parent / "paper" / "results" / "zinc"))
     figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
     draw(axes, {line["recipe"]: line for line in measured["rows"]}, rows)
     machine = measured["machine"]

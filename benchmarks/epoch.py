@@ -2,7 +2,7 @@
 
     python benchmarks/epoch.py --device cuda [--sets zinc nci1] [--some 1280] [--out benchmarks/figures/epoch.json]
 
-The library is measured as `esan train` runs it: whole epochs over all training graphs with everything that belongs to
+The library is measured as `esan train` runs it: whole epochs over all training graphs with everything that header to
 them (batches, forward, backward, Adam, the loss), after a warm-up that is reported. The usual way (`usual.py`: PyG's
 DataLoader over ready-made disjoint unions of subgraphs) is measured on the first `--some` training graphs and counted
 up to a whole epoch, as making all its subgraphs takes minutes; so is its preprocessing. Data are read from $ESAN_DATA.
@@ -25,7 +25,7 @@ from esan.graphs import Graphs
 from esan.policies import EgoNets, policy_name
 from esan.report.timing import measure
 from esan.train import named
-from esan.train.engines.resample import bag_of
+from esan.train.engines.samples import training_bag
 from report import machine, markdown, print_table
 
 NOTE = (
@@ -91,7 +91,7 @@ def build(name: str, device: str) -> float:
     graphs = load(recipe.data).graphs
     for _ in range(2):
         since = time.perf_counter()
-        bag_of(graphs, recipe.policy, recipe.num_layers, place if place.type == "cuda" else None)
+        training_bag(graphs, recipe.policy, recipe.num_layers, place if place.type == "cuda" else None)
     return time.perf_counter() - since
 
 
@@ -147,11 +147,11 @@ def _classes(given: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def _data(graphs: Graphs, count: int) -> list[usual.Data]:
     """The first graphs as PyG data."""
-    starts, arcs = graphs.node_start.tolist(), graphs.arc_start.tolist()
+    starts, arcs = graphs.node_start.tolist(), graphs.directed_edge_start.tolist()
     found = []
     for i in range(count):
         nodes = slice(starts[i], starts[i] + int(graphs.num_nodes[i]))
-        edges = slice(arcs[i], arcs[i] + int(graphs.num_arcs[i]))
+        edges = slice(arcs[i], arcs[i] + int(graphs.num_directed_edges[i]))
         attr = None if graphs.edge_attr is None else graphs.edge_attr[edges]
         index = graphs.edge_index[:, edges] - starts[i]
         y = graphs.y[i : i + 1]

@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 
-from esan.bags.padded.shapes import Counts, Rooms, sized
+from esan.bags.padded.shapes import GraphCounts, KnownShapes, smallest_shapes
 from esan.data import load
 from esan.train import named
-from esan.train.engines.resample import bag_of
-from esan.train.engines.steps import steps_of
+from esan.train.engines.ensemble_engine import ensemble_batches
+from esan.train.engines.samples import training_bag
 from report import machine, markdown, print_table
 
 RECIPES = ["zinc/dss-gin-ego+", "zinc/dss-gin-ed", "nci1/dss-gin-ego+", "nci1/dss-gin-ed"]
@@ -48,20 +48,22 @@ def main() -> None:
 
 def measure(name: str) -> dict[str, Any]:
     recipe = named(name)
-    bag = bag_of(load(recipe.data).graphs, recipe.policy, recipe.num_layers, None)
+    bag = training_bag(load(recipe.data).graphs, recipe.policy, recipe.num_layers, None)
     bag = bag.to_literal() if recipe.dropout else bag
-    counts, rooms, draw = Counts(bag), Rooms(), torch.Generator().manual_seed(0)
+    counts, rooms, draw = GraphCounts(bag), KnownShapes(), torch.Generator().manual_seed(0)
     met = []
     for _ in range(400):
         orders = [torch.randperm(len(bag), generator=draw) for _ in range(10)]
-        met.append(rooms.holding(steps_of(orders, recipe.batch_size).reshape(-1, recipe.batch_size), counts))
+        met.append(rooms.holding(ensemble_batches(orders, recipe.batch_size).reshape(-1, recipe.batch_size), counts))
     room, outgrown = sum(met[0].rows), sum(one != other for one, other in pairwise(met))
     real = recipe.batch_size * float(bag.rows.num_rows.sum(0).float().mean())
     line = {"recipe": name, "batch": recipe.batch_size, "rows": round(real), "room": room, "ratio": room / real}
     for networks in (1, 3, 10):
-        steps = steps_of([torch.randperm(len(bag), generator=draw) for _ in range(networks)], recipe.batch_size)
-        most = Rooms().holding(steps.reshape(-1, recipe.batch_size), counts)
-        rows = sum(sum(shape.rows) * len(range(len(steps))[place]) for shape, place in sized(most, steps, counts))
+        steps = ensemble_batches([torch.randperm(len(bag), generator=draw) for _ in range(networks)], recipe.batch_size)
+        most = KnownShapes().holding(steps.reshape(-1, recipe.batch_size), counts)
+        rows = sum(
+            sum(shape.rows) * len(range(len(steps))[place]) for shape, place in smallest_shapes(most, steps, counts)
+        )
         line[f"sized, {networks}"] = rows / (real * len(bag) / recipe.batch_size)
     return line | {"outgrown": outgrown}
 

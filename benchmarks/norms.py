@@ -4,8 +4,8 @@
 
 Every checkpoint of the recipe under RUNS predicts its validation graphs, from one sample where it samples, the same in
 all columns: with the running statistics that it has, with those of the batch that is predicted, and with statistics
-that are taken anew from the training graphs, as the mean of batches of so many. Weights are the same in all of these.
-"recorded" is what training has told. Data are read from $ESAN_DATA.
+that are recalibrated on the training graphs, as the mean of batches of so many. Weights are the same in all of these.
+"recorded" is the metric in the record of the training. Data are read from $ESAN_DATA.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from esan.train.runs.run import Run
 
 
 def metric_under(run: Run, sizes: list[int]) -> Iterator[float]:
-    """The metric on validation graphs with running statistics, those of batches, and those renewed over each size."""
+    """The metric on validation graphs with running statistics, those of batches, and recalibrated over each size."""
     engine, train = run.engine, run.split.train[torch.randperm(run.split.train.numel())]
     assert isinstance(engine, EagerEngine)
     ids, weights = run.split.valid[torch.randperm(run.split.valid.numel())], engine.weights()
@@ -35,7 +35,7 @@ def metric_under(run: Run, sizes: list[int]) -> Iterator[float]:
         answers = []
         for some in ids.split(size):
             if of_batches:
-                engine.renew(some, size)
+                engine.recalibrate(some, size)
             answers.append(engine.predict(some).cpu())
         return float(METRICS[run.task.metric](torch.cat(answers), run.prepared.dataset.y[ids]))
 
@@ -43,7 +43,7 @@ def metric_under(run: Run, sizes: list[int]) -> Iterator[float]:
     yield metric(of_batches=True)
     for over in sizes:
         engine.model.load_state_dict(weights)
-        engine.renew(train, over)
+        engine.recalibrate(train, over)
         yield metric()
 
 

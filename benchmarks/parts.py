@@ -19,7 +19,7 @@ from unittest.mock import patch
 import torch
 
 from esan.bags import kept
-from esan.bags.padded.bag import PaddedStage
+from esan.bags.padded.views import PaddedLayerView
 from esan.ops.triton import layout as gpu_layout
 from esan.ops.triton.kernels import linear as gpu_linear
 from esan.report.timing import measure
@@ -33,7 +33,7 @@ NOTE = (
 
 PARTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "as it is": nullcontext,
-    "filler is worked on too": lambda: patch.object(PaddedStage, "real", None),
+    "padding is computed too": lambda: patch.object(PaddedLayerView, "real", None),
     "products: a program a tile": lambda: patch.object(gpu_linear, "_KEPT", 0),
     "products: two programs a processor": lambda: patch.object(gpu_linear, "_RUNNING", 264),
     "products: one tile in flight": lambda: patch.object(gpu_linear, "_STAGES", 1),

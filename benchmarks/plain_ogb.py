@@ -69,8 +69,8 @@ class GIN(nn.Module):
 def as_data(dataset: Dataset) -> list[Data]:
     """The graphs, one by one."""
     graphs = dataset.graphs
-    nodes, arcs = graphs.node_start.tolist(), graphs.arc_start.tolist()
-    counts = zip(graphs.num_nodes.tolist(), graphs.num_arcs.tolist(), strict=True)
+    nodes, arcs = graphs.node_start.tolist(), graphs.directed_edge_start.tolist()
+    counts = zip(graphs.num_nodes.tolist(), graphs.num_directed_edges.tolist(), strict=True)
     return [
         Data(
             x=graphs.x[nodes[i] : nodes[i] + n],

@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from esan.train import named
 from esan.train.engines.engine import EagerEngine
-from esan.train.engines.ensembles import Teams
+from esan.train.engines.engine_factory import EngineFactory
 from esan.train.runs.job import Job
 from esan.train.runs.prepare import prepare
 from esan.train.runs.run import Run
@@ -36,7 +36,7 @@ def epoch_of(runs: list[Run], steps: int) -> Callable[[], float]:
             order = torch.randperm(train.numel(), generator=run.order)
             run.engine.train_epoch(train[order[: steps * recipe.batch_size]])
         for run in runs:
-            run.engine.issue()
+            run.engine.flush()
         if cuda:
             torch.cuda.synchronize()
         return (time.perf_counter() - since) / steps * 1e3
@@ -59,7 +59,7 @@ def main() -> None:
     prepared = prepare(recipe, device=arguments.device)
     folds = recipe.split == "folds"
     jobs = [Job(recipe, fold=k if folds else 0, seed=0 if folds else k) for k in range(arguments.networks)]
-    make = EagerEngine if arguments.alone else Teams()
+    make = EagerEngine if arguments.alone else EngineFactory()
     runs = [Run(job, prepared, None, make) for job in jobs]
     steps = min(steps, *(-(-run.split.train.numel() // recipe.batch_size) for run in runs))
     epoch = epoch_of(runs, steps)

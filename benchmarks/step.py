@@ -125,7 +125,7 @@ def measure(graphs: list[Data], name: str, shares: bool, width: int, repeats: in
             if repeat >= 2:
                 times[kind].append(taken)
     middle = {kind: statistics.median(values) for kind, values in times.items()}
-    rows = {kind: sum(fresh(kind).stage(t).num_rows for t in range(1, LAYERS + 1)) for kind in batches}
+    rows = {kind: sum(fresh(kind).layer_view(t).num_rows for t in range(1, LAYERS + 1)) for kind in batches}
     saved, alone_part = rows["literal"] / rows["compact"], middle["graphs"] / middle["compact"]
     stages = deduplicating.stages(model.features, model.encoder, fresh("compact"), next(model.parameters()))
     computed = rows["compact"] if stages is None else sum(stage.num_rows for stage in stages[1:])

@@ -114,13 +114,13 @@ class Yardstick(nn.Module):
         def of(conv: nn.Module) -> list[Tensor]:
             mlp = conv.mlp
             return [
-                conv.edges.lines.tables[0].weight,
+                conv.edge_encoder.encoder.tables[0].weight,
                 conv.eps,
                 *(p for part in (mlp.first, mlp.norm, mlp.second) for p in part.parameters()),
             ]
 
         layers = list(model.encoder.layers)
-        found = [model.features.lines.tables[0].weight]
+        found = [model.features.encoder.tables[0].weight]
         found += [p for layer in layers for p in of(layer.inside)]
         found += [p for layer in layers for p in layer.norm.parameters()]
         if self.shared is not None:

@@ -1,4 +1,4 @@
-"""A policy of one's own: node deletion that also marks the node it deletes. One class, one method."""
+"""A policy of your own: node deletion that also marks the deleted node. One class, one method."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from esan.testing import assert_policy_invariant, assert_same_execution
 
 @dataclass(frozen=True)
 class MarkedDeletion(esan.Policy):
-    """One subgraph a node: the graph without that node's edges, and the node marked."""
+    """One subgraph per node: the graph without that node's edges, and the node marked."""
 
     marked = True
 
@@ -24,9 +24,9 @@ class MarkedDeletion(esan.Policy):
 def main() -> None:
     policy = MarkedDeletion()
     graphs = [esan.graphs.csl(11, 2), esan.graphs.csl(11, 3), esan.graphs.star(4)]
-    # It is a policy: it does not depend on how nodes are numbered, nor on the other graphs.
+    # The policy depends neither on the numbering of nodes nor on the other graphs.
     assert_policy_invariant(policy, graphs)
-    # Models run on it, and the compact bag gives the literal bag's answer, gradients and all.
+    # Models give the same answer and gradients on the compact and on the literal bag.
     model = esan.dss_gnn(in_channels=None, hidden_channels=16, num_layers=2, out_channels=1, marked=policy.marked)
     assert_same_execution(model.double(), graphs, policy)
     print(esan.Bag.of(graphs, policy, num_layers=2))

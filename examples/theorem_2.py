@@ -30,7 +30,7 @@ from esan.nn.layer import DSSLayer
 
 @dataclass(frozen=True)
 class Round:
-    """What one simulated round gave.
+    """The result of one simulated round.
 
     Attributes:
         codes: the one-hot code of every (node, subgraph) pair, `[pairs, colours]`.
@@ -100,7 +100,7 @@ def one_hot_layers(h: Tensor, kept: int) -> list[DSSLayer]:
 
 
 def whole_projection(values: Tensor) -> Tensor:
-    """A vector of whole numbers whose products with the lines of `values`, whole numbers too, are all different."""
+    """A vector of whole numbers whose products with the rows of `values`, whole numbers too, are all different."""
     generator = torch.Generator().manual_seed(0)
     for bound in (10, 100, 1000, 10_000, 100_000):
         direction = torch.randint(1, bound, (values.size(1),), generator=generator).double()
@@ -110,7 +110,7 @@ def whole_projection(values: Tensor) -> Tensor:
 
 
 def simulate(graphs: list[esan.graphs.named.Data], policy: esan.Policy, rounds: int) -> list[Round]:
-    """Run the network, building each layer for the finite set that reaches it; one record a round, from round 0.
+    """Run the network, building each layer for the finite set that reaches it; one record per round, from round 0.
 
     Args:
         graphs: the family.
@@ -118,7 +118,7 @@ def simulate(graphs: list[esan.graphs.named.Data], policy: esan.Policy, rounds: 
         rounds: how many rounds of DSS-WL to simulate.
     """
     bag = esan.Bag.of(graphs, policy, literal=True)
-    stage = bag.stage(0)
+    stage = bag.layer_view(0)
     used = 0
 
     def run(h: Tensor, stack: list[DSSLayer]) -> Tensor:

@@ -40,4 +40,4 @@ def always_deduplicated(monkeypatch: pytest.MonkeyPatch) -> None:
     from esan.bags import dedup
 
     monkeypatch.setattr(dedup, "_FIRST", 2.0)
-    monkeypatch.setattr(dedup, "_WORTH", 2.0)
+    monkeypatch.setattr(dedup, "_ALL", 2.0)

@@ -45,7 +45,7 @@ def network_of(architecture: str, policy: esan.Policy, x: Any = CATEGORIES, **ch
 
 def found(bag: esan.Bag) -> list[Any]:
     """The representatives that networks looked for, None where they were too many."""
-    return [found.stages for key, found in bag.found.items() if isinstance(key, tuple) and key[0] == "representatives"]
+    return [found.stages for key, found in bag.cache.items() if isinstance(key, tuple) and key[0] == "representatives"]
 
 
 def outcome(network: nn.Module, bag: esan.Bag, *inputs: Tensor) -> dict[str, Tensor]:

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 import esan
-from esan.bags.padded.buffers import Batches
+from esan.bags.padded.plan import BatchBuffers
 from esan.bags.padded.shapes import Shape
-from esan.bags.rows import slot_of_layer
+from esan.bags.rows import block_of_layer
 
 
 class Items:
@@ -76,21 +76,21 @@ class Oracle:
         graphs, selection, rows = bag.graphs, bag.selection, bag.rows
         self._nodes = Items(graphs.num_nodes[None], (shape.nodes,), ids)
         self._subgraphs = Items(selection.num_subgraphs[None], (shape.subgraphs,), ids)
-        self._edges = Items(graphs.num_arcs[None], (shape.arcs,), ids)
+        self._edges = Items(graphs.num_directed_edges[None], (shape.edges,), ids)
         self._rows = Items(rows.num_rows, shape.rows, ids)
         self._pairs = Items(rows.num_rows[1:], shape.rows[1:], ids)
-        self._row_edges = Items(rows.num_arcs, shape.row_arcs, ids)
+        self._row_edges = Items(rows.num_edges, shape.row_edges, ids)
         self._of_graphs(ids)
         ends = [*accumulate(shape.rows)]
-        for slot in {slot_of_layer(ends, t) for t in range(1, num_layers + 1)}:
-            self._of_stage(slot)
+        for block in {block_of_layer(ends, t) for t in range(1, num_layers + 1)}:
+            self._of_layer_view(block)
 
     def _add(self, name: str, values: Tensor, step: int = 0) -> Tensor:
         self.fields[name], self.step[name] = values, step
         return values
 
     def _csr(self, name: str, owner: Tensor, size: int, empty: list[int], *, is_sorted: bool = False) -> Tensor:
-        """The order of items by their owner; the groups of the owners `empty` count as empty."""
+        """The order of items by their owner; the groups of the owners `empty` have size 0."""
         order, count = torch.argsort(owner, stable=True), torch.bincount(owner, minlength=size)
         if not is_sorted:
             self._add(f"{name}.order", order, len(owner))
@@ -115,12 +115,12 @@ class Oracle:
             add(f"{name}_graph", torch.tensor(items.graph), len(ids) + 1)
             add(f"{name}s.first", number.cumsum(0) - number, size)
             add(f"{name}s.count", number.index_fill(0, torch.tensor(len(ids)), 0))
-        add("graph_weight", torch.cat([there, torch.tensor([False])]).float())
-        add("node_weight", (~self._nodes.padding).float())
+        add("graph_multiplicity", torch.cat([there, torch.tensor([False])]).float())
+        add("node_multiplicity", (~self._nodes.padding).float())
         last = [shape.nodes - 1]
         source = add("edge_source", self._edges.refer(graphs.edge_index[0], self._nodes, last), shape.nodes)
         target = add("edge_target", self._edges.refer(graphs.edge_index[1], self._nodes, last), shape.nodes)
-        add("held", self._edges.take(selection.holders(graphs)[graphs.arc_edge].float()))
+        add("num_holders", self._edges.take(selection.holders(graphs)[graphs.undirected_edge].float()))
         if graphs.x is not None:
             add("x", self._nodes.take(graphs.x))
         if graphs.edge_attr is not None:
@@ -134,16 +134,16 @@ class Oracle:
         if self._typed:
             add("graph.out.type", self._types(order))
 
-    def _of_stage(self, slot: int) -> None:
+    def _of_layer_view(self, block: int) -> None:
         shape, f, rows_of = self._shape, self.fields, self._bag.rows
-        background, capacity = shape.rows[0], shape.rows[: slot + 1]
-        rows, edges = sum(capacity), sum(shape.row_arcs[: slot + 1])
+        background, capacity = shape.rows[0], shape.rows[: block + 1]
+        rows, edges = sum(capacity), sum(shape.row_edges[: block + 1])
         stored = rows - background
-        stage = f"stage{slot}"
+        view = f"view{block}"
         last = [end - 1 for end in accumulate(shape.rows)]
 
         def add(name: str, values: Tensor, step: int = 0) -> Tensor:
-            return self._add(f"{stage}.{name}", values, step)
+            return self._add(f"{view}.{name}", values, step)
 
         every = torch.arange(background)
         pair_node = self._pairs.refer(rows_of.node, self._nodes, [shape.nodes - 1] * len(last))[:stored]
@@ -154,40 +154,42 @@ class Oracle:
         add("marked", torch.cat([torch.zeros(background, dtype=torch.long), marked]))
         one = (~self._pairs.padding[:stored]).float()
         m = f["subgraphs.count"][f["node_graph"]]
-        alike = (m - torch.zeros_like(m).scatter_add_(0, pair_node, one.long())) * f["node_weight"]
-        weight = add("weight", torch.cat([alike[:background], one]))
-        add("mean", weight / m.clamp(min=1)[node])
+        background_multiplicity = (m - torch.zeros_like(m).scatter_add_(0, pair_node, one.long())) * f[
+            "node_multiplicity"
+        ]
+        multiplicity = add("multiplicity", torch.cat([background_multiplicity[:background], one]))
+        add("mean_factor", multiplicity / m.clamp(min=1)[node])
         begins = [end - n for end, n in zip(accumulate(capacity), capacity, strict=True)]
         ranges = [(b, b + real) for b, n, real in zip(begins, capacity, self._rows.real, strict=False) if n]
         add("real", torch.tensor(ranges).reshape(-1))
-        padding_nodes = (f["node_weight"] == 0).nonzero().flatten().tolist()
-        self._csr(f"{stage}.by_node", node, shape.nodes, padding_nodes)
-        by_subgraph = self._csr(f"{stage}.by_subgraph", subgraph, shape.subgraphs, [shape.subgraphs - 1])
+        padding_nodes = (f["node_multiplicity"] == 0).nonzero().flatten().tolist()
+        self._csr(f"{view}.by_node", node, shape.nodes, padding_nodes)
+        by_subgraph = self._csr(f"{view}.by_subgraph", subgraph, shape.subgraphs, [shape.subgraphs - 1])
         if background:
             pairs = torch.stack([by_subgraph + background, pair_node[by_subgraph]], 1)
             add("differences", pairs.reshape(-1), rows)
-            add("differences.first", 2 * f[f"{stage}.by_subgraph.first"], 2 * stored)
-            add("differences.count", 2 * f[f"{stage}.by_subgraph.count"])
+            add("differences.first", 2 * f[f"{view}.by_subgraph.first"], 2 * stored)
+            add("differences.count", 2 * f[f"{view}.by_subgraph.count"])
             add("differences.sign", torch.tensor([1.0, -1.0] * stored))
             into = torch.cat([f["node_graph"] + shape.subgraphs, subgraph])
-            add("pooled_into", into, shape.subgraphs + shape.graphs + 1)
+            add("pool_target", into, shape.subgraphs + shape.graphs + 1)
             add("background", every, rows)
-            by_node = self._csr(f"{stage}.stored_by_node", pair_node, background, [background - 1])
+            by_node = self._csr(f"{view}.stored_by_node", pair_node, background, [background - 1])
             add("subgraph_of_stored", subgraph[by_node], shape.subgraphs)
 
-        edge = self._row_edges.refer(rows_of.arc, self._edges, [shape.arcs - 1] * len(last))[:edges]
+        edge = self._row_edges.refer(rows_of.edge_id, self._edges, [shape.edges - 1] * len(last))[:edges]
         source = self._row_edges.refer(rows_of.source, self._rows, last)[:edges]
-        # A pair that is not of this stage still equals its background.
+        # A pair that is not in this view still equals its background row.
         source = torch.where(source < rows, source, f["edge_source"][edge])
         target = self._row_edges.refer(rows_of.target, self._rows, last)[:edges]
         add("source", source, rows)
         add("target", target, rows)
-        add("arc", edge, shape.arcs)
-        self._csr(f"{stage}.into", target, rows, last[: slot + 1], is_sorted=True)
-        out = self._csr(f"{stage}.out", source, rows, last[: slot + 1])
+        add("edge_id", edge, shape.edges)
+        self._csr(f"{view}.into", target, rows, last[: block + 1], is_sorted=True)
+        out = self._csr(f"{view}.out", source, rows, last[: block + 1])
         add("out.target", target[out], rows)
-        add("out.arc", edge[out], shape.arcs)
-        copies = self._csr(f"{stage}.copies", edge, shape.arcs, [shape.arcs - 1])
+        add("out.edge_id", edge[out], shape.edges)
+        copies = self._csr(f"{view}.copies", edge, shape.edges, [shape.edges - 1])
         add("copies.source", source[copies], rows)
         add("copies.target", target[copies], rows)
         if self._typed:
@@ -209,7 +211,7 @@ def batch_by_definition(
 
 
 def check_batches(
-    batches: Batches, bag: esan.Bag, num_layers: int, ids: Tensor, shape: Shape, networks: int = 1,
+    batches: BatchBuffers, bag: esan.Bag, num_layers: int, ids: Tensor, shape: Shape, networks: int = 1,
     only: set[str] | None = None,
 ) -> None:  # fmt: skip
     """Every field of batches, bit for bit, against the definition."""

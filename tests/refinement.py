@@ -27,7 +27,7 @@ class Reference:
         rows = bag.to_literal().rows
         pairs = list(zip(rows.node.tolist(), rows.subgraph.tolist(), strict=True))
         self.read: dict[Pair, list[tuple[Pair, int]]] = {pair: [] for pair in pairs}
-        for source, target, edge in zip(rows.source.tolist(), rows.target.tolist(), rows.arc.tolist(), strict=True):
+        for source, target, edge in zip(rows.source.tolist(), rows.target.tolist(), rows.edge_id.tolist(), strict=True):
             self.read[pairs[target]].append((pairs[source], edge))
         kinds, self._kinds = nodes.tolist(), edges.tolist()
         marked = dict(zip(pairs, rows.marked.tolist(), strict=True))

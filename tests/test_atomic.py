@@ -18,7 +18,7 @@ def _full(file: IO[bytes]) -> None:
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"before")
     for path in (tmp_path / "a.txt", tmp_path / "new" / "newer" / "a.txt"):
-        with pytest.raises(OSError, match=r"Expected to write .*a.txt \(got: No space left on device\)\. .*unharmed"):
+        with pytest.raises(OSError, match=r"Expected to write .*a.txt \(got: No space left on device\)\. .*unchanged"):
             write_file(path, _full)
     assert (tmp_path / "a.txt").read_bytes() == b"before"
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]

@@ -22,7 +22,9 @@ def test_rows_of_every_layer() -> None:
     assert told.exit_code == 0
     bag = esan.Bag.of(esan.graphs.csl(12, 3), "ND", 2)
     assert repr(bag) in told.stdout
-    expected = [[str(t), str(bag.stage(t).num_rows), "144", f"{144 / bag.stage(t).num_rows:.1f}"] for t in (1, 2)]
+    expected = [
+        [str(t), str(bag.layer_view(t).num_rows), "144", f"{144 / bag.layer_view(t).num_rows:.1f}"] for t in (1, 2)
+    ]
     assert _rows(told.stdout) == expected
 
 

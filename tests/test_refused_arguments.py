@@ -16,7 +16,7 @@ from esan.data import own, random, stratified_folds
 from esan.graphs import read
 from esan.train import Recipe
 from esan.train.runs.job import Job
-from esan.train.runs.loop import run_jobs
+from esan.train.runs.training_loop import run_jobs
 
 BOTH = torch.tensor([[0, 1], [1, 0]])
 QUANTISED = torch.quantize_per_tensor(torch.ones(2, 1), 0.1, 0, torch.qint8)
@@ -64,8 +64,8 @@ def _bag() -> Bag:
         (lambda: read(_batch([0, 2, 9])), r"ptr to rise from 0 to how many nodes there are, 4 \(got .* ends with 9\)"),
         (lambda: read(_batch(torch.tensor([0.0, 2, 4]))), r"ptr to be a list of whole numbers.*torch.float32"),
         (lambda: _bag().subgraph("a"), r"a subgraph to be a whole number \(got 'a'\)"),  # type: ignore[arg-type]
-        (lambda: _bag().stage(9), r"a layer up to 2, which the bag is exact for \(got 9\)\. Build it with num"),
-        (lambda: _bag().stage(1.5), r"a layer to be a whole number \(got 1.5\)"),  # type: ignore[arg-type]
+        (lambda: _bag().layer_view(9), r"a layer up to 2, which the bag is exact for \(got 9\)\. Build it with num"),
+        (lambda: _bag().layer_view(1.5), r"a layer to be a whole number \(got 1.5\)"),  # type: ignore[arg-type]
         (lambda: Loader(_bag(), generator=5), r"generator to be a torch.Generator \(got 5\)"),  # type: ignore[arg-type]
         (lambda: Loader(_bag(), shuffle="yes"), r"shuffle to be True or False \(got 'yes'\)"),  # type: ignore[arg-type]
         (lambda: random(10, None), r"three fractions \(got None\)"),  # type: ignore[arg-type]

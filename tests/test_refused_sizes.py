@@ -15,7 +15,7 @@ from esan.cli.executing import whole_numbers
 from esan.cli.main import app
 from esan.graphs import graph_of, read
 from esan.train import Recipe
-from esan.train.model_spec import Blueprint
+from esan.train.model_spec import ModelSpec
 
 FIFTY = tuple(range(1, 51))
 
@@ -103,7 +103,7 @@ def test_numbers(make: Callable[[], Any], match: str) -> None:
 def test_bags_that_would_not_fit(policy: str, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """How large a bag is is told by a few subgraphs, before any is stored."""
     monkeypatch.setattr("esan.limits.SMALL", 2**20)
-    for module in ("esan.limits", "esan.bags.build.stored", "esan.policies.ego"):
+    for module in ("esan.limits", "esan.bags.build.storage", "esan.policies.ego"):
         monkeypatch.setattr(f"{module}.available_memory", lambda device=None: 2**23)
     with pytest.raises(ValueError, match=match):
         Bag.of(graphs.complete(220), policy, 2)
@@ -116,7 +116,7 @@ def test_a_network_that_would_not_fit() -> None:
     with pytest.raises(
         ValueError, match=r"^Expected a network of 3 layers of width 65,536 to fit .*got 48.0 GiB needed, 16.0 G"
     ):
-        Blueprint(recipe, esan.data.Task("regression", 1), 7, None).build()
+        ModelSpec(recipe, esan.data.Task("regression", 1), 7, None).build()
 
 
 def test_nearly_all_nodes_deleted() -> None:

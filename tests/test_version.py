@@ -8,7 +8,7 @@ from pathlib import Path
 from packaging.version import parse
 
 import esan
-from esan.train.runs.machine import versions
+from esan.train.runs.records import versions
 
 ROOT = Path(__file__).parent.parent
 
@@ -20,7 +20,7 @@ def version(name):
 
 metadata.version = version
 import esan
-from esan.train.runs.machine import versions
+from esan.train.runs.records import versions
 print(esan.__version__, versions()["esan"], versions()["numpy"], sep=",")
 """
 

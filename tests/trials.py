@@ -1,4 +1,4 @@
-"""What teams are tried on: networks of one kind, a bag of paths and cycles, and the graphs to train on."""
+"""What ensembles are tried on: networks of one kind, a bag of paths and cycles, and the graphs to train on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 import esan
 import strategies
 from esan.train.engines.engine import Engine
-from esan.train.engines.ensembles import Teams
+from esan.train.engines.engine_factory import EngineFactory
 from esan.train.engines.objective import Objective
 
 
@@ -22,7 +22,7 @@ class Trial:
     Attributes:
         bag: of all graphs, with targets, on the host.
         build: makes a network; torch's generator draws its weights.
-        batch_size: graphs a step.
+        batch_size: graphs per step.
         train: the graphs that networks are trained on.
         valid: the graphs that they predict.
         device: where they are trained.
@@ -40,8 +40,8 @@ class Trial:
     rate: float = 1e-3
 
     def engines(self, seeds: list[int], make: Callable[..., Engine] | None = None) -> list[Engine]:
-        """An engine a seed; all of them in one team, unless `make` makes others."""
-        make = Teams() if make is None else make
+        """One engine per seed; all of them in one ensemble, unless `make` makes others."""
+        make = EngineFactory() if make is None else make
         found = []
         for seed in seeds:
             torch.manual_seed(seed)

@@ -11,7 +11,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
 import esan
 from esan.bags.draw import ACCENT, DELETED, INK, PALE, draw_panel
-from esan.bags.layout import layout
+from esan.bags.node_positions import layout
 
 LAYERS = 2
 SHADES = ("#f6c1b1", "#ee8a6d", ACCENT)  # by level: the layer at which a pair first differs
@@ -54,7 +54,7 @@ def draw_rows(axes: Axes, bag: esan.Bag) -> None:
     axes.text(m / 2, n + 0.35, f"{m} subgraphs", **small)
     axes.text(-3.0, n / 2, f"{n} nodes", rotation=90, va="center", **small)
     axes.set(xlim=(-3.6, m + 0.3), ylim=(-3.6, n + 1.6))
-    legend = [(INK, "one row a node"), (SHADES[-1], "differs from layer 1 on"), (SHADES[-2], "from layer 2 on")]
+    legend = [(INK, "one row per node"), (SHADES[-1], "differs from layer 1 on"), (SHADES[-2], "from layer 2 on")]
     legend = [legend[0], *legend[1:], ("#edf0f4", "equal to the background: not stored")]
     for i, (colour, words) in enumerate(legend):
         x, y = (-2.3, 5.8)[i % 2], -1.5 - 1.3 * (i // 2)
@@ -74,8 +74,8 @@ def draw_network(axes: Axes) -> None:
     steps = [
         (0.80, "layer 1", "inside each subgraph + shared by all", "#fdf0ec"),
         (0.62, "layer 2", "inside each subgraph + shared by all", "#fdf0ec"),
-        (0.44, "readout", "over nodes: a vector a subgraph", "#eef2f7"),
-        (0.26, "set encoder", "over subgraphs: a vector a graph", "#eef2f7"),
+        (0.44, "readout", "over nodes: one vector per subgraph", "#eef2f7"),
+        (0.26, "set encoder", "over subgraphs: one vector per graph", "#eef2f7"),
         (0.08, "prediction", "the same for both bags", "#ffffff"),
     ]
     for y, words, below, colour in steps:

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, then put into it in one step."""
+"""`write_file`: writes a file atomically: to a temporary file first, which then replaces the target."""
 
 import os
 import secrets
@@ -8,14 +8,14 @@ from typing import IO, Any
 
 
 def write_file(path: Path, fill: Callable[[IO[bytes]], Any], then: str = "") -> None:
-    """Have `fill` write a file; what was at `path` before stays until all of it is on the disk.
+    """Write a file with `fill`; an old file at `path` stays until the new one is complete on disk.
 
-    Folders that were not there are made, and removed again if the file could not be written.
+    Missing folders are created, and removed again if the file could not be written.
 
     Args:
         path: where the file goes.
         fill: writes its contents.
-        then: what else to do, at the end of the error of a full disk.
+        then: what else to do, for the end of an error message.
     """
     scratch: Path | None = None
     made: list[Path] = []
@@ -25,7 +25,7 @@ def write_file(path: Path, fill: Callable[[IO[bytes]], Any], then: str = "") -> 
         made = [folder for folder in path.parents if not folder.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-        # Not mkstemp: what it makes is for its owner alone, whatever the umask says.
+        # Not mkstemp: its files ignore the umask and are readable by their owner only.
         handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         with os.fdopen(handle, "wb") as file:
             fill(file)
@@ -36,19 +36,19 @@ def write_file(path: Path, fill: Callable[[IO[bytes]], Any], then: str = "") -> 
         _tidy(scratch, made)
         if isinstance(error, OSError) and error.strerror:
             raise OSError(
-                f"Expected to write {path} (got: {error.strerror}). What was there before is unharmed: make room, or "
-                f"choose another folder{then}."
+                f"Expected to write {path} (got: {error.strerror}). The old file, if any, is unchanged: free some "
+                f"space, or choose another folder{then}."
             ) from error
         raise
 
 
 def _tidy(scratch: Path | None, made: list[Path]) -> None:
-    """Remove the half of a file, and the folders made for it, if nobody has put anything else there."""
+    """Remove the incomplete file, and the folders made for it, if they are empty."""
     try:
         if scratch is not None:
             scratch.unlink(missing_ok=True)
         for folder in made:
             folder.rmdir()
     except OSError:
-        # What cannot be removed must not hide the error that led here.
+        # A failed removal must not hide the original error.
         return

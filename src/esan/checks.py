@@ -1,4 +1,4 @@
-"""Checks of plain arguments: what a number, a choice or a device must be, said the same way everywhere."""
+"""Checks of plain arguments (numbers, choices, seeds, devices), with the same messages everywhere."""
 
 from collections.abc import Collection
 from numbers import Integral, Real
@@ -8,12 +8,12 @@ import torch
 
 #: Seeds are below this: scikit-learn draws folds from no other numbers, and torch takes these everywhere.
 SEEDS = 2**32
-#: Networks have no more layers than this; every layer costs a count of rows per graph, whether it adds rows or not.
+#: The most layers of a network; every layer costs one count of rows per graph, even if it adds no rows.
 MOST_LAYERS = 10_000
 
 
 def shown(value: Any, most: int = 80) -> str:
-    """`repr` of a value for an error: short, in one line, and of whatever the user passed."""
+    """The `repr` of any value for an error message: short and in one line."""
     if isinstance(value, torch.Tensor):
         return f"a tensor of {value.dtype} and shape {tuple(value.shape)}"
     try:
@@ -34,7 +34,7 @@ def _bare(value: Any) -> str:
 
 def whole_number(name: str, value: Any, least: int, remedy: str, most: int | None = None) -> int:
     """`value` as an int if it is a whole number from `least` to `most`, else an error that ends with `remedy`."""
-    # True is an Integral to Python, but nobody means one layer by it.
+    # True is an Integral to Python, but it is not meant as a number.
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"Expected {name} to be a whole number (got {shown(value)}). {remedy}")
     number = int(value)
@@ -62,7 +62,7 @@ def real_number(name: str, value: Any, remedy: str) -> float:
 
 def truth_value(name: str, value: Any, remedy: str) -> bool:
     """`value` if it is True or False, else an error that ends with `remedy`."""
-    # Not what counts as true to Python: the text "no" does.
+    # No truthy values: the text "no" is one.
     if not isinstance(value, bool):
         raise TypeError(f"Expected {name} to be True or False (got {shown(value)}). {remedy}")
     return value
@@ -87,7 +87,7 @@ def random_source(value: Any) -> torch.Generator | None:
 
 def check_known(name: str, value: Any, known: Collection[Any]) -> None:
     """An error that lists the known values, unless `value` is one of them."""
-    # By type too: an array compares to text entry by entry, and a value that cannot be hashed is no key of a dict.
+    # By type too: an array compares with text entry by entry, and an unhashable value is no key of a dict.
     if not any(isinstance(value, type(one)) and value == one for one in known):
         listed = ", ".join(str(one) or "''" for one in known)
         raise ValueError(f"Expected {name} to be one of {listed} (got {shown(value)}). Choose one of these.")
@@ -103,17 +103,17 @@ def device_here(device: torch.device | str, shapes_only: bool = False) -> torch.
     gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
     try:
         # Only a tensor there tells whether it works, and which GPU is the current one.
-        found = torch.empty(0, device=device).device if isinstance(device, torch.device | str) else None
+        available = torch.empty(0, device=device).device if isinstance(device, torch.device | str) else None
     except (RuntimeError, AssertionError, TypeError, ValueError, ImportError):
         if str(device) in ("cuda", *gpus) and gpus:
-            raise  # it is there, and torch knows better what is wrong with it
-        found = None
-    if found is None or (found.type == "meta" and not shapes_only):
+            raise  # it exists, and torch says better what is wrong
+        available = None
+    if available is None or (available.type == "meta" and not shapes_only):
         raise ValueError(
             f"Expected a device of this machine: {', '.join(['cpu', *gpus])} (got {shown(_called(device))}). "
             "Choose one of these, or install a build of torch for the device."
         )
-    return found
+    return available
 
 
 def _called(device: Any) -> str:

@@ -1,6 +1,6 @@
-"""How many of a thing there are, in words: 1 graph, 1,200 graphs."""
+"""`counted`: a number and its noun, singular or plural: 1 graph, 1,200 graphs."""
 
 
-def counted(number: int, thing: str) -> str:
-    """The number and the thing; more than one, or none, has an s."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str) -> str:
+    """The number and the noun, with an s unless it is one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""How much memory there is, and the error for what would take more: sizes are refused before they are tried."""
+"""Available memory, and the error for sizes that would not fit, raised before anything is allocated."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-#: Below this many bytes nothing is looked up: reading what is available costs more than it could save.
+#: Smaller sizes are never checked: reading the available memory would cost more.
 SMALL = 2**26
 #: Above this a cgroup says "no limit".
 _UNLIMITED = 2**60
@@ -17,7 +17,7 @@ _PROC = Path("/proc")
 def available_memory(device: torch.device | None = None) -> int:
     """Bytes that this process can still allocate: free memory of the machine, its cgroup and its address space.
 
-    Memory that the system uses as a cache counts as free. On a machine that tells nothing, it is all memory there is.
+    Memory that the system uses as a cache counts as free. If the system does not say, it is all memory of the machine.
 
     Args:
         device: where they are to be allocated; None for the main memory.
@@ -32,9 +32,9 @@ def refuse_beyond_memory(needed: int, what: str, instead: str, device: torch.dev
     """An error if `needed` bytes are more than there are; nothing is allocated.
 
     Args:
-        needed: how many bytes; an estimate is at most what is certainly needed, so that nothing possible is refused.
+        needed: how many bytes; if estimated, a lower bound, so that nothing possible is refused.
         what: what needs them, with its size, as in "a complete graph of 100,000 nodes".
-        instead: what to do, a whole sentence.
+        instead: what to do, a complete sentence.
         device: where they are to be allocated; None for the main memory.
     """
     if needed <= SMALL:
@@ -48,12 +48,12 @@ def refuse_beyond_memory(needed: int, what: str, instead: str, device: torch.dev
 
 
 def in_words(size: int) -> str:
-    """A number of bytes as one says it: 3.2 GiB."""
+    """A number of bytes with its unit: 3.2 GiB."""
     units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
     power = min(max(size.bit_length() - 1, 0) // 10, len(units) - 1)
     if power == 0:
         return f"{size} bytes"
-    # Whole numbers to the end: what cannot be may be too large for a floating-point number.
+    # In integers: an impossible size may be too large for a float.
     tenths = size * 10 // 1024**power
     if tenths >= 10**8:
         return f"10^{round(size.bit_length() * 0.30103)} bytes"
@@ -71,8 +71,8 @@ def _of_machine() -> int:
 
 
 def _of_cgroups() -> list[int]:
-    """What each cgroup of this process leaves, from its own up to the root, of version 1 and 2."""
-    found = []
+    """The memory left in each cgroup of this process, from its own up to the root, of version 1 and 2."""
+    left = []
     for line in _lines(_PROC / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
         if controllers == "":
@@ -88,14 +88,14 @@ def _of_cgroups() -> list[int]:
             most, now = _number(one / limit), _number(one / used)
             if most is not None and now is not None and most < _UNLIMITED:
                 stats = dict(line.split(maxsplit=1) for line in _lines(one / "memory.stat") if " " in line)
-                found.append(most - now + int(stats.get(cache, 0)))
+                left.append(most - now + int(stats.get(cache, 0)))
             if one == root:
                 break
-    return found
+    return left
 
 
 def _of_address_space() -> list[int]:
-    """What a limit on the address space (ulimit -v) leaves."""
+    """The address space left by a limit (ulimit -v)."""
     if sys.platform == "win32":
         return []
     import resource

@@ -1,4 +1,4 @@
-"""`TensorRecord`: a frozen dataclass of tensors that moves, measures and digests itself as one thing."""
+"""`TensorRecord`: a frozen dataclass of tensors with `to`, `nbytes` and a fingerprint of its contents."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -8,15 +8,17 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from esan.ops.caching import kept_tensors
+from esan.ops.caching import plain_tensors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TensorRecord:
-    """Base of the records that a bag is made of; fields are tensors, None or plain values."""
+    """Base of the records that a bag consists of; fields are tensors, None or plain values."""
 
     #: Fields that do not count in the fingerprint where they hold nothing.
     optional: ClassVar[tuple[str, ...]] = ()
+    #: The names of fields in files and fingerprints, where they are not those of the attributes.
+    stored_names: ClassVar[Mapping[str, str]] = {}
 
     def tensors(self) -> dict[str, Tensor]:
         """The fields that hold a tensor, by name."""
@@ -24,7 +26,7 @@ class TensorRecord:
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
     def to(self, device: torch.device | str) -> Self:
-        with kept_tensors():
+        with plain_tensors():
             return replace(self, **{name: tensor.to(device) for name, tensor in self.tensors().items()})
 
     @property
@@ -39,25 +41,25 @@ class TensorRecord:
             value = getattr(self, field.name)
             if field.name in self.optional and (value is None or (isinstance(value, Mapping) and not value)):
                 continue
-            digest.update(field.name.encode())
-            for part in _parts(value):
-                digest.update(part)
+            digest.update(self.stored_names.get(field.name, field.name).encode())
+            for chunk in _chunks(value):
+                digest.update(chunk)
         return digest.hexdigest()
 
 
-def _parts(value: Any) -> Iterator[bytes]:
+def _chunks(value: Any) -> Iterator[bytes]:
     """The bytes of a field: of a tensor its numbers, of a mapping or list those of its entries."""
     if isinstance(value, Tensor):
         yield f"{value.dtype}{tuple(value.shape)}".encode()
-        # As bytes: numpy does not have all types of numbers. In new memory, whose numbers lie one behind another.
+        # As bytes, since numpy lacks some dtypes; copied, so that the bytes are contiguous.
         flat = value.detach().cpu().reshape(-1)
         yield torch.empty(flat.shape, dtype=flat.dtype).copy_(flat).view(torch.uint8).numpy().tobytes()
     elif isinstance(value, Mapping):
         for name in sorted(value):
             yield name.encode()
-            yield from _parts(value[name])
+            yield from _chunks(value[name])
     elif isinstance(value, list):
-        for one in value:
-            yield from _parts(one)
+        for entry in value:
+            yield from _chunks(entry)
     else:
         yield repr(value).encode()

@@ -15,14 +15,14 @@ from torch.utils import _pytree as pytree
 from esan.bags.bag import Bag
 from esan.bags.loader import Loader
 from esan.bags.padded.bag import PaddedBag
-from esan.bags.padded.batches import LaidFields, MissingFieldError
+from esan.bags.padded.batches import BatchFields, MissingFieldError
 from esan.nn.execution.replay import Static
 from esan.ops.device import captured, graph_pool, is_gpu, new_graph, on_capture_stream
 from esan.ops.dispatch import is_plain
 from esan.watching import networks_called
 
 T = TypeVar("T")
-#: Graphs that a step holds at most: a few shapes, in two modes.
+#: The most CUDA graphs of a step: a few shapes, in two modes.
 _MOST_GRAPHS = 32
 Work = Callable[[Any], Any]
 
@@ -50,14 +50,14 @@ def step(work: Any = None, /) -> Any:
             train(bag)
     ```
 
-    The first batch of each shape runs as it is, the second is captured; from then on Python no longer runs inside the
-    step, the kernels are replayed. What the step gives is a copy, so that it may be kept. A changed learning rate, mode
+    The first batch of each shape runs eagerly, the second is captured; from then on Python no longer runs inside the
+    step, the kernels are replayed. The step returns a copy, which stays valid. A changed learning rate, mode
     (`model.eval()`), frozen parameter or reloaded weight is noticed. What a CUDA graph cannot hold (reading a value
-    back, `loss.item()`, control flow that depends on it) is an error of torch with a note on what to do; a step in
-    which a module has hooks runs as it is, since hooks are Python.
+    back, `loss.item()`, control flow that depends on it) is an error of torch with a note on what to do. A step in
+    which a module has hooks runs eagerly, since hooks are Python.
 
     Args:
-        work: a loader (its batches are what the step is for), or the function itself.
+        work: the loader whose batches the step takes, or the function itself.
     """
     if callable(work) and not isinstance(work, Loader):
         return Step(work)
@@ -67,10 +67,10 @@ def step(work: Any = None, /) -> Any:
 
 
 class Step:
-    """A step that runs as it is or is replayed; see `step`.
+    """A step that runs eagerly or is replayed; see `step`.
 
     Attributes:
-        captures: how many graphs it holds.
+        captures: the number of CUDA graphs that it holds.
     """
 
     def __init__(self, work: Work) -> None:
@@ -81,7 +81,7 @@ class Step:
         self._pool: Any = None
         for value in _named(work):
             if isinstance(value, nn.Module):
-                self._known.met(value)
+                self._known.add(value)
         self._why_eager: str | None = None
         update_wrapper(self, work)
 
@@ -90,7 +90,7 @@ class Step:
         return len(self._graphs)
 
     def __call__(self, bag: Bag) -> Any:
-        if not isinstance(bag, PaddedBag) or not isinstance(bag.fields, LaidFields) or self._why_eager:
+        if not isinstance(bag, PaddedBag) or not isinstance(bag.fields, BatchFields) or self._why_eager:
             return self._work(bag)
         if not is_gpu(bag.device):
             return self._work(bag)
@@ -99,17 +99,17 @@ class Step:
         if graph is not None and graph.fits(bag):
             return graph.replay(bag)
         self._seen[key] = self._seen.get(key, 0) + 1
-        laid = bag.fields.laid
-        if self._seen[key] == 1 or laid is None or not bag.fields.batches.read <= laid.fields.keys():
+        chunk = bag.fields.chunk
+        if self._seen[key] == 1 or chunk is None or not bag.fields.batches.fields_read <= chunk.fields.keys():
             return self._eagerly(bag)
         return self._captured(bag, key)
 
     def _eagerly(self, bag: PaddedBag) -> Any:
-        """Run the step, and take note of the modules and optimisers that it uses."""
+        """Run the step, and record the modules and optimisers that it uses."""
         before = len(self._known.modules), len(self._known.optimisers)
-        # On the stream of captures: what autograd keeps of parameters belongs to the stream that it was made on.
+        # On the capture stream: autograd ties its state of a parameter to the stream of its first use.
         with self._known.watching(), on_capture_stream(bag.device):
-            found = self._work(bag)
+            result = self._work(bag)
         if before != (len(self._known.modules), len(self._known.optimisers)):
             key = (bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), self._known.state())
             self._seen[key] = max(self._seen.get(key, 0), 1)
@@ -120,7 +120,7 @@ class Step:
                 f"The step is not captured as a CUDA graph: {hooked} has hooks or a forward of its own, in Python.",
                 stacklevel=3,
             )
-        return found
+        return result
 
     def _captured(self, bag: PaddedBag, key: Any) -> Any:
         if self._pool is None:
@@ -128,28 +128,28 @@ class Step:
         try:
             graph = _Graph(self._work, bag, self._known, self._pool)
         except MissingFieldError:
-            # It reads what the first batch did not need: that is laid out with the next ones.
+            # It reads a field that the first batch did not need: the next batches have it.
             self._pool = self._pool if self._graphs else None
             return self._eagerly(bag)
         self._graphs[key] = graph
         if len(self._graphs) > _MOST_GRAPHS:
-            # Of shapes that batches have outgrown; the oldest is the first.
+            # Probably of a shape that batches have outgrown; the oldest is the first.
             del self._graphs[next(iter(self._graphs))]
         return graph.replay(bag)
 
 
 def _named(work: Work) -> Iterator[Any]:
-    """What the code of a function names: variables around it, and globals."""
+    """The values that the code of a function refers to: enclosing variables and globals."""
     try:
-        found = inspect.getclosurevars(work)
+        variables = inspect.getclosurevars(work)
     except TypeError:  # a callable that is no function
         return
-    yield from found.nonlocals.values()
-    yield from found.globals.values()
+    yield from variables.nonlocals.values()
+    yield from variables.globals.values()
 
 
 class _Known:
-    """The modules and optimisers that a step uses, and all about them that a captured step has fixed."""
+    """The modules and optimisers that a step uses, and the state of them that a captured step depends on."""
 
     def __init__(self) -> None:
         self.modules: dict[int, nn.Module] = {}
@@ -164,15 +164,15 @@ class _Known:
         finally:
             hook.remove()
             for network in networks:
-                self.met(network)
+                self.add(network)
 
-    def met(self, module: nn.Module) -> None:
-        """Take note of a module and its parts."""
+    def add(self, module: nn.Module) -> None:
+        """Record a module and its submodules."""
         for part in module.modules():
             self.modules.setdefault(id(part), part)
 
     def _prepared(self, optimiser: Optimizer) -> None:
-        """An optimiser whose state a graph can hold: counts of steps on the device."""
+        """Prepare an optimiser for capture: step counts on the device."""
         self.optimisers.setdefault(id(optimiser), optimiser)
         for group in optimiser.param_groups:
             if group.get("capturable") is False:
@@ -187,7 +187,7 @@ class _Known:
         return next((type(m).__name__ for m in self.modules.values() if not is_plain(m, type(m))), None)
 
     def state(self) -> tuple[Any, ...]:
-        """What a captured step has fixed: modes, which parameters are trained and where they lie, hyper-parameters."""
+        """What a captured step depends on: modes, addresses and requires_grad of parameters, hyper-parameters."""
         modes = tuple(module.training for module in self.modules.values())
         places = tuple(
             (parameter.data_ptr(), parameter.requires_grad)
@@ -199,7 +199,7 @@ class _Known:
 
     @property
     def rates(self) -> list[dict[str, Any]]:
-        """The parameter groups whose learning rate a graph can read from memory."""
+        """The parameter groups whose learning rate a CUDA graph can read from memory."""
         groups = [group for o in self.optimisers.values() for group in o.param_groups]
         return [g for g in groups if g.get("capturable") and not isinstance(g["lr"], Tensor)]
 
@@ -209,7 +209,7 @@ class _Known:
 
 
 def _fixed(group: dict[str, Any]) -> tuple[Any, ...]:
-    """Hyper-parameters that a graph holds as numbers."""
+    """Hyper-parameters that a CUDA graph holds as constants."""
     varies = ("params", "lr", "initial_lr") if group.get("capturable") else ("params", "initial_lr")
     return tuple((name, _number(value)) for name, value in group.items() if name not in varies)
 
@@ -219,17 +219,17 @@ def _number(value: Any) -> Any:
 
 
 class _Graph:
-    """A step captured over the memory of one batch, replayed for each of its shape."""
+    """A step captured on the memory of one batch, replayed for every batch of its shape."""
 
     def __init__(self, work: Work, bag: PaddedBag, known: _Known, pool: Any) -> None:
         fields = bag.fields
-        assert isinstance(fields, LaidFields)
-        assert fields.laid is not None
+        assert isinstance(fields, BatchFields)
+        assert fields.chunk is not None
         self._known, self._batches = known, fields.batches
         ints, floats = fields.buffers
         self._ints, self._floats = ints.long(), floats.clone()
-        self._fields = fields.laid.fields
-        views = Static(fields.laid.views(self._ints, self._floats))
+        self._fields = fields.chunk.fields
+        views = Static(fields.chunk.views(self._ints, self._floats))
         device = bag.device
         self._rates = [(group, torch.tensor(float(group["lr"]), device=device)) for group in known.rates]
         self._last = [float(group["lr"]) for group, _ in self._rates]
@@ -239,8 +239,8 @@ class _Graph:
         with self._rates_in_memory():
             try:
                 with captured(self._graph, pool, device):
-                    # A new bag: what it has found out already would not be computed again.
-                    self._out = work(fields.batches.over(views, fields.shape))
+                    # A new bag, since the cached values of this one would not be part of the graph.
+                    self._out = work(fields.batches.of_fields(views, fields.shape))
             except MissingFieldError:
                 raise
             except RuntimeError as error:
@@ -259,26 +259,30 @@ class _Graph:
 
     @contextmanager
     def _rates_in_memory(self) -> Iterator[None]:
-        given = [group["lr"] for group, _ in self._rates]
+        rates = [group["lr"] for group, _ in self._rates]
         for group, rate in self._rates:
             group["lr"] = rate
         try:
             yield
         finally:
-            for (group, _), lr in zip(self._rates, given, strict=True):
+            for (group, _), lr in zip(self._rates, rates, strict=True):
                 group["lr"] = lr
 
     def fits(self, bag: PaddedBag) -> bool:
-        """Whether a batch has the fields that were captured, in the same places."""
+        """Whether a batch has the captured fields, at the same places in its buffers."""
         fields = bag.fields
-        assert isinstance(fields, LaidFields)
-        return fields.batches.read is self._batches.read and fields.laid is not None and self._alike(fields.laid.fields)
+        assert isinstance(fields, BatchFields)
+        return (
+            fields.batches.fields_read is self._batches.fields_read
+            and fields.chunk is not None
+            and self._alike(fields.chunk.fields)
+        )
 
     def _alike(self, fields: Any) -> bool:
         return fields is self._fields or fields == self._fields
 
     def replay(self, bag: PaddedBag) -> Any:
-        assert isinstance(bag.fields, LaidFields)
+        assert isinstance(bag.fields, BatchFields)
         parameters = self._known.parameters
         for parameter, before, after in zip(parameters, self._before, self._grads, strict=True):
             if before is not None and before is after and parameter.grad is not before:
@@ -289,11 +293,11 @@ class _Graph:
         ints, floats = bag.fields.buffers
         self._ints.copy_(ints)
         self._floats.copy_(floats)
-        for place, (group, rate) in enumerate(self._rates):
+        for index, (group, rate) in enumerate(self._rates):
             lr = float(group["lr"])
-            if lr != self._last[place]:
+            if lr != self._last[index]:
                 rate.fill_(lr)
-                self._last[place] = lr
+                self._last[index] = lr
         self._graph.replay()
         for parameter, grad in zip(parameters, self._grads, strict=True):
             parameter.grad = grad

@@ -1,4 +1,4 @@
-"""Which networks are called while a step runs: they say so themselves, since a hook would change how they run."""
+"""Records which networks are called while a step runs; networks report it themselves, since a hook would slow them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,22 +11,22 @@ _WATCHERS: ContextVar[list[nn.Module] | None] = ContextVar("watchers", default=N
 
 @contextmanager
 def networks_called() -> Iterator[list[nn.Module]]:
-    """Within, every network of esan that is called is added to the list."""
-    found: list[nn.Module] = []
-    before = _WATCHERS.set(found)
+    """A list to which every network of esan that is called inside the context is added."""
+    networks: list[nn.Module] = []
+    before = _WATCHERS.set(networks)
     try:
-        yield found
+        yield networks
     finally:
         _WATCHERS.reset(before)
 
 
 def is_watched() -> bool:
-    """Whether somebody asks which networks are called."""
+    """Whether calls of networks are being recorded."""
     return _WATCHERS.get() is not None
 
 
 def called(network: nn.Module) -> None:
-    """Say that a network is called."""
-    found = _WATCHERS.get()
-    if found is not None:
-        found.append(network)
+    """Record that a network is called."""
+    networks = _WATCHERS.get()
+    if networks is not None:
+        networks.append(network)

@@ -110,9 +110,9 @@ def test_copied_arcs_need_every_pair(bag: esan.Bag) -> None:
 
 @pytest.mark.parametrize("pool", ["pool_bag", "pool_nodes"])
 def test_maxima_need_every_pair(bag: esan.Bag, pool: str) -> None:
-    stage = bag.stage(1)
+    view = bag.layer_view(1)
     with pytest.raises(ValueError, match=r"Expected a literal bag for the maximum .*Call bag.to_literal"):
-        getattr(stage, pool)(torch.ones(stage.num_rows, 1), "max")
+        getattr(view, pool)(torch.ones(view.num_rows, 1), "max")
 
 
 def test_repr_says_what_it_holds(bag: esan.Bag) -> None:
@@ -133,8 +133,8 @@ def test_moving_it_keeps_it(bag: esan.Bag) -> None:
     assert bag.to("cpu") is bag
     assert bag.to("meta").device.type == "meta"
     sampled = esan.Bag.of(GRAPHS, esan.Sampled(esan.NodeDeletion(), 0.5), 2).to("meta")
-    assert sampled.whole is not None
-    assert sampled.whole.device.type == "meta"
+    assert sampled.sampled_from is not None
+    assert sampled.sampled_from.device.type == "meta"
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "gpu", torch.device("cuda", 99), torch.float64], ids=str)
@@ -247,7 +247,7 @@ def test_a_model_does_not_store_the_whole_of_a_sample() -> None:
     model = esan.ds_gnn(None, 4, 2, 1, readout="max")
     with pytest.warns(UserWarning, match="The literal bag is used") as said:
         fitting = model._fitting(bag)
-    assert fitting.whole is None
+    assert fitting.sampled_from is None
     assert fitting.num_rows == 12 * 3
     assert len(said) == 1
 
@@ -261,6 +261,6 @@ def test_the_warning_points_at_the_caller() -> None:
 
 @pytest.mark.parametrize("call", ["pool_bag", "pool_nodes"])
 def test_unknown_reductions(call: str) -> None:
-    stage = esan.Bag.of(esan.graphs.cycle(5), esan.EdgeDeletion(), 2).stage(1)
+    view = esan.Bag.of(esan.graphs.cycle(5), esan.EdgeDeletion(), 2).layer_view(1)
     with pytest.raises(ValueError, match=r"Expected one of sum, mean, max \(got 'median'\)"):
-        getattr(stage, call)(torch.zeros(stage.num_rows, 1), "median")
+        getattr(view, call)(torch.zeros(view.num_rows, 1), "median")

@@ -12,8 +12,8 @@ from esan.bags.build.chunks import chunks
 from esan.bags.build.on_device import bag_built_on
 from esan.graphs import Graphs, read
 from esan.policies import Policy, Selection
-from esan.train.engines.copies import bag_at
-from esan.train.engines.resample import bag_of
+from esan.train.engines.engine import bag_on
+from esan.train.engines.samples import training_bag
 
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
 def same(one: esan.Bag, other: esan.Bag) -> None:
     for part in ("graphs", "selection", "rows"):
         assert getattr(one, part).fingerprint == getattr(other, part).fingerprint, part
-    assert (one.rows.row_ends, one.rows.arc_ends) == (other.rows.row_ends, other.rows.arc_ends)
+    assert (one.rows.row_ends, one.rows.edge_ends) == (other.rows.row_ends, other.rows.edge_ends)
     assert (one.num_layers, repr(one.policy), one.strict) == (other.num_layers, repr(other.policy), other.strict)
 
 
@@ -43,7 +43,7 @@ def test_chunks_hold_no_more_than_they_may(most: int) -> None:
 @EVERY_POLICY
 @pytest.mark.parametrize("most", [1, 60])
 def test_a_bag_built_some_graphs_at_a_time(policy: esan.Policy, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compact, "MOST_PAIRS", most)
+    monkeypatch.setattr(compact, "CHUNK_PAIRS", most)
     same(bag_built_on("cpu", read(GRAPHS), policy, 3), esan.Bag.of(GRAPHS, policy, 3))
 
 
@@ -66,7 +66,7 @@ class Drawn(Policy):
 
 
 def test_a_random_policy_draws_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compact, "MOST_PAIRS", 1)
+    monkeypatch.setattr(compact, "CHUNK_PAIRS", 1)
     bags = []
     for build in (lambda: bag_built_on("cpu", read(GRAPHS), Drawn(), 3), lambda: esan.Bag.of(GRAPHS, Drawn(), 3)):
         torch.manual_seed(3)
@@ -75,9 +75,9 @@ def test_a_random_policy_draws_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_samples_are_those_of_a_bag_built_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compact, "MOST_PAIRS", 20)
+    monkeypatch.setattr(compact, "CHUNK_PAIRS", 20)
     policy, graphs = esan.Sampled(esan.EdgeDeletion(), 0.5), read(GRAPHS)
-    bags = [bag_of(graphs, policy, 3, device) for device in (None, CPU)]
+    bags = [training_bag(graphs, policy, 3, device) for device in (None, CPU)]
     same(*bags)
     drawn = [bag.resample(torch.Generator().manual_seed(5)) for bag in bags]
     same(*drawn)
@@ -87,15 +87,15 @@ def test_samples_are_those_of_a_bag_built_at_once(monkeypatch: pytest.MonkeyPatc
 def test_a_bag_goes_to_a_device_once() -> None:
     """The device "meta" has shapes and no numbers, which is enough here."""
     there, policy = torch.device("meta"), esan.Sampled(esan.NodeDeletion(), 0.5)
-    bag = bag_of(read(GRAPHS), policy, 2)
-    assert bag_at(bag, CPU) is bag
-    first = bag_at(bag, there)
+    bag = training_bag(read(GRAPHS), policy, 2)
+    assert bag_on(bag, CPU) is bag
+    first = bag_on(bag, there)
     assert first.device == there
     assert first.policy == policy
-    assert bag_at(bag, there) is first
+    assert bag_on(bag, there) is first
     # What a sampled bag shares with the whole one is there once, too.
-    assert first.whole is not None
-    assert first.whole.rows is first.rows
+    assert first.sampled_from is not None
+    assert first.sampled_from.rows is first.rows
 
 
 class Fickle(esan.Policy):
@@ -106,6 +106,6 @@ class Fickle(esan.Policy):
 
 
 def test_a_policy_that_looks_at_other_graphs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compact, "MOST_PAIRS", 40)
+    monkeypatch.setattr(compact, "CHUNK_PAIRS", 40)
     with pytest.raises(ValueError, match="Expected a policy that treats each graph by itself"):
         bag_built_on("cpu", read(GRAPHS), Fickle(), 2)

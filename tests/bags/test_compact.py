@@ -7,7 +7,7 @@ import pytest
 import esan
 import strategies
 from esan.bags.build import compact
-from esan.bags.build.chunks import joined_rows
+from esan.bags.build.chunks import concatenate_rows
 from esan.bags.rows import Rows
 from esan.graphs import read
 from esan.ops import reference
@@ -27,10 +27,10 @@ def test_some_graphs_at_a_time(policy: esan.Policy, parts: int, monkeypatch: pyt
 
     def join(found: list[Rows], *collection: Any) -> Rows:
         joined.append(len(found))
-        return joined_rows(found, *collection)
+        return concatenate_rows(found, *collection)
 
-    monkeypatch.setattr(compact, "MOST_PAIRS", selection.num_pairs(graphs) // (parts - 1))
-    monkeypatch.setattr(compact, "joined_rows", join)
+    monkeypatch.setattr(compact, "CHUNK_PAIRS", selection.num_pairs(graphs) // (parts - 1))
+    monkeypatch.setattr(compact, "concatenate_rows", join)
     with reference():
         assert compact.compact_rows(graphs, selection, 3).fingerprint == whole.fingerprint
     assert joined

@@ -16,7 +16,7 @@ import esan
 import strategies
 from deduplicating import ND, check_deduplicated, check_same, found, graphs_like, network_of
 from esan.bags import dedup
-from esan.bags.dedup import DedupStage
+from esan.bags.dedup import DedupLayerView
 from esan.data.sets.expressive import SKIPS
 from esan.ops.dispatch import implementation
 from esan.ops.numba import runtime as cpu
@@ -52,12 +52,14 @@ class Alike:
     def reference(self, bag: esan.Bag) -> Reference:
         return Reference(bag, self.num_layers, self.nodes, self.edges)
 
-    def stages(self, bag: esan.Bag) -> list[DedupStage] | None:
-        return dedup.dedup_stages(implementation("dedup", self.nodes), bag, self.num_layers, self.nodes, self.edges)
+    def views(self, bag: esan.Bag) -> list[DedupLayerView] | None:
+        return dedup.dedup_layer_views(
+            implementation("dedup", self.nodes), bag, self.num_layers, self.nodes, self.edges
+        )
 
 
 def _numbered(values: Tensor) -> tuple[Tensor, Tensor]:
-    return implementation("dedup", values).numbered(values)
+    return implementation("dedup", values).distinct_ids(values)
 
 
 def _alike(bag: esan.Bag, kinds: int, num_layers: int) -> Alike:
@@ -68,33 +70,33 @@ def _alike(bag: esan.Bag, kinds: int, num_layers: int) -> Alike:
     return Alike(num_layers, _numbered(graphs.x % kinds)[0], _numbered(graphs.edge_attr % kinds)[0])
 
 
-def _of_pairs(bag: esan.Bag, stage: DedupStage) -> dict[Pair, int]:
+def _of_pairs(bag: esan.Bag, view: DedupLayerView) -> dict[Pair, int]:
     """The representative of each pair: that of its row where it is stored, else that of its node's."""
     nodes, graph = bag.num_nodes, bag.graphs.node_graph.tolist()
     subgraphs: dict[int, list[int]] = defaultdict(list)
     for s, g in enumerate(bag.selection.subgraph_graph.tolist()):
         subgraphs[g].append(s)
-    colour, rows = stage.rows.owner.tolist(), bag.rows
+    colour, rows = view.rows.index.tolist(), bag.rows
     found = {(v, s): colour[v] for v in range(nodes) for s in subgraphs[graph[v]]}
     stored = zip(rows.node.tolist(), rows.subgraph.tolist(), strict=True)
     return found | dict(zip(stored, colour[nodes:], strict=False))
 
 
-def check(bag: esan.Bag, reference: Reference, stages: Sequence[DedupStage], alike: Alike) -> None:
-    """Raise an `AssertionError` unless the representatives of stages are the colours of the reference."""
-    assert len(stages) == len(reference.rounds)
-    of_pairs = [_of_pairs(bag, stage) for stage in stages]
-    for stage, mine, expected in zip(stages, of_pairs, reference.rounds, strict=True):
+def check(bag: esan.Bag, reference: Reference, views: Sequence[DedupLayerView], alike: Alike) -> None:
+    """Raise an `AssertionError` unless the representatives of layer views are the colours of the reference."""
+    assert len(views) == len(reference.rounds)
+    of_pairs = [_of_pairs(bag, view) for view in views]
+    for view, mine, expected in zip(views, of_pairs, reference.rounds, strict=True):
         assert numbers(mine) == expected
-        held, owner = Counter(mine.values()), stage.rows.owner.tolist()
+        held, owner = Counter(mine.values()), view.rows.index.tolist()
         # Of rows from the last to the first, the first is what stays.
         first = {colour: row for row, colour in reversed(list(enumerate(owner)))}
-        assert stage.first.tolist() == [first[colour] for colour in range(stage.num_rows)]
-        assert stage.multiplicity.tolist() == [held[colour] for colour in range(stage.num_rows)]
-    assert stages[0].arcs is None
-    assert stages[0].goes_on is None
-    for stage, mine, before in zip(stages[1:], of_pairs[1:], of_pairs, strict=False):
-        _check_read(bag, reference, stage, mine, before, alike.edges.tolist())
+        assert view.first.tolist() == [first[colour] for colour in range(view.num_rows)]
+        assert view.multiplicity.tolist() == [held[colour] for colour in range(view.num_rows)]
+    assert views[0].edges is None
+    assert views[0].previous is None
+    for view, mine, before in zip(views[1:], of_pairs[1:], of_pairs, strict=False):
+        _check_read(bag, reference, view, mine, before, alike.edges.tolist())
 
 
 def _owners(first: Tensor, rows: Tensor) -> list[int]:
@@ -105,36 +107,36 @@ def _owners(first: Tensor, rows: Tensor) -> list[int]:
 def _check_read(
     bag: esan.Bag,
     reference: Reference,
-    stage: DedupStage,
+    view: DedupLayerView,
     mine: Mapping[Pair, int],
     before: Mapping[Pair, int],
     kinds: list[int],
 ) -> None:
     """A representative goes on from and reads what each of its pairs does, along edges that lie in order."""
-    assert stage.arcs is not None
-    assert stage.goes_on is not None
-    arcs, goes_on = stage.arcs, stage.goes_on.owner.tolist()
-    source, target, arc = *(end.tolist() for end in arcs.edge_index), arcs.arc.tolist()
-    reads: list[list[tuple[int, int]]] = [[] for _ in goes_on]
+    assert view.edges is not None
+    assert view.previous is not None
+    edges, previous = view.edges, view.previous.index.tolist()
+    source, target, arc = *(end.tolist() for end in edges.edge_index), edges.edge_id.tolist()
+    reads: list[list[tuple[int, int]]] = [[] for _ in previous]
     for u, v, a in zip(source, target, arc, strict=True):
         reads[v].append((u, kinds[a]))
     for pair, colour in mine.items():
-        assert goes_on[colour] == before[pair]
+        assert previous[colour] == before[pair]
         assert tuple(sorted(reads[colour])) == reference.reads(pair, before)
-    node = stage.stage.node[stage.first]
-    assert torch.equal(node[arcs.edge_index[1]], bag.graphs.edge_index[1, arcs.arc])
-    assert arcs.num_rows == stage.num_rows == len(goes_on)
-    assert _owners(arcs.into.first, arcs.arc) == target
-    order = arcs.out_of.order.tolist()
+    node = view.view.node[view.first]
+    assert torch.equal(node[edges.edge_index[1]], bag.graphs.edge_index[1, edges.edge_id])
+    assert edges.num_rows == view.num_rows == len(previous)
+    assert _owners(edges.by_target.ptr, edges.edge_id) == target
+    order = edges.by_source.perm.tolist()
     assert sorted(order) == list(range(len(order)))
-    assert _owners(arcs.out_of.first, arcs.arc) == [source[k] for k in order]
+    assert _owners(edges.by_source.ptr, edges.edge_id) == [source[k] for k in order]
 
 
-def _checked(bag: esan.Bag, alike: Alike) -> list[DedupStage]:
-    stages = alike.stages(bag)
-    assert stages is not None
-    check(bag, alike.reference(bag), stages, alike)
-    return stages
+def _checked(bag: esan.Bag, alike: Alike) -> list[DedupLayerView]:
+    views = alike.views(bag)
+    assert views is not None
+    check(bag, alike.reference(bag), views, alike)
+    return views
 
 
 @pytest.mark.usefixtures("always_deduplicated")
@@ -143,13 +145,13 @@ def _checked(bag: esan.Bag, alike: Alike) -> list[DedupStage]:
 @pytest.mark.parametrize("kinds", [1, 2])
 def test_representatives_are_the_colours_of_the_literal_bag(kinds: int, num_layers: int, policy: esan.Policy) -> None:
     bag = esan.Bag.of(_graphs(), policy, 4, generator=torch.Generator().manual_seed(0))
-    stages = _checked(bag, _alike(bag, kinds, num_layers))
+    views = _checked(bag, _alike(bag, kinds, num_layers))
     # Copies of a graph have the same representatives, of which there are fewer than rows.
     of_graphs: list[set[int]] = [set() for _ in range(len(bag))]
-    for (v, _), colour in _of_pairs(bag, stages[-1]).items():
+    for (v, _), colour in _of_pairs(bag, views[-1]).items():
         of_graphs[int(bag.graphs.node_graph[v])].add(colour)
     assert of_graphs[0] == of_graphs[2] or isinstance(policy, esan.Sampled)
-    assert stages[-1].num_rows < stages[-1].stage.num_rows
+    assert views[-1].num_rows < views[-1].view.num_rows
 
 
 @pytest.mark.usefixtures("always_deduplicated")
@@ -171,10 +173,10 @@ def test_wrong_representatives_are_noticed() -> None:
     no_edges = replace(right, edges=torch.zeros_like(right.edges))
     fewer = replace(right, num_layers=2)
     for one, other in ((no_nodes, right), (right, no_nodes), (no_edges, right), (right, no_edges), (fewer, right)):
-        stages = one.stages(bag)
-        assert stages is not None
+        views = one.views(bag)
+        assert views is not None
         with pytest.raises(AssertionError):
-            check(bag, other.reference(bag), stages, one)
+            check(bag, other.reference(bag), views, one)
 
 
 @pytest.mark.usefixtures("always_deduplicated")
@@ -186,7 +188,7 @@ def test_nodes_of_high_degree(kinds: int) -> None:
     other = esan.graphs.permuted(star, order=torch.cat([torch.tensor([0]), torch.arange(1, star.num_nodes).flip(0)]))
     bag = esan.Bag.of([star, other], esan.NodeDeletion(), 2)
     assert bag.graphs.x is not None
-    _checked(bag, Alike(2, _numbered(bag.graphs.x)[0], torch.zeros_like(bag.graphs.arc_edge)))
+    _checked(bag, Alike(2, _numbered(bag.graphs.x)[0], torch.zeros_like(bag.graphs.undirected_edge)))
 
 
 @pytest.mark.usefixtures("always_deduplicated")
@@ -194,15 +196,15 @@ def test_representatives_are_given_up_where_too_many_rows_differ(monkeypatch: py
     """Of the first layer, and of all layers so far: just above that part they are given, just below it they are not."""
     bag = esan.Bag.of(_graphs(), esan.NodeDeletion(), 3)
     alike = _alike(bag, 2, 3)
-    stages = alike.stages(bag)
-    assert stages is not None
-    counts = np.cumsum([(stage.num_rows, stage.stage.num_rows) for stage in stages[1:]], axis=0)
+    views = alike.views(bag)
+    assert views is not None
+    counts = np.cumsum([(view.num_rows, view.view.num_rows) for view in views[1:]], axis=0)
     parts = counts[:, 0] / counts[:, 1]
-    for name, part in (("_FIRST", parts[0]), ("_WORTH", parts[1:].max())):
+    for name, part in (("_FIRST", parts[0]), ("_ALL", parts[1:].max())):
         for limit, given_up in ((part + 1e-6, False), (part - 1e-6, True)):
             with monkeypatch.context() as patch:
                 patch.setattr(dedup, name, limit)
-                assert (alike.stages(bag) is None) == given_up
+                assert (alike.views(bag) is None) == given_up
 
 
 @pytest.mark.parametrize("policy", [esan.NodeDeletion(), esan.EgoNets(3, marked=True)], ids=repr)
@@ -215,11 +217,11 @@ def test_symmetric_graphs_have_few_representatives(policy: esan.Policy) -> None:
     counts = []
     for graphs in (ones, [*ones, *map(esan.graphs.permuted, ones)]):
         bag = esan.Bag.of(graphs, policy, 4)
-        alike = Alike(4, torch.zeros_like(bag.graphs.node_graph), torch.zeros_like(bag.graphs.arc_edge))
-        stages = alike.stages(bag)
-        assert stages is not None
-        assert 100 * stages[-1].num_rows < stages[-1].stage.num_rows
-        counts.append([stage.num_rows for stage in stages])
+        alike = Alike(4, torch.zeros_like(bag.graphs.node_graph), torch.zeros_like(bag.graphs.undirected_edge))
+        views = alike.views(bag)
+        assert views is not None
+        assert 100 * views[-1].num_rows < views[-1].view.num_rows
+        counts.append([view.num_rows for view in views])
     # The same graphs in another numbering add none.
     assert counts[0] == counts[1]
 

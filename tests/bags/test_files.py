@@ -36,9 +36,9 @@ def test_round_trip_of_a_sample(tmp_path: Path) -> None:
     bag.save(tmp_path / "bag")
     again = esan.Bag.load(tmp_path / "bag", policy=policy)
     assert _same(bag, again)
-    assert bag.whole is not None
-    assert again.whole is not None
-    assert _same(bag.whole, again.whole)
+    assert bag.sampled_from is not None
+    assert again.sampled_from is not None
+    assert _same(bag.sampled_from, again.sampled_from)
     seeds = [torch.Generator().manual_seed(3) for _ in range(2)]
     assert _same(bag.resample(seeds[0]), again.resample(seeds[1]))
 
@@ -49,6 +49,15 @@ def test_predictions_survive(tmp_path: Path) -> None:
     bag = esan.Bag.of(GRAPHS, policy, 3)
     bag.save(tmp_path / "bag.npz")
     assert torch.equal(network(bag), network(esan.Bag.load(tmp_path / "bag.npz")))
+
+
+def test_arrays_have_the_names_of_all_versions(tmp_path: Path) -> None:
+    """Attributes were renamed, names in files were not: files of older versions load."""
+    path = tmp_path / "bag.npz"
+    esan.Bag.of(GRAPHS, esan.NodeDeletion(), 2).save(path)
+    names = set(np.load(path).files)
+    assert {"graphs/num_arcs", "graphs/arc_edge", "rows/num_arcs", "rows/arc"} <= names
+    assert not {"graphs/num_directed_edges", "graphs/undirected_edge", "rows/num_edges", "rows/edge_id"} & names
 
 
 def test_nothing_is_pickled(tmp_path: Path) -> None:

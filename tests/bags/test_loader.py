@@ -128,10 +128,10 @@ def test_a_bag_too_large_to_be_built_whole(monkeypatch: pytest.MonkeyPatch) -> N
     """Only samples are stored; each batch, and each new sample, selects anew, with the same numbers the same."""
     graphs, policy = strategies.odd_graphs(), esan.Sampled(esan.EgoNets(1, marked=True), 0.5)
     usual = esan.Bag.of(graphs, policy, 2, generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr("esan.bags.build.large.MOST_PAIRS", 10)
+    monkeypatch.setattr("esan.bags.build.storage.MOST_PAIRS", 10)
     bag = esan.Bag.of(graphs, policy, 2, generator=torch.Generator().manual_seed(0))
-    assert usual.whole is not None
-    assert bag.whole is None
+    assert usual.sampled_from is not None
+    assert bag.sampled_from is None
     assert "whole" in repr(usual)
     assert "whole" not in repr(bag)
     ids = torch.tensor([3, 0, 2])

@@ -56,7 +56,7 @@ class Padded:
         return {name: value.double() if value.is_floating_point() else value for name, value in views.items()}
 
     def over(self, fields: dict[str, Tensor]) -> PaddedBag:
-        return with_padding(PaddedBag.over(fields, self.shape, self.bag))
+        return with_padding(PaddedBag.of_fields(fields, self.shape, self.bag))
 
     def __iter__(self) -> Iterator[tuple[PaddedBag, esan.Bag]]:
         """Each batch, padded and as it is."""
@@ -66,43 +66,43 @@ class Padded:
 
 def with_padding(padded: PaddedBag) -> PaddedBag:
     """The same batch, with predictions for padding graphs too, which no loss may read."""
-    return replace(padded, whole_output=True)
+    return replace(padded, keeps_padding=True)
 
 
-def compare(network: SubgraphGNN, padded: PaddedBag, twin: SubgraphGNN, plain: esan.Bag, what: str) -> None:
+def compare(network: SubgraphGNN, padded: PaddedBag, copied: SubgraphGNN, plain: esan.Bag, what: str) -> None:
     """Predictions, every gradient and every buffer."""
-    got, expected = network(padded), twin(plain)
+    got, expected = network(padded), copied(plain)
     check_close(got[: len(plain)], expected, f"predictions, {what}")
     noise = torch.randn_like(expected)
     network.zero_grad()
-    twin.zero_grad()
+    copied.zero_grad()
     # What a loss reads: no prediction for padding, nor for graphs that are not there.
-    there = padded.graph_weight[:, None]
+    there = padded.graph_multiplicity[:, None]
     (got * there * torch.cat([noise, torch.ones_like(got[len(plain) :])])).sum().backward()
     (expected * noise).sum().backward()
-    scale = max(1.0, *(float(p.grad.abs().max()) for p in twin.parameters() if p.grad is not None))
-    for (name, mine), theirs in zip(network.named_parameters(), twin.parameters(), strict=True):
+    scale = max(1.0, *(float(p.grad.abs().max()) for p in copied.parameters() if p.grad is not None))
+    for (name, mine), theirs in zip(network.named_parameters(), copied.parameters(), strict=True):
         assert (mine.grad is None) == (theirs.grad is None), name
         if mine.grad is not None and theirs.grad is not None:
             check_close(mine.grad, theirs.grad, f"gradient of {name}, {what}", scale=scale)
-    for (name, buffer), other in zip(network.named_buffers(), twin.buffers(), strict=True):
+    for (name, buffer), other in zip(network.named_buffers(), copied.buffers(), strict=True):
         check_close(buffer, other, f"{name}, {what}")
 
 
 def check(network: SubgraphGNN, policy: esan.Policy, literal: bool | None) -> None:
     layers = network.num_layers + network.encoder.lookahead
-    twin = copy.deepcopy(network)
+    copied = copy.deepcopy(network)
     batches = Padded(esan.Bag.of(GRAPHS, policy, layers, literal=literal), layers)
     for training in (True, False):
         network.train(training)
-        twin.train(training)
+        copied.train(training)
         for k, (padded, plain) in enumerate(batches):
-            compare(network, padded, twin, plain, f"batch {k}, training={training}")
+            compare(network, padded, copied, plain, f"batch {k}, training={training}")
 
 
 @pytest.mark.parametrize(("literal", "encoder", "architecture", "policy"), HALF)
 def test_padded_batches(literal: bool | None, encoder: str, architecture: str, policy: esan.Policy) -> None:
-    # The arcs that no subgraph holds stay in a padded batch, with the factor 0, which GAT does not take.
+    # Edges that no subgraph has stay in a padded batch, with the weight 0, which GAT does not take.
     choices: dict[str, Any] = {"adjacency": "original"} if (architecture, encoder) == ("dss", "gat") else {}
     check(strategies.model(architecture, encoder, policy, **choices), policy, literal)
 
@@ -135,27 +135,27 @@ def test_pools_that_need_every_pair(choices: dict[str, Any]) -> None:
 def test_targets_and_features_come_along() -> None:
     bag = esan.Bag.of(GRAPHS, esan.EdgeDeletion(), 3)
     for padded, plain in Padded(bag, 3):
-        nodes, arcs = plain.num_nodes, plain.graphs.edge_index.size(1)
-        assert padded.graphs.edge_index[:, :arcs].equal(plain.graphs.edge_index)
+        nodes, columns = plain.num_nodes, plain.graphs.edge_index.size(1)
+        assert padded.graphs.edge_index[:, :columns].equal(plain.graphs.edge_index)
         for got, expected, count in (
             (padded.x, plain.x, nodes),
-            (padded.edge_attr, plain.edge_attr, arcs),
+            (padded.edge_attr, plain.edge_attr, columns),
             # In single precision, as all that is laid out.
             (padded.y, None if plain.y is None else plain.y.float().double(), len(plain)),
-            (padded.graph_weight, torch.ones(len(plain)).double(), len(plain)),
-            (padded.node_weight, torch.ones(nodes).double(), nodes),
+            (padded.graph_multiplicity, torch.ones(len(plain)).double(), len(plain)),
+            (padded.node_multiplicity, torch.ones(nodes).double(), nodes),
         ):
             assert got is not None
             assert expected is not None
             assert got[:count].equal(expected)
-        assert padded.node_weight is not None
-        assert not padded.node_weight[nodes:].any()
-        assert not padded.graph_weight[len(plain) :].any()
+        assert padded.node_multiplicity is not None
+        assert not padded.node_multiplicity[nodes:].any()
+        assert not padded.graph_multiplicity[len(plain) :].any()
 
 
 @pytest.mark.parametrize(
     ("names", "seen"),
-    [("stage.*weight", "predictions"), ("node_weight", "predictions"), ("graph_weight", "gradient")],
+    [("view.*multiplicity", "predictions"), ("node_multiplicity", "predictions"), ("graph_multiplicity", "gradient")],
 )
 def test_padding_that_counts_would_be_seen(names: str, seen: str) -> None:
     policy = esan.EdgeDeletion()
@@ -184,7 +184,7 @@ def test_batches_of_several_networks(literal: bool | None, architecture: str, po
     together = {name: value.double() if value.is_floating_point() else value for name, value in views.items()}
     network = strategies.model(architecture, "gine", policy).eval()
     parts = torch.cat([network(padded) for padded, _ in alone])
-    given = PaddedBag.over(together, alone.shape, bag, 3)
+    given = PaddedBag.of_fields(together, alone.shape, bag, 3)
     check_close(network(with_padding(given)), parts, "predictions of three batches in one")
     # Unless they are asked for, there are none for the padding graph of each batch.
     check_close(network(given), parts.view(3, -1, 2)[:, :-1], "predictions without padding")
@@ -206,8 +206,8 @@ def test_fields_that_nobody_reads_are_not_laid_out() -> None:
     bag = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
     padder = Padder(bag, 3)
     shape = padder.counts.shape(BATCHES.numpy())
-    every, some = (padder.lay_out(BATCHES[:, None], shape, only=only) for only in (None, {"x", "graph_weight"}))
-    assert set(some.fields) == {"x", "graph_weight"}
+    every, some = (padder.lay_out(BATCHES[:, None], shape, only=only) for only in (None, {"x", "graph_multiplicity"}))
+    assert set(some.fields) == {"x", "graph_multiplicity"}
     for k in range(len(every)):
         views = every.views(every.ints[k], every.floats[k])
         assert all(torch.equal(v, views[n]) for n, v in some.views(some.ints[k], some.floats[k]).items())
@@ -230,38 +230,38 @@ def test_shapes() -> None:
 @EVERY_POLICY
 @LITERAL
 def test_where_real_rows_lie(literal: bool | None, policy: esan.Policy) -> None:
-    """In each slot before its padding: a row is real if its node is."""
+    """In each block before its padding: a row is real if its node is."""
     batches = Padded(esan.Bag.of(GRAPHS, policy, 3, literal=literal), 3)
     for padded, plain in batches:
         for t in range(1, 4):
-            stage, rows = replace(padded, real_only=True).stage(t), torch.zeros(padded.stage(t).num_rows)
-            assert stage.real is not None
-            assert sum(stage.real.room) == stage.num_rows
-            for begin, end in stage.real.ranges.view(-1, 2).tolist():
+            view, rows = replace(padded, skips_padding=True).layer_view(t), torch.zeros(padded.layer_view(t).num_rows)
+            assert view.row_ranges is not None
+            assert sum(view.row_ranges.capacity) == view.num_rows
+            for begin, end in view.row_ranges.ranges.view(-1, 2).tolist():
                 rows[begin:end] += 1
-            assert padded.node_weight is not None
-            assert rows.equal(padded.node_weight[stage.node].float())
-            assert int(rows.sum()) == plain.stage(t).num_rows
-        assert padded.stage(1).real is None, "unless padding is left out, all rows are worked on"
+            assert padded.node_multiplicity is not None
+            assert rows.equal(padded.node_multiplicity[view.node].float())
+            assert int(rows.sum()) == plain.layer_view(t).num_rows
+        assert padded.layer_view(1).row_ranges is None, "unless padding is left out, all rows are worked on"
 
 
 def test_a_sample_without_the_last_rows_fits_the_shape_of_another() -> None:
-    """The shape says which stages there are, not the sample that a batch is of."""
+    """The shape says which layer views there are, not the sample that a batch is of."""
     policy = esan.NodeDeletion()
     whole = esan.Bag.of(GRAPHS, policy, 3)
     # Of single nodes nothing differs beyond the first level.
     few = whole[[0, 1, 2]]
     shape = Padder(whole, 3).counts.shape(BATCHES.numpy())
     network = strategies.model("dss", "gin", policy)
-    twin = copy.deepcopy(network)
+    copied = copy.deepcopy(network)
     for padded, plain in Padded(few, 3, torch.tensor([[2, 0, 1], [1, 2, -1]]), shape):
-        compare(network, padded, twin, plain, "with empty slots")
+        compare(network, padded, copied, plain, "with empty blocks")
 
 
 def test_graphs_without_an_edge() -> None:
     policy = esan.NodeDeletion()
     bag = esan.Bag.of([strategies.from_edges(n, [], n) for n in (1, 3, 2)], policy, 3)
     network = strategies.model("dss", "gine", policy)
-    twin = copy.deepcopy(network)
+    copied = copy.deepcopy(network)
     for padded, plain in Padded(bag, 3, torch.tensor([[2, 0], [1, -1]])):
-        compare(network, padded, twin, plain, "without edges")
+        compare(network, padded, copied, plain, "without edges")

@@ -15,7 +15,7 @@ from esan.bags.padded import columns, plan
 from esan.bags.padded.columns import Columns
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
-from esan.bags.padded.source import Source
+from esan.bags.padded.source import ColumnSource
 from esan.ops.layout import Fill
 from layout_oracle import check_batches
 
@@ -60,7 +60,7 @@ def test_columns_of_some_graphs_at_a_time(
     policy: esan.Policy, literal: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bag = esan.Bag.of(GRAPHS, policy, 3, literal=literal)
-    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.arc.numel() // 3))
+    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.edge_id.numel() // 3))
     padder = Padder(bag, 3)
     shape = capacity(padder)
     check_batches(padder.lay_out(IDS, shape, 2), bag, 3, IDS, shape, 2)
@@ -92,7 +92,7 @@ def test_numbers_that_need_all_their_bits() -> None:
     bag, ids = esan.Bag.of(graphs, esan.NodeDeletion(), literal=True), torch.tensor([[[1, 0]]])
     padder = Padder(bag, 1)
     shape = capacity(padder, ids)
-    assert int(bag.rows.num_arcs.max()) > 2**15
+    assert int(bag.rows.num_edges.max()) > 2**15
     batches = padder.lay_out(ids, shape)
     check_batches(batches, bag, 1, ids, shape)
     kinds = {gather.values.dtype for known in padder._plans.values() for gather in known._gathers}
@@ -103,7 +103,7 @@ def test_a_blank_batch_is_padding_alone() -> None:
     """It has the places of any batch with the same fields, whichever were made first."""
     bag = esan.Bag.of(GRAPHS, esan.Sampled(esan.NodeDeletion(), 0.5), 3)
     padder, none = Padder(bag, 3), torch.full((1, 1, 3), -1)
-    shape, only = capacity(padder), {"x", "stage3.out.order", "edge_attr"}
+    shape, only = capacity(padder), {"x", "view3.out.order", "edge_attr"}
     check_batches(padder.blank(shape, 2), bag, 3, none, shape, 2)
     some = padder.lay_out(IDS, shape, 2, {"edge_attr"}), padder.lay_out(IDS, shape, 2, only)
     assert padder.blank(shape, 2, only).fields == some[1].fields
@@ -132,7 +132,7 @@ def test_a_wrong_number_would_be_seen(wrong: str, monkeypatch: pytest.MonkeyPatc
 
         monkeypatch.setattr(plan, "Fill", fill)
     else:
-        right = getattr(Source, wrong)
-        monkeypatch.setattr(Source, wrong, lambda *given: right(*given) + 1)
+        right = getattr(ColumnSource, wrong)
+        monkeypatch.setattr(ColumnSource, wrong, lambda *given: right(*given) + 1)
     with pytest.raises(AssertionError):
         check_batches(padder.lay_out(IDS, shape, 2), padder.bag, 3, IDS, shape, 2)

@@ -13,7 +13,7 @@ from shared_sets import ROOT, needs
 
 from esan import data
 from esan.data.sets.catalogue import ALIASES, CATALOGUE, known_name
-from esan.data.sets.verify import verified
+from esan.data.sets.verify import check_dataset
 from esan.graphs import ATOMS, BONDS, Categories, OneHot
 
 #: Folder, mean nodes and mean edges as the papers print them, members of each class, what x holds.
@@ -178,24 +178,24 @@ def test_counts_kinds_and_targets_are_verified(tmp_path: Path) -> None:
 
     dataset = data.load("csl", tmp_path)
     graphs = dataset.graphs
-    assert verified(dataset, graphs=150, nodes=6_150, edges=12_300) is dataset
+    assert check_dataset(dataset, graphs=150, nodes=6_150, edges=12_300) is dataset
     with pytest.raises(ValueError, match=r"Expected 12,301 edges \(got 12,300 in csl"):
-        verified(dataset, edges=12_301)
+        check_dataset(dataset, edges=12_301)
     with pytest.raises(ValueError, match=r"from 0 to below \(4,\) \(got \[4\] to \[4\]"):
-        verified(replace(dataset, in_channels=OneHot(4)))
+        check_dataset(replace(dataset, in_channels=OneHot(4)))
     with pytest.raises(ValueError, match="Expected x with 2 columns"):
-        verified(replace(dataset, in_channels=Categories(5, 5)))
+        check_dataset(replace(dataset, in_channels=Categories(5, 5)))
     with pytest.raises(ValueError, match="Expected edge_attr of Categories"):
-        verified(replace(dataset, edge_channels=Categories(4)))
+        check_dataset(replace(dataset, edge_channels=Categories(4)))
     with pytest.raises(ValueError, match="Expected the classes 0 to 10"):
-        verified(replace(dataset, task=data.Task("classification", 11)))
-    with pytest.raises(ValueError, match="Expected 1 targets a graph"):
-        verified(replace(dataset, task=data.Task("regression", 1)))
+        check_dataset(replace(dataset, task=data.Task("classification", 11)))
+    with pytest.raises(ValueError, match="Expected 1 targets per graph"):
+        check_dataset(replace(dataset, task=data.Task("regression", 1)))
     y = torch.ones(150, 1)
     y[3] = torch.nan
     floats = replace(dataset, graphs=replace(graphs, y=y), task=data.Task("regression", 1))
     with pytest.raises(ValueError, match=r"Expected finite targets \(got \[nan\] for graph 3"):
-        verified(floats)
-    assert verified(replace(floats, task=data.Task("labels", 1)))
+        check_dataset(floats)
+    assert check_dataset(replace(floats, task=data.Task("labels", 1)))
     with pytest.raises(ValueError, match="Expected a target of every graph"):
-        verified(replace(dataset, graphs=replace(graphs, y=None)))
+        check_dataset(replace(dataset, graphs=replace(graphs, y=None)))

@@ -19,7 +19,7 @@ from torch_geometric.datasets import ZINC, TUDataset
 
 from esan import data
 from esan.data.sets import downloads
-from esan.data.sets.places import Places
+from esan.data.sets.folders import DataFolders
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -199,7 +199,7 @@ def test_without_a_network_the_error_says_what_to_put_where(tmp_path: Path, monk
 
 
 def test_a_download_is_put_in_place_whole_or_not_at_all(tmp_path: Path) -> None:
-    places = Places(tmp_path, tmp_path / "cache")
+    places = DataFolders(tmp_path, tmp_path / "cache")
 
     def breaks(folder: Path) -> None:
         (folder / "a.txt").write_text("half")
@@ -213,7 +213,7 @@ def test_a_download_is_put_in_place_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_download_may_meet_that_of_another_process(tmp_path: Path) -> None:
-    places = Places(tmp_path, tmp_path / "cache")
+    places = DataFolders(tmp_path, tmp_path / "cache")
 
     def raced(folder: Path) -> None:
         _write(tmp_path / "cache" / "SET" / "a.txt", "theirs")
@@ -249,13 +249,13 @@ def test_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_pickle_inside_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from esan.data.sets.unpickle import Lines, Stored
+    from esan.data.sets.unpickle import PickledStorage, PickledTensor
 
     monkeypatch.chdir(tmp_path)
     content = io.BytesIO()
     torch.save([Evil()], content)
     with pytest.raises(pickle.UnpicklingError):
-        Lines(Stored(content.getvalue()), 0, (1,), (1,)).numpy()
+        PickledTensor(PickledStorage(content.getvalue()), 0, (1,), (1,)).numpy()
     assert not (tmp_path / "evil.txt").exists()
 
 

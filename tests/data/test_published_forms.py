@@ -16,14 +16,14 @@ from torch_geometric.utils import to_networkx
 
 from esan import data
 from esan.data.sets.expressive import SKIPS
+from esan.data.sets.folders import DataFolders
 from esan.data.sets.ogb import _labels, ogb_set
-from esan.data.sets.places import Places
 from esan.data.sets.zinc import find_zinc
 from esan.graphs import Graphs, csl, read
 
 
 def _same(one: Graphs, other: Graphs, but: tuple[str, ...] = ()) -> None:
-    for name in {"num_nodes", "num_arcs", "edge_index", "edge_attr", "x", "y"} - set(but):
+    for name in {"num_nodes", "num_directed_edges", "edge_index", "edge_attr", "x", "y"} - set(but):
         a, b = getattr(one, name), getattr(other, name)
         assert (a is None) == (b is None), name
         assert a is None or torch.equal(a.reshape(len(a), -1), b.reshape(len(b), -1)), name
@@ -57,8 +57,8 @@ def test_zinc_reads_what_pyg_reads(tmp_path: Path) -> None:
     for part, ids in index.items():
         (raw / f"{part}.pickle").write_bytes(pickle.dumps([_molecule(generator, size) for size in range(2, 8)]))
         (raw / f"{part}.index").write_text(",".join(map(str, ids)) + "\n")
-    found = find_zinc(Places(tmp_path, tmp_path / "cache", download=False))
-    ours = found.laid.graphs(found.source)
+    found = find_zinc(DataFolders(tmp_path, tmp_path / "cache", download=False))
+    ours = found.arrays.to_graphs(found.source)
     theirs = [graph for part in index for graph in ZINC(str(tmp_path / "ZINC"), subset=True, split=part)]
     _same(ours, read(theirs))
     with pytest.raises(ValueError, match=r"Expected 12,000 graphs \(got 6 "):
@@ -158,15 +158,15 @@ def tox(tmp_path: Path) -> Path:
 @needs("OGB/ogbg_moltox21")
 def test_ogb_is_read_as_ogb_reads_it(tox: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw_reader = pytest.importorskip("ogb.io.read_graph_raw")
-    found = ogb_set("ogbg-moltox21")(Places(tox.parent.parent, tox / "cache", download=False))
+    found = ogb_set("ogbg-moltox21")(DataFolders(tox.parent.parent, tox / "cache", download=False))
     theirs = raw_reader.read_csv_graph_raw(str(tox / "raw"), add_inverse_edge=True)
-    laid = found.laid
-    assert laid.x is not None
-    assert laid.edge_attr is not None
-    assert np.array_equal(laid.num_nodes, [graph["num_nodes"] for graph in theirs])
-    assert np.array_equal(laid.edge_index, np.concatenate([graph["edge_index"] for graph in theirs], 1))
-    assert np.array_equal(laid.x, np.concatenate([graph["node_feat"] for graph in theirs]))
-    assert np.array_equal(laid.edge_attr, np.concatenate([graph["edge_feat"] for graph in theirs]))
+    arrays = found.arrays
+    assert arrays.x is not None
+    assert arrays.edge_attr is not None
+    assert np.array_equal(arrays.num_nodes, [graph["num_nodes"] for graph in theirs])
+    assert np.array_equal(arrays.edge_index, np.concatenate([graph["edge_index"] for graph in theirs], 1))
+    assert np.array_equal(arrays.x, np.concatenate([graph["node_feat"] for graph in theirs]))
+    assert np.array_equal(arrays.edge_attr, np.concatenate([graph["edge_feat"] for graph in theirs]))
     with pytest.raises(ValueError, match=r"Expected 7,831 graphs \(got 40 "):
         data.load("ogbg-moltox21", tox.parent.parent, download=False)
 
@@ -182,7 +182,7 @@ def test_a_cut_file_of_ogb_is_named(tox: Path) -> None:
     with pytest.raises(ValueError, match=r"Expected a whole gzip file \(got .*node-feat.csv.gz"):
         load()
     path.write_bytes(gzip.compress(gzip.decompress(whole)[:-200]))
-    with pytest.raises(ValueError, match=r"lines of x|Expected lines of integers"):
+    with pytest.raises(ValueError, match=r"rows of x|Expected lines of integers"):
         load()
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"node-feat\.csv\.gz"):

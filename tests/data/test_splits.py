@@ -23,10 +23,10 @@ def test_folds_are_those_of_scikit_learn(folds: int, seed: int) -> None:
 
 def test_a_class_that_would_miss_in_a_fold_is_refused() -> None:
     y = torch.tensor([0] * 40 + [1] * 9)
-    with pytest.raises(ValueError, match=r"at least 10 graphs of every class, one a fold \(got 9 of class 1"):
+    with pytest.raises(ValueError, match=r"at least 10 graphs of every class, one per fold \(got 9 of class 1"):
         data.stratified_folds(y)
     assert len(data.stratified_folds(y, 9)) == 9
-    with pytest.raises(ValueError, match="Expected a class number a graph"):
+    with pytest.raises(ValueError, match="Expected one class number per graph"):
         data.stratified_folds(torch.rand(20))
     with pytest.raises(ValueError, match="the number of folds of at least 2"):
         data.stratified_folds(y, 1)

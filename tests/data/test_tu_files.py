@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from esan.data.sets.arrays import arrays_in, laid_in
-from esan.data.sets.from_arrays import Laid
+from esan.data.sets.arrays import arrays_in, checked_arrays
 from esan.data.sets.gin import read_gin
 from esan.data.sets.tu import TUFiles, read_tu
+from esan.graphs.readers.arrays import GraphArrays
 
 #: A triangle and an edge; an edge twice and a self-loop, which are dropped.
 TEXTS = {
@@ -28,30 +28,30 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _read(folder: Path) -> Laid:
+def _read(folder: Path) -> GraphArrays:
     return read_tu(TUFiles.of(folder), attributes=True, edge_labels=True)
 
 
 def test_the_files_mean_graphs_with_labels(folder: Path) -> None:
-    laid = _read(folder)
-    assert laid.num_nodes.tolist() == [3, 2]
-    assert laid.num_arcs.tolist() == [6, 2]
-    assert laid.x is not None
-    assert laid.edge_attr is not None
-    assert laid.y is not None
-    assert laid.x[:, 0].tolist() == [0, 1, 0, 2, 0], "labels from 0 on"
-    assert laid.y.tolist() == [-1, 1]
-    seen = dict(zip(map(tuple, laid.edge_index[:, :6].T.tolist()), laid.edge_attr[:6, 0].tolist(), strict=True))
+    arrays = _read(folder)
+    assert arrays.num_nodes.tolist() == [3, 2]
+    assert arrays.num_directed_edges.tolist() == [6, 2]
+    assert arrays.x is not None
+    assert arrays.edge_attr is not None
+    assert arrays.y is not None
+    assert arrays.x[:, 0].tolist() == [0, 1, 0, 2, 0], "labels from 0 on"
+    assert arrays.y.tolist() == [-1, 1]
+    seen = dict(zip(map(tuple, arrays.edge_index[:, :6].T.tolist()), arrays.edge_attr[:6, 0].tolist(), strict=True))
     assert seen == {(0, 1): 0, (1, 0): 0, (1, 2): 1, (2, 1): 1, (0, 2): 0, (2, 0): 0}
-    assert laid.edge_index[:, 6:].tolist() == [[0, 1], [1, 0]]
-    assert len(laid.graphs("toy")) == 2
+    assert arrays.edge_index[:, 6:].tolist() == [[0, 1], [1, 0]]
+    assert len(arrays.to_graphs("toy")) == 2
 
 
 def test_attributes_stand_in_front_of_labels(folder: Path) -> None:
     (folder / "TOY_node_attributes.txt").write_text("0.5, 1\n" * 5)
-    laid = _read(folder)
-    assert laid.x is not None
-    assert laid.x[3].tolist() == [0.5, 1, 0, 0, 1]
+    arrays = _read(folder)
+    assert arrays.x is not None
+    assert arrays.x[3].tolist() == [0.5, 1, 0, 0, 1]
     plain = read_tu(TUFiles.of(folder), attributes=False, edge_labels=False)
     assert plain.x is not None
     assert plain.x.shape == (5, 1)
@@ -106,7 +106,7 @@ def test_an_archive_is_read_where_it_lies(folder: Path, tmp_path_factory: pytest
 def test_a_damaged_file_is_named(folder: Path, part: str, text: str, message: str) -> None:
     (folder / f"TOY_{part}.txt").write_text(text)
     with pytest.raises(ValueError, match=message):
-        _read(folder).graphs("toy")
+        _read(folder).to_graphs("toy")
 
 
 def test_a_missing_or_cut_file_is_named(folder: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_missing_or_cut_file_is_named(folder: Path) -> None:
     (folder / "TOY_edge_labels.txt").unlink()
     (folder / "TOY_A.txt").write_text(TEXTS["A"][:-15])
     with pytest.raises(ValueError, match="0→1 of graph 1 in one direction only"):
-        _read(folder).graphs("toy")
+        _read(folder).to_graphs("toy")
     (folder / "TOY_A.txt").unlink()
     with pytest.raises(ValueError, match=r"Expected one file NAME_A\.txt .*got none"):
         _read(folder)
@@ -130,13 +130,13 @@ def test_a_missing_or_cut_file_is_named(folder: Path) -> None:
 def test_gin_text_names_the_line_that_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "toy.txt"
     path.write_text("2\n3 1\n4 1 1\n9 2 0 2\n4 1 1\n1 0\n7 0\n")
-    laid = read_gin(path)
-    assert laid.num_nodes.tolist() == [3, 1]
-    assert laid.num_arcs.tolist() == [4, 0]
-    assert laid.x is not None
-    assert laid.x[:, 0].tolist() == [0, 2, 0, 1]
-    assert laid.y is not None
-    assert laid.y.tolist() == [1, 0]
+    arrays = read_gin(path)
+    assert arrays.num_nodes.tolist() == [3, 1]
+    assert arrays.num_directed_edges.tolist() == [4, 0]
+    assert arrays.x is not None
+    assert arrays.x[:, 0].tolist() == [0, 2, 0, 1]
+    assert arrays.y is not None
+    assert arrays.y.tolist() == [1, 0]
     for text, message in [
         ("2\n3 1\n4 1 1\n9 2 0 2\n", "after line 4"),
         ("1\n1 0\n7 2 0\n", "2 neighbours announced and 1 listed at line 3"),
@@ -160,13 +160,13 @@ def test_arrays_name_what_is_missing_or_cut(tmp_path: Path) -> None:
 
     def read(**changed: np.ndarray) -> None:
         np.savez(path, **{**whole, **changed})  # type: ignore[arg-type]
-        laid_in(arrays_in(path), "", path, needs=("x", "y")).graphs("a.npz")
+        checked_arrays(arrays_in(path), "", path, needs=("x", "y")).to_graphs("a.npz")
 
     read()
     for changed, message in [
-        ({"x": np.zeros(3)}, r"Expected 2 lines of x \(got 3"),
-        ({"y": np.zeros(2)}, "Expected 1 lines of y"),
-        ({"edge_ptr": np.array([0, 3])}, "Expected 3 lines of edge_index"),
+        ({"x": np.zeros(3)}, r"Expected 2 rows of x \(got 3"),
+        ({"y": np.zeros(2)}, "Expected 1 rows of y"),
+        ({"edge_ptr": np.array([0, 3])}, "Expected 3 rows of edge_index"),
         ({"edge_index": np.array([[0, 2], [2, 0]])}, r"from 0 to 1 in graph 0 \(got the edge \(0, 2\)"),
         ({"edge_index": np.array([[0, 0], [1, 1]])}, "more than once"),
         ({"node_ptr": np.array([0])}, "Expected node_ptr with where each graph begins"),
@@ -175,7 +175,7 @@ def test_arrays_name_what_is_missing_or_cut(tmp_path: Path) -> None:
             read(**changed)
     np.savez(path, edge_index=whole["edge_index"])
     with pytest.raises(ValueError, match="got no edge_ptr in"):
-        laid_in(arrays_in(path), "", path, needs=("x", "y"))
+        checked_arrays(arrays_in(path), "", path, needs=("x", "y"))
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(ValueError, match=r"Expected an \.npz of plain arrays"):

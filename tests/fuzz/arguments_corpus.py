@@ -15,11 +15,11 @@ from esan import Bag, Loader, graphs, wl
 from esan.checks import device_here
 from esan.data import Split, Task, own, random, stratified_folds
 from esan.train import Recipe
-from esan.train.campaigns.campaign import groups
+from esan.train.campaigns.campaign import job_groups
 from esan.train.campaigns.executors import Processes
 from esan.train.campaigns.ray_cluster import RayCluster
 from esan.train.runs.job import Job
-from esan.train.runs.loggers import Bars
+from esan.train.runs.loggers import ProgressBars
 
 
 class Odd:
@@ -186,7 +186,7 @@ PARAMETERS: dict[str, Parameter] = {
     "Bag.of generator": Parameter(lambda v: Bag.of(_ring(), "ED@0.5", 2, generator=v), {"None"}),
     "bag.resample": Parameter(lambda v: Bag.of(_ring(), "ED@0.5", 2).resample(v), {"None"}),
     "bag.subgraph": Parameter(lambda v: _bag().subgraph(v), {"-1", "0", "1", "2", "3", "numpy 2"}),
-    "bag.stage": Parameter(lambda v: _bag().stage(v), {"0", "1", "2", "numpy 2"}),
+    "bag.stage": Parameter(lambda v: _bag().layer_view(v), {"0", "1", "2", "numpy 2"}),
     "bag[ids]": Parameter(lambda v: _bag()[v], {"-1", "0", "1"}),
     "bag.to_compact": Parameter(lambda v: _bag().to_compact(v), WHOLE),
     "bag.to": Parameter(lambda v: _bag().to(v)),
@@ -245,7 +245,7 @@ PARAMETERS: dict[str, Parameter] = {
     "Job recipe": Parameter(Job),
     "Job fold": Parameter(lambda v: Job(_recipe(), v), {"0"}),
     "Job seed": Parameter(lambda v: Job(_recipe(), 0, v), WHOLE | {"0"}),
-    "groups most": Parameter(lambda v: groups([Job(_recipe())], v), WHOLE | {"10^20", "10^5000"}),
+    "groups most": Parameter(lambda v: job_groups([Job(_recipe())], v), WHOLE | {"10^20", "10^5000"}),
     "Processes workers": Parameter(Processes, WHOLE | {"None"}),
     "Processes threads": Parameter(lambda v: Processes(1, v), WHOLE),
     "Processes retries": Parameter(lambda v: Processes(1, 1, v), WHOLE | {"0"}),
@@ -253,8 +253,8 @@ PARAMETERS: dict[str, Parameter] = {
     "RayCluster cpus": Parameter(lambda v: RayCluster(cpus=v), WHOLE),
     "RayCluster gpus": Parameter(lambda v: RayCluster(gpus=v), WHOLE | {"0", "1.5", "2.0"}),
     "RayCluster timeout": Parameter(lambda v: RayCluster(timeout=v), WHOLE | {"1.5", "2.0"}),
-    "Bars most": Parameter(lambda v: Bars(most=v), WHOLE | {"0", "10^20", "10^5000"}),
-    "Bars test": Parameter(lambda v: Bars(test=v), TRUTHS),
+    "ProgressBars most": Parameter(lambda v: ProgressBars(most=v), WHOLE | {"0", "10^20", "10^5000"}),
+    "ProgressBars test": Parameter(lambda v: ProgressBars(test=v), TRUTHS),
     "fit source": Parameter(lambda v: esan.fit(v, progress=False, epochs=1)),
     "fit policy": Parameter(lambda v: esan.fit(_labelled(), v, progress=False, epochs=1)),
     "fit seed": Parameter(lambda v: esan.fit(_labelled(4)[:1], seed=v, progress=False)),

@@ -18,10 +18,10 @@ from esan.data.sets.zinc import read_zinc_part
 from esan.data.tables import read_labels, read_molecules
 from esan.graphs import Graphs, graph_of, load_graphs, read
 from esan.report.gather import gather
-from esan.report.page import html
+from esan.report.html_page import html
 from esan.report.tables import markdown
-from esan.report.timing import times_of
-from esan.train import Fitted
+from esan.report.timing import load_times
+from esan.train import Predictor
 from esan.train.campaigns.grid import read_scores
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.records import Record
@@ -36,8 +36,8 @@ def bag(path: str, policy: str) -> list[str]:
     """A bag, and what two networks say of it and of some of its graphs: compiled loops run over all its arrays."""
     loaded = esan.Bag.load(path, policy=policy or None)
     parts = [getattr(loaded, name).fingerprint for name in ("graphs", "selection", "rows")]
-    if loaded.whole is not None:
-        parts += [getattr(loaded.whole, name).fingerprint for name in ("selection", "rows")]
+    if loaded.sampled_from is not None:
+        parts += [getattr(loaded.sampled_from, name).fingerprint for name in ("selection", "rows")]
     return [*parts, *_answers(loaded)]
 
 
@@ -63,7 +63,7 @@ def _answers(loaded: esan.Bag) -> list[str]:
     some = loaded[[len(loaded) - 1, 0]]
     answers.append(_digest([_plain(some.graphs), some.rows.source.tolist(), some.rows.target.tolist()]))
     answers.append(_digest([one.edge_index.tolist() for one in loaded.subgraphs()]))
-    if loaded.whole is not None:
+    if loaded.sampled_from is not None:
         answers.append(loaded.resample(torch.Generator().manual_seed(0)).rows.fingerprint)
     return answers
 
@@ -81,11 +81,11 @@ def edges(path: str) -> str:
 
 
 def gin(path: str) -> str:
-    return _digest(_plain(read_gin(Path(path)).graphs(path)))
+    return _digest(_plain(read_gin(Path(path)).to_graphs(path)))
 
 
 def ogb(folder: str) -> str:
-    return _digest(_plain(read_ogb(Path(folder)).graphs(folder)))
+    return _digest(_plain(read_ogb(Path(folder)).to_graphs(folder)))
 
 
 def labels(path: str) -> list[list[float]]:
@@ -93,11 +93,11 @@ def labels(path: str) -> list[list[float]]:
 
 
 def zinc_pickle(folder: str) -> str:
-    return _digest(_plain(read_zinc_part(Path(folder), "train").graphs(folder)))
+    return _digest(_plain(read_zinc_part(Path(folder), "train").to_graphs(folder)))
 
 
 def exp_pickle(path: str) -> str:
-    return _digest(_plain(_from_list(Path(path)).graphs(path)))
+    return _digest(_plain(_from_list(Path(path)).to_graphs(path)))
 
 
 def recipe(path: str) -> dict[str, Any]:
@@ -109,9 +109,9 @@ def record(path: str) -> dict[str, Any]:
 
 
 def fitted(path: str) -> str:
-    loaded = Fitted.load(path)
+    loaded = Predictor.load(path)
     weights = {name: tensor.tolist() for name, tensor in loaded.model.state_dict().items()}
-    return _digest([weights, loaded.belongs.blueprint.to_dict(), loaded.belongs.fold, loaded.belongs.seed])
+    return _digest([weights, loaded.header.model_spec.to_dict(), loaded.header.fold, loaded.header.seed])
 
 
 def scores(path: str) -> dict[str, float]:
@@ -119,7 +119,7 @@ def scores(path: str) -> dict[str, float]:
 
 
 def times(folder: str) -> dict[str, list[float]]:
-    return {name: list(timed.seconds) for name, timed in times_of(Path(folder)).items()}
+    return {name: list(timed.seconds) for name, timed in load_times(Path(folder)).items()}
 
 
 def report(folder: str) -> list[int]:
@@ -161,4 +161,4 @@ def table(path: str) -> list[Any]:
 
 
 def tu(folder: str) -> str:
-    return _digest(_plain(read_tu(TUFiles.of(Path(folder)), attributes=True, edge_labels=True).graphs(folder)))
+    return _digest(_plain(read_tu(TUFiles.of(Path(folder)), attributes=True, edge_labels=True).to_graphs(folder)))

@@ -23,11 +23,11 @@ from torch_geometric.data import Data
 import esan
 from esan.bags import io as bag_files
 from esan.graphs import cycle, disjoint_union, path, star
-from esan.train import Fitted, Recipe
+from esan.train import Predictor, Recipe
 from esan.train.engines.objective import Objective
-from esan.train.model_spec import Blueprint
+from esan.train.model_spec import ModelSpec
 from esan.train.recipes.catalogue import named
-from esan.train.runs.checkpoints import Belongs
+from esan.train.runs.checkpoints import CheckpointHeader
 from esan.train.runs.records import Epoch, Point, Record
 
 READERS = "files_readers"
@@ -423,9 +423,9 @@ def write_runs(folder: Path) -> None:
     record().save(folder / "record.json")
     (folder / "scores.csv").write_text("configuration,valid,std,runs\ntoy~lr=0.1,0.5,0.1,2\ntoy~lr=0.2,0.4,0.1,2\n")
     task = esan.data.Task("regression", 1)
-    blueprint = Blueprint(replace(recipe(), grid=()), task, esan.Categories(5), None)
+    model_spec = ModelSpec(replace(recipe(), grid=()), task, esan.Categories(5), None)
     torch.manual_seed(0)
-    fitted = Fitted(blueprint.build().eval(), Belongs(blueprint, 0, 0, "abc"), Objective("regression"))
+    fitted = Predictor(model_spec.build().eval(), CheckpointHeader(model_spec, 0, 0, "abc"), Objective("regression"))
     fitted.save(folder / "fitted.pt")
 
 
@@ -496,7 +496,7 @@ def checkpoint_headers(base: Path, folder: Path, seed: int) -> Trial:
     header = json.loads(state["header"])
     dice = random.Random(seed)
     if seed % 4 == 0:
-        header["blueprint"]["recipe"]["hidden_channels"] = dice.choice([2**20, 2**40, 5])
+        header["model_spec"]["recipe"]["hidden_channels"] = dice.choice([2**20, 2**40, 5])
     else:
         header = damage.plain_of(header, seed)
     torch.save(state | {"header": json.dumps(header)}, folder / "fitted.pt")

@@ -178,7 +178,7 @@ def test_an_interrupt_of_a_training_is_one_line(files: dict[str, str], tmp_path:
         os.kill(child.pid, signal.SIGINT)
         _, errors = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert errors.strip().splitlines()[-1].startswith("Interrupted. The same command goes on")
+    assert errors.strip().splitlines()[-1].startswith("Interrupted. Run the same command again to continue")
     assert "Traceback" not in errors
 
 

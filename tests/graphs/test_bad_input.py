@@ -29,8 +29,8 @@ def _data(edge_index: Any = BOTH, num_nodes: Any = 2, **extra: Any) -> Data:
         ([[0, -1], [-1, 0]], ValueError, r"Expected node numbers from 0 to 1 .*got the edge \(0, -1\)"),
         ([[0.0, 1.0], [1.0, 0.0]], TypeError, r"Expected edge_index of integers \(got torch.float32 .*\.long\(\)"),
         ([[True, False], [False, True]], TypeError, r"Expected edge_index of integers \(got torch.bool"),
-        ([0, 1], ValueError, r"Expected edge_index of shape \[2, arcs\] \(got \(2,\) in graph 0\)\. Transpose"),
-        ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], ValueError, r"Expected edge_index of shape \[2, arcs\] \(got \(3, 3\)"),
+        ([0, 1], ValueError, r"Expected edge_index of shape \[2, edges\] \(got \(2,\) in graph 0\)\. Transpose"),
+        ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], ValueError, r"Expected edge_index of shape \[2, edges\] \(got \(3, 3\)"),
         ([[0], [1]], ValueError, r"Expected both directions of every edge \(got 0→1 of graph 0 .*to_undirected"),
         ([[0, 1, 0], [1, 0, 1]], ValueError, r"Expected simple graphs \(got the edge 0→1 of graph 0 .*coalesce"),
     ],
@@ -52,7 +52,7 @@ def test_errors_name_the_graph_in_a_list_and_in_a_batch() -> None:
 def test_edge_index_that_is_no_tensor() -> None:
     data = Data(num_nodes=2)
     data.edge_index = [[0, 1], [1, 0]]
-    with pytest.raises(ValueError, match=r"Expected edge_index of shape \[2, arcs\] \(got list in graph 0\)"):
+    with pytest.raises(ValueError, match=r"Expected edge_index of shape \[2, edges\] \(got list in graph 0\)"):
         read(data)
 
 
@@ -94,10 +94,10 @@ def test_features_of_a_wrong_length(name: str, what: str) -> None:
     data = Data(edge_index=torch.tensor(BOTH), **{name: torch.ones(3, 1)})
     if name == "x":
         data.num_nodes = 2
-        with pytest.raises(ValueError, match=r"Expected a line of x a node \(got 3 lines and num_nodes=2"):
+        with pytest.raises(ValueError, match=r"Expected one row of x per node \(got 3 rows and num_nodes=2"):
             read(data)
     else:
-        with pytest.raises(ValueError, match=rf"Expected a line of {name} a {what}, 2 in all \(got shape \(3, 1\)"):
+        with pytest.raises(ValueError, match=rf"Expected one row of {name} per {what}, 2 in all \(got shape \(3, 1\)"):
             read(data)
 
 
@@ -126,7 +126,7 @@ def test_node_features_that_are_no_lines() -> None:
         read(data)
     data.x = torch.tensor(1.0)
     with pytest.raises(
-        ValueError, match=r"Expected a line of x a node \(got one number in graph 0\)\. Give every node"
+        ValueError, match=r"Expected one row of x per node \(got one number in graph 0\)\. Give every node"
     ):
         read(data)
 
@@ -134,20 +134,25 @@ def test_node_features_that_are_no_lines() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "error", "match"),
     [
-        ("x", torch.ones(3, 1), ValueError, r"Expected a line of x a node, 4 in all \(got shape \(3, 1\) in the batch"),
+        (
+            "x",
+            torch.ones(3, 1),
+            ValueError,
+            r"Expected one row of x per node, 4 in all \(got shape \(3, 1\) in the batch",
+        ),
         (
             "edge_attr",
             torch.ones(5),
             ValueError,
-            r"Expected a line of edge_attr a column of edge_index, 4 in all \(got shape \(5,\) in the batch\)\. Give",
+            r"one row of edge_attr per column of edge_index, 4 in all \(got shape \(5,\) in the batch\)\. Give",
         ),
         ("x", [1.0] * 4, TypeError, r"Expected x to be a tensor \(got list in the batch\)\. Convert"),
         ("y", ["a", "b"], TypeError, r"Expected y to be a tensor or numbers \(got 'a' in graph 0\)\. Encode"),
-        ("y", torch.ones(3), ValueError, r"Expected y with one line a graph, .*\(got 3 lines in the batch\)\. Give"),
-        ("y", torch.ones(1), ValueError, r"Expected y with one line a graph, .*\(got 1 line in the batch\)\. Give"),
+        ("y", torch.ones(3), ValueError, r"Expected y with one row per graph, .*\(got 3 rows in the batch\)\. Give"),
+        ("y", torch.ones(1), ValueError, r"Expected y with one row per graph, .*\(got 1 row in the batch\)\. Give"),
         ("ptr", None, ValueError, r"Expected a batch with ptr, .*\(got none\)\. Make it with Batch.from_data_list"),
     ],
-    ids=["lines of x", "lines of edge_attr", "list", "classes", "lines of y", "line of y", "no ptr"],
+    ids=["rows of x", "rows of edge_attr", "list", "classes", "rows of y", "row of y", "no ptr"],
 )
 def test_fields_of_a_batch(name: str, value: Any, error: type[Exception], match: str) -> None:
     batch = Batch.from_data_list([_data(), _data()])
@@ -164,7 +169,7 @@ def test_a_label_that_is_text() -> None:
 def test_labels() -> None:
     graph = _data(y=torch.tensor([1.0]))
     with pytest.raises(
-        ValueError, match=r"Expected y with one line a graph, .*got 3 lines on graph 1.*Give each graph"
+        ValueError, match=r"Expected y with one row per graph, .*got 3 rows on graph 1.*Give each graph"
     ):
         read([graph, _data(y=torch.ones(3))])
     with pytest.raises(ValueError, match=r"Expected y on every graph or on none \(got none on graph 1\)\. Label it"):
@@ -175,9 +180,9 @@ def test_labels_of_different_levels() -> None:
     about_graph, about_nodes = _data(y=torch.tensor([1.0])), _data([[0, 1, 1, 2], [1, 0, 2, 1]], 3, y=torch.ones(3))
     about_edges = _data([[0, 1, 1, 2], [1, 0, 2, 1]], 3, y=torch.ones(4))
     for graphs, got in (
-        ([about_graph, about_nodes], "one line on graph 0, but a line a node on graph 1"),
-        ([about_nodes, about_graph, about_nodes], "a line a node on graph 0, but one line on graph 1"),
-        ([about_graph, about_edges], "one line on graph 0, but a line a column of edge_index on graph 1"),
+        ([about_graph, about_nodes], "one row on graph 0, but one row per node on graph 1"),
+        ([about_nodes, about_graph, about_nodes], "one row per node on graph 0, but one row on graph 1"),
+        ([about_graph, about_edges], "one row on graph 0, but one row per column of edge_index on graph 1"),
     ):
         with pytest.raises(ValueError, match=rf"Expected y to be about graphs, .*alike \(got {got}\)\. Label all"):
             read(graphs)
@@ -185,7 +190,7 @@ def test_labels_of_different_levels() -> None:
 
 def test_the_graph_whose_labels_fit_nothing_is_named() -> None:
     about_nodes = _data(y=torch.ones(2))
-    with pytest.raises(ValueError, match=r"Expected y with one line a graph, .*got 3 lines on graph 2\)"):
+    with pytest.raises(ValueError, match=r"Expected y with one row per graph, .*got 3 rows on graph 2\)"):
         read([about_nodes, about_nodes, _data(y=torch.ones(3))])
 
 

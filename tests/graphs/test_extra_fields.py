@@ -141,7 +141,7 @@ def changed(**fields: Any) -> list[Data]:
         ({"rows": [1, 2]}, ValueError, r"Expected extra fields with names .*\(got 'rows'\)\. Rename it"),
         ({"num_layers": [1, 2]}, ValueError, r"Expected extra fields with names .*\(got 'num_layers'\)\. Rename it"),
         ({"edge_weight": [torch.ones(8), None]}, ValueError, r"Expected edge_weight on every graph"),
-        ({"edge_weight": [torch.ones(7), torch.ones(10)]}, ValueError, r"Expected a line of edge_weight a column"),
+        ({"edge_weight": [torch.ones(7), torch.ones(10)]}, ValueError, r"Expected one row of edge_weight per column"),
         ({"edge_weight": [torch.ones(8, 2), torch.ones(10, 2)]}, ValueError, r"Expected edge_weight with one number"),
         (
             {"edge_weight": [torch.full((8,), torch.inf), torch.ones(10)]},

@@ -128,7 +128,7 @@ def test_numbers_of_a_tu_folder_that_are_none(tmp_path: Path) -> None:
     """Whatever is wrong in a file, the error names it."""
     edges, owner, labels = (tmp_path / f"X_{name}.txt" for name in ("A", "graph_indicator", "graph_labels"))
     for file, content, message in (
-        (edges, b"1, 2, 3", "got 3 numbers a line in X_A.txt"),
+        (edges, b"1, 2, 3", "got 3 numbers per line in X_A.txt"),
         (edges, b"1, x", "lines of integers in X_A.txt"),
         (owner, "1\né".encode("latin-1"), "lines of integers in X_graph_indicator.txt"),
         (labels, b"0.5", r"whole numbers .*got 0.5 in X_graph_labels.txt"),

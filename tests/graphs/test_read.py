@@ -27,7 +27,7 @@ def test_counts_edges_and_arcs(graphs: list[Data]) -> None:
     assert len(collection) == len(graphs)
     assert collection.num_nodes.tolist() == [g.num_nodes for g in graphs]
     assert collection.num_edges.tolist() == [len(strategies.plain_edges(g)) for g in graphs]
-    assert collection.num_arcs.tolist() == [g.edge_index.size(1) for g in graphs]
+    assert collection.num_directed_edges.tolist() == [g.edge_index.size(1) for g in graphs]
     whole = Batch.from_data_list(graphs)
     columns = torch.empty_like(collection.edge_index)
     columns[:, collection.column] = collection.edge_index
@@ -38,8 +38,8 @@ def test_counts_edges_and_arcs(graphs: list[Data]) -> None:
     key = target * whole.num_nodes + source
     assert bool((key[1:] > key[:-1]).all())
     ends = torch.stack([torch.minimum(source, target), torch.maximum(source, target)])
-    assert torch.equal(collection.edges[:, collection.arc_edge], ends)
-    first, second = collection.edge_arcs
+    assert torch.equal(collection.edges[:, collection.undirected_edge], ends)
+    first, second = collection.directed_edges
     assert torch.equal(collection.edge_index[:, first], collection.edge_index[:, second].flip(0))
     assert torch.equal(collection.degree, torch.bincount(target, minlength=whole.num_nodes))
 
@@ -94,7 +94,7 @@ def test_a_batch_whose_arcs_are_not_grouped_by_graph() -> None:
     batch, graphs = _looped()
     batch.y = torch.arange(batch.edge_index.size(1))
     mixed, apart = read(batch), read(graphs)
-    for name in ("num_nodes", "num_edges", "num_arcs", "edges", "edge_index", "arc_edge", "edge_attr"):
+    for name in ("num_nodes", "num_edges", "num_directed_edges", "edges", "edge_index", "undirected_edge", "edge_attr"):
         assert torch.equal(getattr(mixed, name), getattr(apart, name)), name
     columns = torch.empty_like(mixed.edge_index)
     columns[:, mixed.column] = mixed.edge_index
@@ -168,7 +168,7 @@ def test_edge_index_of_32_bits_and_absent_edge_index() -> None:
     narrow = data.clone()
     narrow.edge_index = data.edge_index.int()
     assert read(narrow).fingerprint == read(data).fingerprint
-    assert read(Data(x=torch.ones(2, 1))).num_arcs.tolist() == [0]
+    assert read(Data(x=torch.ones(2, 1))).num_directed_edges.tolist() == [0]
 
 
 @settings(max_examples=20)

@@ -36,7 +36,7 @@ def test_bags_built_there_some_graphs_at_a_time(
     policy: esan.Policy, gpu: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are kept on the host, and are those of a CPU."""
-    monkeypatch.setattr(compact, "MOST_PAIRS", 40)
+    monkeypatch.setattr(compact, "CHUNK_PAIRS", 40)
     here = esan.Bag.of(strategies.odd_graphs(), policy, 3)
     built = bag_built_on(gpu, here.graphs, policy, 3)
     assert built.device.type == "cpu"

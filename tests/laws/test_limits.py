@@ -57,13 +57,13 @@ PLAIN: dict[str, Callable[..., nn.Module]] = {"gin": _gin, "gine": _gine, "graph
 
 def plain_gnn(network: Any, encoder: str, batch: Batch, readout: str) -> Tensor:
     """The base GNN on the graphs themselves, written with PyG's modules and the weights of `network`."""
-    h = network.features.lines.tables[0](batch.x)
+    h = network.features.encoder.tables[0](batch.x)
     read = []
     for layer in network.encoder.layers:
         conv = PLAIN[encoder](layer.inside)
         norm = nn.BatchNorm1d(layer.norm.num_features).double()
         norm.load_state_dict(layer.norm.state_dict())
-        extra = [layer.inside.edges(batch.edge_attr, h)] if encoder == "gine" else []
+        extra = [layer.inside.edge_encoder(batch.edge_attr, h)] if encoder == "gine" else []
         h = torch.relu(norm(conv(h, batch.edge_index, *extra)))
         read.append(h)
     pool = {"sum": pyg.global_add_pool, "mean": pyg.global_mean_pool, "max": pyg.global_max_pool}[readout]

@@ -26,16 +26,16 @@ def test_multiplicities_sum_to_the_number_of_pairs(policy: esan.Policy, graphs: 
     pairs = sum(len(s.mark) if "mark" in s else s.num_nodes for s in literal.subgraphs())
     assert literal.num_pairs == compact.num_pairs == pairs == literal.num_rows
     for t in range(4):
-        stage = compact.stage(t)
-        assert stage.multiplicity is not None
-        assert int(stage.multiplicity.sum()) == pairs
-        assert int(stage.multiplicity.min()) >= 0
-        assert literal.stage(t).multiplicity is None
-        ones = torch.ones(stage.num_rows, 1, dtype=torch.float64)
+        view = compact.layer_view(t)
+        assert view.multiplicity is not None
+        assert int(view.multiplicity.sum()) == pairs
+        assert int(view.multiplicity.min()) >= 0
+        assert literal.layer_view(t).multiplicity is None
+        ones = torch.ones(view.num_rows, 1, dtype=torch.float64)
         m = compact.selection.num_subgraphs[compact.graphs.node_graph, None].double()
-        assert torch.equal(stage.pool_bag(ones, "sum"), m)
+        assert torch.equal(view.pool_bag(ones, "sum"), m)
         n = compact.graphs.num_nodes[compact.selection.subgraph_graph, None].double()
-        assert torch.equal(stage.pool_nodes(ones, "sum"), n)
+        assert torch.equal(view.pool_nodes(ones, "sum"), n)
 
 
 @EVERY_POLICY

@@ -32,8 +32,8 @@ def step(model: Any, bag: esan.Bag) -> None:
 
 
 def measured(model: Any, graphs: list[Data], policy: esan.Policy, literal: bool) -> int:
-    workspace._shelf._pieces.clear()
-    workspace._shelf.waiting = 0
+    workspace._pool._buffers.clear()
+    workspace._pool.unused = 0
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")

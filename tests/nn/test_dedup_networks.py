@@ -120,12 +120,12 @@ def test_features_that_are_written_to_are_read_again(architecture: str, x: Any, 
 def test_what_differs_under_one_number_is_noticed(of_nodes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison itself rejects nodes, or edges, that have one number and are not alike."""
     network = network_of("ds", ND, conv="gine", edge_channels=BONDS)
-    bag, right = esan.Bag.of(graphs_like(), ND, 3), dedup._numbers
+    bag, right = esan.Bag.of(graphs_like(), ND, 3), dedup._row_ids
 
     def numbers(fast: Any, x: Any, n: int) -> Tensor:
         return torch.zeros(n).long() if (n == bag.num_nodes) == of_nodes else right(fast, x, n)
 
-    monkeypatch.setattr(dedup, "_numbers", numbers)
+    monkeypatch.setattr(dedup, "_row_ids", numbers)
     with pytest.raises(AssertionError, match="Expected predictions to agree"):
         check_same(network, bag)
 

@@ -22,12 +22,12 @@ def test_the_degree_of_each_row(policy: esan.Policy) -> None:
     graphs = strategies.odd_graphs()
     bag = esan.Bag.of(graphs, policy, literal=True)
     network: Any = strategies.model("ds", "gin", policy, degrees=7)
-    rows = network.features(bag, bag.stage(0), next(network.parameters()))
+    rows = network.features(bag, bag.layer_view(0), next(network.parameters()))
     wanted = [F.one_hot(degree(g.edge_index[1], g.num_nodes).long(), 7) for g in bag.subgraphs()]
     assert torch.equal(rows[:, -7:], torch.cat(wanted).double())
     without: Any = strategies.model("ds", "gin", policy)
-    without.features.lines.load_state_dict(network.features.lines.state_dict())
-    assert torch.equal(rows[:, :-7], without.features(bag, bag.stage(0), next(without.parameters())))
+    without.features.encoder.load_state_dict(network.features.encoder.state_dict())
+    assert torch.equal(rows[:, :-7], without.features(bag, bag.layer_view(0), next(without.parameters())))
 
 
 @EVERY_POLICY
@@ -56,7 +56,7 @@ def test_a_deleted_edge_shows_without_any_layer_of_message_passing() -> None:
     model = esan.ds_gnn(None, 4, 1, 1, degrees=3).double().eval()
     assert model.features.out_channels == 3
     bag = esan.Bag.of([cycle(6)], "ED", 2)
-    rows = model.features(bag, bag.stage(1), next(model.parameters()))
+    rows = model.features(bag, bag.layer_view(1), next(model.parameters()))
     assert rows.size(0) == 6 + 2 * 6
     assert rows.sum(0).tolist() == [0.0, 12.0, 6.0]
 

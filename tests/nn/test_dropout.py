@@ -45,7 +45,7 @@ def test_ppgn_drops_nodes_too() -> None:
 def test_what_is_drawn(on: str) -> None:
     """Entries are 0 with probability p and else 1 / (1 - p); rows of one node are alike only where it is meant."""
     bag = esan.Bag.of([esan.graphs.cycle(40)], esan.NodeDeletion(), literal=True)
-    stage = bag.stage(1)
+    stage = bag.layer_view(1)
     torch.manual_seed(0)
     given = esan.nn.dropout.drop(torch.ones(stage.num_rows, 50), stage, 0.25, True, on)
     assert {round(value, 4) for value in given.unique().tolist()} == {0.0, round(1 / 0.75, 4)}
@@ -88,7 +88,7 @@ def test_padded_batches_drop_nodes_too(conv: str) -> None:
     for literal in (True, None):
         (batch,) = esan.Loader(esan.Bag.of(graphs, policy, 3, literal=literal), 2, padded=True)
         losses.append(outcome(model, batch))
-        stage = batch.stage(2)
+        stage = batch.layer_view(2)
         given = esan.nn.dropout.drop(torch.ones(stage.num_rows, 20), stage, 0.5, True, "nodes")
         for node in range(5):
             mine = given[stage.node == node]

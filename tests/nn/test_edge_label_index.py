@@ -38,7 +38,7 @@ def test_pairs_are_scored_alike_on_both_bags(jk: str, policy: esan.Policy) -> No
 def test_a_score_is_the_mean_over_the_bag_of_both_ends(policy: esan.Policy) -> None:
     graphs, model = paired(), network(policy, "last").eval()
     bag = esan.Bag.of(graphs, policy, literal=True)
-    (*_, last) = model.encoder(model.features(bag, bag.stage(1), next(model.parameters())), bag)
+    (*_, last) = model.encoder(model.features(bag, bag.layer_view(1), next(model.parameters())), bag)
     place = {pair: row for row, pair in enumerate(zip(bag.rows.node.tolist(), bag.rows.subgraph.tolist(), strict=True))}
     lines = []
     for u, v in bag.edge_label_index.t().tolist():

@@ -88,9 +88,9 @@ def test_weights_follow_their_edges() -> None:
 @pytest.mark.parametrize(
     ("conv", "name", "choices"),
     [
-        ("gin", "GIN", {}),
-        ("gine", "GINE", {"edge_channels": esan.Categories(strategies.BONDS)}),
-        ("gcn", "BondGCN", {"edge_channels": esan.Categories(strategies.BONDS)}),
+        ("gin", "GINConv", {}),
+        ("gine", "GINEConv", {"edge_channels": esan.Categories(strategies.BONDS)}),
+        ("gcn", "OGBGCNConv", {"edge_channels": esan.Categories(strategies.BONDS)}),
         ("ppgn", "PPGNBlock", {}),
         (lambda i, o: pyg.GATConv(i, o), "GATConv", {}),
     ],

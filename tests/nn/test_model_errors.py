@@ -178,7 +178,7 @@ def test_channels_that_mean_nothing(channels: Any) -> None:
         with pytest.raises(ValueError, match=r"Expected edge_channels to be a number of features, .*\(got"):
             esan.dss_gnn(4, 4, 1, 1, conv=conv, edge_channels=channels)
     with pytest.raises(ValueError, match=r"Expected the channels of edge_attr to be a number of features"):
-        esan.nn.GINE(4, 4, channels)
+        esan.nn.GINEConv(4, 4, channels)
 
 
 def test_categories_that_mean_nothing() -> None:

@@ -30,7 +30,7 @@ pytestmark = [
 ARCHITECTURES = pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
 
 
-class Doubled(esan.nn.GINE):
+class Doubled(esan.nn.GINEConv):
     def forward(self, *args: Any) -> Tensor:
         return 2 * super().forward(*args)
 
@@ -44,14 +44,19 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "another norm": lambda network: setattr(network.encoder.layers[1], "norm", LayerNorm(6).double()),
     "another activation": lambda network: setattr(network.encoder.layers[1], "act", nn.ELU()),
     "other edge features": lambda network: setattr(
-        network.encoder.layers[0].inside.edges, "project", nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.0)).double()
+        network.encoder.layers[0].inside.edge_encoder,
+        "project",
+        nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.0)).double(),
     ),
 }
 LAYER, CONV = "encoder.layers.1", "encoder.layers.0.inside"
 HOOKED = [
-    *(("forward_hook", part) for part in ("features", "features.lines", "encoder", LAYER, CONV)),
+    *(("forward_hook", part) for part in ("features", "features.encoder", "encoder", LAYER, CONV)),
     *(("forward_hook", f"{LAYER}.{part}") for part in ("act", "norm", "shared", "shared_norm")),
-    *(("forward_hook", f"{CONV}.{part}") for part in ("edges", "edges.lines", "mlp", "mlp.first", "mlp.norm")),
+    *(
+        ("forward_hook", f"{CONV}.{part}")
+        for part in ("edge_encoder", "edge_encoder.encoder", "mlp", "mlp.first", "mlp.norm")
+    ),
     *((kind, LAYER) for kind in ("forward_pre_hook", "full_backward_hook", "full_backward_pre_hook")),
 ]
 

@@ -41,17 +41,17 @@ def _conv(conv: nn.Module, x: Tensor, edge_index: Tensor, edge_attr: Tensor, wei
     source, target = edge_index
     factor = torch.ones(source.numel(), 1, dtype=x.dtype) if weight is None else weight[:, None]
     n = x.size(0)
-    if isinstance(conv, esan.nn.GIN):
+    if isinstance(conv, esan.nn.GINConv):
         return _mlp(theirs.mlp, x + scatter(factor * x[source], target, 0, n))
-    if isinstance(conv, esan.nn.GINE):
-        bond = theirs.edges.lines.tables[0](edge_attr)
+    if isinstance(conv, esan.nn.GINEConv):
+        bond = theirs.edge_encoder.encoder.tables[0](edge_attr)
         return _mlp(theirs.mlp, (1 + theirs.eps) * x + scatter(factor * torch.relu(x[source] + bond), target, 0, n))
     if isinstance(conv, esan.nn.GraphConv):
         return theirs.lin_root(x) + theirs.lin_rel(scatter(factor * x[source], target, 0, n))
-    assert isinstance(conv, esan.nn.BondGCN)
+    assert isinstance(conv, esan.nn.OGBGCNConv)
     x = theirs.lin(x)
     degree = 1 + scatter(factor[:, 0], target, 0, n)
-    messages = torch.relu(x[source] + theirs.edges.lines.tables[0](edge_attr))
+    messages = torch.relu(x[source] + theirs.edge_encoder.encoder.tables[0](edge_attr))
     scale = (degree[source] * degree[target]).rsqrt()[:, None] * factor
     return scatter(scale * messages, target, 0, n) + torch.relu(x + theirs.root) / degree[:, None]
 
@@ -85,7 +85,7 @@ class Union:
 def reference(network: Any, graphs: list[Data], policy: esan.Policy) -> Tensor:
     union = Union(graphs, policy)
     batch, whole = union.batch, union.whole
-    h = network.features.lines.tables[0](batch.x)
+    h = network.features.encoder.tables[0](batch.x)
     if policy.marked:
         h = torch.cat([batch.mark, h], 1)
     read = [h] if network.jk == "cat-input" else []
@@ -219,7 +219,7 @@ def test_output_about_edges_is_in_the_users_order(policy: esan.Policy) -> None:
     graphs = strategies.odd_graphs()
     literal = esan.Bag.of(graphs, policy, literal=True)
     got = network.eval()(literal)
-    given = network.encoder(network.features(literal, literal.stage(0), got), literal)
+    given = network.encoder(network.features(literal, literal.layer_view(0), got), literal)
     h = torch.cat([g.h for g in given], 1)
     union = Union(graphs, policy)
     place = {(int(s), int(v)): row for row, (s, v) in enumerate(zip(union.batch.batch, union.node, strict=True))}

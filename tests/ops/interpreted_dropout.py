@@ -30,7 +30,7 @@ def network(seed: int) -> esan.nn.SubgraphGNN:
 def batch(seeds: Tensor, literal: bool | None = None) -> esan.Bag:
     bag = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 2, literal=literal)
     (found,) = esan.Loader(bag, 2, padded=True, members=len(seeds))
-    return replace(found, drawn_from=seeds)  # type: ignore[call-arg]
+    return replace(found, step_seeds=seeds)  # type: ignore[call-arg]
 
 
 def test_each_member_drops_as_if_it_were_alone() -> None:
@@ -50,7 +50,7 @@ def test_each_member_drops_as_if_it_were_alone() -> None:
 
 
 def test_rows_of_a_node_have_its_mask() -> None:
-    stage = batch(SEEDS).stage(2)
+    stage = batch(SEEDS).layer_view(2)
     given = [drop(torch.ones(stage.num_rows, 16), stage, 0.5, True, "nodes", SEEDS, layer) for layer in (1, 2)]
     assert not torch.equal(*given)
     several = 0

@@ -14,10 +14,10 @@ from esan.bags.padded import columns
 from esan.bags.padded.columns import Columns
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
-from esan.bags.padded.source import Source
-from esan.ops.layout import Fill, Gather, Segments
+from esan.bags.padded.source import ColumnSource
+from esan.ops.layout import BatchSegments, FieldGather, Fill
 from esan.ops.triton import layout as gpu_layout
-from esan.ops.triton.layout import Tables, lay_out
+from esan.ops.triton.layout import LayoutTables, lay_out
 from layout_oracle import check_batches
 
 pytestmark = ONLY_INTERPRETED
@@ -65,7 +65,7 @@ def test_every_field(name: str, literal: bool | None) -> None:
 @OTHERS
 def test_some_graphs_at_a_time(monkeypatch: pytest.MonkeyPatch, name: str, literal: bool | None) -> None:
     bag = esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal)
-    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.arc.numel() // 3))
+    monkeypatch.setattr(columns, "_CHUNK", max(1, bag.rows.edge_id.numel() // 3))
     padder = Padder(bag, 3)
     check(padder, IDS, capacity(padder), 2)
 
@@ -77,7 +77,7 @@ def test_the_same_batches_for_all_networks() -> None:
 
 def test_some_fields() -> None:
     padder = Padder(esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3), 3)
-    check(padder, IDS, capacity(padder), 2, {"x", "stage2.out.order", "graph_weight"})
+    check(padder, IDS, capacity(padder), 2, {"x", "view2.out.perm", "graph_multiplicity"})
 
 
 def test_more_items_than_a_program_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,8 +115,8 @@ def test_features_of_several_numbers() -> None:
 @pytest.mark.parametrize(("method", "seen"), [("_starts", "first"), ("_indices", "edge_source|order|node")])
 def test_a_wrong_index_would_be_seen(monkeypatch: pytest.MonkeyPatch, method: str, seen: str) -> None:
     padder = Padder(esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3), 3)
-    right: Callable[..., Tensor] = getattr(Source, method)
-    monkeypatch.setattr(Source, method, lambda *arguments: right(*arguments) + 1)
+    right: Callable[..., Tensor] = getattr(ColumnSource, method)
+    monkeypatch.setattr(ColumnSource, method, lambda *arguments: right(*arguments) + 1)
     with pytest.raises(AssertionError, match=seen):
         check(padder, IDS[:1], capacity(padder), 2)
 
@@ -127,16 +127,16 @@ def short(numbers: list[Any]) -> Tensor:
 
 def test_the_kernel_writes_only_what_is_asked_for() -> None:
     """Two networks, one graph of three items and two items of padding."""
-    segments = Segments(
+    segments = BatchSegments(
         counts=short([[3], [0]]), start=torch.tensor([[0, 3]]), capacity=short([5]),
         size=torch.tensor([0, 1]), before=short([0, 0]), block=short([0, 0]), place=short([0, 1]),
     )  # fmt: skip
-    gather = Gather(
+    gather = FieldGather(
         short([5, 6, 7]), column=0, columns=2, count=5, fills=[Fill(1, column=1, times=1, stride=1)],
         plus=10, times=2, offset=1, network=6, step=100,
     )  # fmt: skip
     ints, floats = torch.full((1, 13), -1), torch.full((1, 1), -1.0)
-    lay_out(Tables.of([gather], segments), torch.tensor([[[0]]]), ints, floats, 2)
+    lay_out(LayoutTables.of([gather], segments), torch.tensor([[[0]]]), ints, floats, 2)
     first = [30, 32, 34, 8, 10]  # padding is 2 · (1 + 3 + k)
     assert ints.tolist() == [[-1, *first, -1, *(n + 100 for n in first), -1]]
     assert floats.tolist() == [[-1.0]]

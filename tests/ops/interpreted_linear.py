@@ -7,14 +7,16 @@ from norming import EPS, INNER, LINES, OUTER, Plain, drawn_parameters, drawn_wei
 from torch import Tensor
 
 from esan.nn.linear import Linear
-from esan.ops.triton import blocks as gpu_blocks
-from esan.ops.triton.blocks import MLP, Affine, Behind, Norm, Normalise, Rows
+from esan.ops.triton import linear as gpu_linear
+from esan.ops.triton.gin import MLPFunction
 from esan.ops.triton.kernels import matrix as gpu_matrix
 from esan.ops.triton.kernels.linear import linear
 from esan.ops.triton.kernels.linear_grads import linear_backward
 from esan.ops.triton.kernels.matrix import Matrix
 from esan.ops.triton.kernels.moments import TileMoments, finish, tile_moments
 from esan.ops.triton.kernels.normalise import grad_sums
+from esan.ops.triton.linear import LinearFunction
+from esan.ops.triton.norm import BatchNormFunction, DeferredNormGradient, KernelNorm, NormRows
 
 pytestmark = ONLY_INTERPRETED
 
@@ -64,7 +66,7 @@ def _same_moments(part: TileMoments, plain: Plain, networks: int) -> None:
     ],
 )
 def test_gradients_of_linear_layers(networks: int, weighted: bool, gated: bool, inner: int, outer: int) -> None:
-    """With a norm and ReLU before the layer, and a norm behind it, the gradient through which is taken on the way."""
+    """With a norm and ReLU before the layer, and a norm deferred it, the gradient through which is taken on the way."""
     x, weight = torch.randn(networks * LINES, inner), drawn_weight(networks, weighted)
     matrix, bias = _layer(networks, inner, outer)
     (gamma, beta), (after_gamma, after_beta) = drawn_parameters(networks, inner), drawn_parameters(networks, outer)
@@ -86,11 +88,11 @@ def test_gradients_of_linear_layers(networks: int, weighted: bool, gated: bool, 
     close(got.sums, sums, "sums of the norm before")
 
     y, part = linear(x, _read(matrix), bias, normed, weight)
-    behind = finish(part, after_gamma, after_beta, EPS, None)
+    deferred = finish(part, after_gamma, after_beta, EPS, None)
     result = Plain(plain, weight, networks).normed(after_gamma.double(), after_beta.double())
     of_x, of_matrix, of_bias = torch.autograd.grad(result, leaves, g)
-    after = (y, behind, grad_sums(grad, gate, y, behind))
-    got = linear_backward(grad, x, _read(matrix), normed, after=after, weight=weight, gate=gate)
+    after = (y, deferred, grad_sums(grad, gate, y, deferred))
+    got = linear_backward(grad, x, _read(matrix), normed, after=after, multiplicity=weight, gate=gate)
     close(got.grad_x, of_x, "of the normalised x, through a norm")
     close(got.matrix, of_matrix, "of the matrix, through a norm")
     # What is added to every line is taken away again.
@@ -102,7 +104,7 @@ def test_matrices_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, where products are those of short floats: three of them are as exact as the number itself."""
     monkeypatch.setattr(gpu_matrix, "_precision", lambda: "bf16x6")
     for found in (*Matrix.of(_layer(3, INNER, OUTER)[0], _layer(1, 70, OUTER)[0]), *Matrix.of(_layer(3, 70, 5)[0])):
-        close(found.pieces.double().sum(0), found.whole, tolerance=1e-7)
+        close(found.operand.double().sum(0), found.weight, tolerance=1e-7)
 
 
 def _read(matrix: Tensor) -> Matrix:
@@ -118,7 +120,7 @@ def _each(parameter: Tensor, networks: int) -> Tensor:
 @ONE_OR_THREE
 def test_layers_of_several_networks(networks: int) -> None:
     agree(
-        Affine.apply,
+        LinearFunction.apply,
         lambda x, matrix, bias: _applied(x, matrix, bias, networks),
         torch.randn(networks * LINES, INNER),
         *_layer(networks, INNER, OUTER),
@@ -137,7 +139,7 @@ def test_wide_layers_of_few_lines(monkeypatch: pytest.MonkeyPatch, inner: int, o
 
 def test_layers_of_many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a library."""
-    monkeypatch.delattr(gpu_blocks, "Affine")
+    monkeypatch.delattr(gpu_linear, "LinearFunction")
     _two_layers_agree(260, 200, True)
 
 
@@ -163,12 +165,12 @@ def test_an_mlp_and_the_norm_behind_it(networks: int, weighted: bool) -> None:
 
     def kernel(u: Tensor, *parameters: Tensor) -> Tensor:
         w1, b1, gamma, beta, w2, b2, after_gamma, after_beta = parameters
-        inside = Norm(gamma, beta, EPS, fresh_buffers(networks, OUTER), frozen=False)
-        last = Norm(after_gamma, after_beta, EPS, fresh_buffers(networks, INNER), frozen=False)
-        behind = Behind()
-        c, *part = MLP.apply(u, w1, b1, gamma, beta, w2, b2, inside, weight, behind)
-        rows = Rows(weight, TileMoments(*part), behind)
-        return Normalise.apply(c, after_gamma, after_beta, last, rows, True)
+        inside = KernelNorm(gamma, beta, EPS, fresh_buffers(networks, OUTER), frozen=False)
+        last = KernelNorm(after_gamma, after_beta, EPS, fresh_buffers(networks, INNER), frozen=False)
+        deferred = DeferredNormGradient()
+        c, *part = MLPFunction.apply(u, w1, b1, gamma, beta, w2, b2, inside, weight, deferred)
+        rows = NormRows(weight, TileMoments(*part), deferred)
+        return BatchNormFunction.apply(c, after_gamma, after_beta, last, rows, True)
 
     def plain(u: Tensor, *parameters: Tensor) -> Tensor:
         w1, b1, gamma, beta, w2, b2, after_gamma, after_beta = parameters

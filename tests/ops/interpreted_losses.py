@@ -8,8 +8,7 @@ from interpreting import ONE_OR_THREE, ONLY_INTERPRETED, close
 from torch import Tensor
 
 from esan.ops.triton import loss as gpu_loss
-from esan.train.engines.losses import loss_backward
-from esan.train.engines.objective import KINDS, Objective
+from esan.train.engines.objective import KINDS, Objective, loss_backward
 
 pytestmark = ONLY_INTERPRETED
 GRAPHS = 5
@@ -44,9 +43,9 @@ def expected(objective: Objective, prediction: Tensor, y: Tensor, weight: Tensor
     """The gradient, the sum and the number of losses of one network, of the graphs that count alone."""
     graphs = weight.view(-1, GRAPHS + 1)[network, :-1] > 0
     leaf = prediction.view(-1, GRAPHS + 1, prediction.size(1))[network, :-1].double().requires_grad_()
-    terms = objective.terms(leaf[graphs], y.view(-1, GRAPHS, *y.shape[1:])[network][graphs])
+    terms = objective.losses(leaf[graphs], y.view(-1, GRAPHS, *y.shape[1:])[network][graphs])
     (grad,) = torch.autograd.grad(terms.mean(), leaf)
-    return [grad, (terms.value * terms.there).sum(), terms.there.sum()]
+    return [grad, (terms.value * terms.mask).sum(), terms.mask.sum()]
 
 
 @ONE_OR_THREE

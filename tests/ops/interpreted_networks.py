@@ -17,9 +17,9 @@ from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.padder import Padder
 from esan.nn import SubgraphGNN
 from esan.nn.execution.stack import stack, stackable, unstacked
-from esan.nn.features import OneHotLines
-from esan.ops.triton import blocks as gpu_blocks
-from esan.ops.triton.ahead import Ahead
+from esan.nn.features import OneHotEncoder
+from esan.ops.triton import gin as gpu_gin
+from esan.ops.triton.fused_gradient import FusedGradient
 from esan.train.recipes.baselines import WalkLines
 
 pytestmark = ONLY_INTERPRETED
@@ -109,7 +109,7 @@ def test_nothing_of_a_step_stays(architecture: str, encoder: str) -> None:
         like = next(model.parameters())
         stage, width = model.encoder.input(bag, like, model.features.out_channels)
         rows = model.features(bag, stage, like, width)
-        assert all(Ahead.of(given.h) is None for given in model.encoder(rows, bag)), "no gradient to prepare"
+        assert all(FusedGradient.of(given.h) is None for given in model.encoder(rows, bag)), "no gradient to prepare"
 
 
 def test_gradients_of_rows_between_layers() -> None:
@@ -170,8 +170,8 @@ def test_stacked_networks(
 
 def test_a_kernel_that_reads_filler_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     poison(monkeypatch)
-    linear = gpu_blocks.linear
-    monkeypatch.setattr(gpu_blocks, "linear", lambda *arguments, **choices: linear(*arguments[:6], **choices))
+    linear = gpu_gin.linear
+    monkeypatch.setattr(gpu_gin, "linear", lambda *arguments, **choices: linear(*arguments[:6], **choices))
     with pytest.raises(AssertionError, match="predictions"):
         check_stacked("ds", "gin", esan.NodeDeletion(), None, {})
 
@@ -184,9 +184,9 @@ def test_counts_of_walks_behind_categories(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys.modules[__name__], "GRAPHS", graphs)
 
     def with_walks(*_: object) -> SubgraphGNN:
-        lines = WalkLines(OneHotLines(strategies.ATOMS, "x"), 2)
+        lines = WalkLines(OneHotEncoder(strategies.ATOMS, "x"), 2)
         model = esan.ds_gnn(lines.out_channels, 6, 2, 1, conv="gin")
-        model.features.lines = lines
+        model.features.encoder = lines
         return model
 
     monkeypatch.setattr(sys.modules[__name__], "network", with_walks)
@@ -204,10 +204,10 @@ def check_stacked(
     padder = Padder(bag, 2)
     shape = padder.counts.shape(ids[0].numpy()).grown(3.0)
     laid = padder.lay_out(ids, shape, 3)
-    padded = PaddedBag.over(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 3)
+    padded = PaddedBag.of_fields(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 3)
     given = together(padded)
     assert given.shape[:2] == (3, 2)
-    weight = padded.graph_weight.view(3, 3, 1)[:, :-1]
+    weight = padded.graph_multiplicity.view(3, 3, 1)[:, :-1]
     (given.square() * weight).sum().backward()
     for number, single in enumerate(alone):
         chosen, theirs = ids[0, number], single.double()
@@ -241,7 +241,7 @@ def test_room_changes_no_bit(encoder: str, equal: bool) -> None:
         together = stack([model])
         shape = padder.counts.shape(ids[0].numpy()).grown(factor)
         laid = padder.lay_out(ids, shape, 1)
-        padded = PaddedBag.over(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 1)
+        padded = PaddedBag.of_fields(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 1)
         given = together(padded)[:2]
         given.square().sum().backward()
         grads = [p.grad for p in together.parameters() if p.grad is not None]

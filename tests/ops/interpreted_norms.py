@@ -9,10 +9,10 @@ from norming import EPS, LINES, OUTER, Plain, drawn_parameters, drawn_weight, fr
 from torch import Tensor, nn
 
 from esan.nn.norm import BatchNorm
-from esan.ops.segments import Grouping
-from esan.ops.triton.blocks import Blend, Norm, Normalise, Rows, Spread
+from esan.ops.segments import CSR
 from esan.ops.triton.kernels.moments import Moments, finish, frozen, tile_moments
 from esan.ops.triton.kernels.normalise import blend, grad_sums, norm_backward
+from esan.ops.triton.norm import BatchNormFunction, KernelNorm, NormalisedSumFunction, NormRows
 
 pytestmark = ONLY_INTERPRETED
 RELU = pytest.mark.parametrize("relu", [False, True])
@@ -24,8 +24,8 @@ def test_moments(networks: int, weighted: bool) -> None:
     # Far from 0: the mean of squares less the square of the mean would be all rounding.
     x, weight = 10 + torch.randn(networks * LINES, OUTER), drawn_weight(networks, weighted)
     gamma, beta = drawn_parameters(networks, OUTER)
-    tracked = fresh_buffers(networks, OUTER)
-    moments = finish(tile_moments(x, weight, networks), gamma, beta, EPS, tracked)
+    running = fresh_buffers(networks, OUTER)
+    moments = finish(tile_moments(x, weight, networks), gamma, beta, EPS, running)
     plain = Plain(x.double(), weight, networks)
     close(moments.mean, plain.mean, "mean")
     inverse = torch.rsqrt(plain.var + EPS)
@@ -33,24 +33,24 @@ def test_moments(networks: int, weighted: bool) -> None:
     close(moments.scale, inverse * gamma.double().reshape(networks, -1), "scale")
     shift = beta.double().reshape(networks, -1) - plain.mean * inverse * gamma.double().reshape(networks, -1)
     close(moments.shift, shift, "shift")
-    close(moments.share, 1 / plain.n.squeeze(1), "share")
-    close(tracked.mean.reshape(networks, -1), 0.1 * plain.mean, "running mean")
+    close(moments.inverse_count, 1 / plain.n.squeeze(1), "share")
+    close(running.mean.reshape(networks, -1), 0.1 * plain.mean, "running mean")
     unbiased = plain.var * plain.n / (plain.n - 1)
-    close(tracked.var.reshape(networks, -1), 0.9 + 0.1 * unbiased, "running variance")
-    assert bool((tracked.batches == 1).all())
+    close(running.var.reshape(networks, -1), 0.9 + 0.1 * unbiased, "running variance")
+    assert bool((running.batches == 1).all())
 
 
 def test_an_empty_batch_leaves_no_trace() -> None:
     x, weight = torch.randn(2 * LINES, OUTER), torch.ones(2 * LINES)
     weight[:LINES] = 0
     gamma, beta = drawn_parameters(2, OUTER)
-    tracked = fresh_buffers(2, OUTER)
-    moments = finish(tile_moments(x, weight, 2), gamma, beta, EPS, tracked)
-    assert tracked.batches.tolist() == [0, 1]
-    assert tracked.mean[0].equal(torch.zeros(OUTER))
-    assert tracked.var[0].equal(torch.ones(OUTER))
-    assert not tracked.mean[1].equal(torch.zeros(OUTER))
-    assert all(bool(t.isfinite().all()) for t in (moments.mean, moments.scale, moments.shift, moments.share))
+    running = fresh_buffers(2, OUTER)
+    moments = finish(tile_moments(x, weight, 2), gamma, beta, EPS, running)
+    assert running.batches.tolist() == [0, 1]
+    assert running.mean[0].equal(torch.zeros(OUTER))
+    assert running.var[0].equal(torch.ones(OUTER))
+    assert not running.mean[1].equal(torch.zeros(OUTER))
+    assert all(bool(t.isfinite().all()) for t in (moments.mean, moments.scale, moments.shift, moments.inverse_count))
 
 
 @ONE_OR_THREE
@@ -89,11 +89,11 @@ def test_norms(networks: int, weighted: bool, relu: bool) -> None:
 @WEIGHTED
 @RELU
 def test_batch_norm(networks: int, weighted: bool, relu: bool) -> None:
-    weight, tracked = drawn_weight(networks, weighted), fresh_buffers(networks, OUTER)
+    weight, running = drawn_weight(networks, weighted), fresh_buffers(networks, OUTER)
 
     def kernel(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-        norm = Norm(gamma, beta, EPS, tracked, frozen=False)
-        return Normalise.apply(x, gamma, beta, norm, Rows(weight), relu)
+        norm = KernelNorm(gamma, beta, EPS, running, frozen=False)
+        return BatchNormFunction.apply(x, gamma, beta, norm, NormRows(weight), relu)
 
     def plain(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
         y = Plain(x, weight, networks).normed(gamma, beta)
@@ -104,13 +104,13 @@ def test_batch_norm(networks: int, weighted: bool, relu: bool) -> None:
 
 @ONE_OR_THREE
 def test_lines_that_count_for_nothing_settle(networks: int) -> None:
-    """At 0, behind the ReLU; nothing passes back through them."""
-    weight, tracked = drawn_weight(networks, True), fresh_buffers(networks, OUTER)
+    """At 0, deferred the ReLU; nothing passes back through them."""
+    weight, running = drawn_weight(networks, True), fresh_buffers(networks, OUTER)
     assert weight is not None
 
     def kernel(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-        norm = Norm(gamma, beta, EPS, tracked, frozen=False)
-        return Normalise.apply(x, gamma, beta, norm, Rows(weight, settled=True), True)
+        norm = KernelNorm(gamma, beta, EPS, running, frozen=False)
+        return BatchNormFunction.apply(x, gamma, beta, norm, NormRows(weight, zero_empty=True), True)
 
     def plain(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
         return Plain(x, weight, networks).normed(gamma, beta).relu() * (weight > 0)[:, None]
@@ -120,10 +120,12 @@ def test_lines_that_count_for_nothing_settle(networks: int) -> None:
 
 def test_a_norm_wider_than_a_program() -> None:
     """Columns in pieces, the last of them not whole."""
-    weight, tracked = drawn_weight(3, True), fresh_buffers(3, 150)
+    weight, running = drawn_weight(3, True), fresh_buffers(3, 150)
 
     def kernel(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-        return Normalise.apply(x, gamma, beta, Norm(gamma, beta, EPS, tracked, frozen=False), Rows(weight), True)
+        return BatchNormFunction.apply(
+            x, gamma, beta, KernelNorm(gamma, beta, EPS, running, frozen=False), NormRows(weight), True
+        )
 
     def plain(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
         return Plain(x, weight, 3).normed(gamma, beta).relu()
@@ -157,29 +159,29 @@ def test_one_row_alone() -> None:
 
 
 @ONE_OR_THREE
-@pytest.mark.parametrize("settled", [False, True])
-def test_rows_and_the_line_of_their_node(networks: int, settled: bool) -> None:
+@pytest.mark.parametrize("zero_empty", [False, True])
+def test_rows_and_the_row_of_their_node(networks: int, zero_empty: bool) -> None:
     """The end of an equivariant layer: two normalised branches, one of them with a line for several rows."""
     nodes = 9
     node = (torch.randint(nodes, (networks, LINES)) + torch.arange(networks)[:, None] * nodes).reshape(-1)
-    group, weight = Grouping(node, networks * nodes), drawn_weight(networks, True)
-    spread = Spread(group.owner, group.order, group.first, None)
+    group, weight = CSR(node, networks * nodes), drawn_weight(networks, True)
+    by_node = group
 
     def kernel(c: Tensor, gamma: Tensor, beta: Tensor, s: Tensor, shared_gamma: Tensor, shared_beta: Tensor) -> Tensor:
         norms = (
-            Norm(gamma, beta, EPS, fresh_buffers(networks, OUTER), frozen=False),
-            Norm(shared_gamma, shared_beta, EPS, fresh_buffers(networks, OUTER), frozen=False),
+            KernelNorm(gamma, beta, EPS, fresh_buffers(networks, OUTER), frozen=False),
+            KernelNorm(shared_gamma, shared_beta, EPS, fresh_buffers(networks, OUTER), frozen=False),
         )
         rows = (
-            Rows(weight, tile_moments(c.detach(), weight, networks), settled=settled),
-            Rows(None, tile_moments(s.detach(), None, networks)),
+            NormRows(weight, tile_moments(c.detach(), weight, networks), zero_empty=zero_empty),
+            NormRows(None, tile_moments(s.detach(), None, networks)),
         )
-        return Blend.apply(c, gamma, beta, s, shared_gamma, shared_beta, norms, rows, spread)
+        return NormalisedSumFunction.apply(c, gamma, beta, s, shared_gamma, shared_beta, norms, rows, by_node)
 
     def plain(c: Tensor, gamma: Tensor, beta: Tensor, s: Tensor, shared_gamma: Tensor, shared_beta: Tensor) -> Tensor:
         shared = Plain(s, None, networks).normed(shared_gamma, shared_beta)
         y = (Plain(c, weight, networks).normed(gamma, beta) + shared[node]).relu()
-        return y * (weight > 0)[:, None] if settled and weight is not None else y
+        return y * (weight > 0)[:, None] if zero_empty and weight is not None else y
 
     agree(
         kernel, plain, torch.randn(networks * LINES, OUTER), *drawn_parameters(networks, OUTER),
@@ -200,8 +202,8 @@ def test_a_norm_without_weights_would_be_seen() -> None:
     gamma, beta = drawn_parameters(1, OUTER)
 
     def kernel(x: Tensor) -> Tensor:
-        return Normalise.apply(
-            x, gamma, beta, Norm(gamma, beta, EPS, fresh_buffers(1, OUTER), frozen=False), Rows(None), False
+        return BatchNormFunction.apply(
+            x, gamma, beta, KernelNorm(gamma, beta, EPS, fresh_buffers(1, OUTER), frozen=False), NormRows(None), False
         )
 
     with pytest.raises(AssertionError):

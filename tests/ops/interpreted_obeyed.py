@@ -17,7 +17,7 @@ LAYER = "encoder.layers.0"
     ("change", "module"),
     [
         ("forward hook", LAYER),
-        ("forward hook", f"{LAYER}.shared.edges.lines.tables.0"),
+        ("forward hook", f"{LAYER}.shared.edge_encoder.encoder.tables.0"),
         ("full backward hook", f"{LAYER}.inside.mlp.first"),
         ("subclass", f"{LAYER}.inside"),
         ("replacement that scales", f"{LAYER}.norm"),

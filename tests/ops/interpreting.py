@@ -12,9 +12,9 @@ from torch import Tensor
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 ONLY_INTERPRETED = pytest.mark.skipif(not INTERPRETED, reason="run by test_gpu_kernels.py, with TRITON_INTERPRET=1")
 if INTERPRETED:
-    from sooner import interpret_sooner
+    from fast_interpreter import speed_up_interpreter
 
-    interpret_sooner()
+    speed_up_interpreter()
 ONE_OR_THREE = pytest.mark.parametrize("networks", [1, 3])
 WEIGHTED = pytest.mark.parametrize("weighted", [False, True])
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from esan.ops.triton.kernels.moments import Tracked
+from esan.ops.triton.kernels.moments import RunningStatistics
 
 #: Lines of a network: two tiles, the second not full; no width is a power of 2.
 LINES, INNER, OUTER, EPS = 70, 6, 9, 1e-5
@@ -40,7 +40,7 @@ def drawn_parameters(networks: int, width: int) -> tuple[Tensor, Tensor]:
     return torch.rand(shape) + 0.5, torch.randn(shape)
 
 
-def fresh_buffers(networks: int, width: int) -> Tracked:
+def fresh_buffers(networks: int, width: int) -> RunningStatistics:
     shape = (networks, width) if networks > 1 else (width,)
     batches = torch.zeros(networks, dtype=torch.long) if networks > 1 else torch.tensor(0)
-    return Tracked(torch.zeros(shape), torch.ones(shape), batches, 0.1)
+    return RunningStatistics(torch.zeros(shape), torch.ones(shape), batches, 0.1)

@@ -17,11 +17,11 @@ import esan
 import strategies
 from esan.nn.norm import BatchNorm
 from esan.ops import reference
-from esan.ops.edges import Arcs, Coded, message_sum
-from esan.ops.norm import Normed, normalised_sum
+from esan.ops.edges import Edges, EdgeTypeFeatures, message_sum
+from esan.ops.norm import Summand, normalised_sum
 from esan.ops.numba import runtime as cpu
 from esan.ops.ragged import Segments
-from esan.ops.segments import Grouping
+from esan.ops.segments import CSR
 from esan.testing.compare import check_close
 
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
@@ -56,10 +56,10 @@ def _agree(compute: Callable[..., tuple[Tensor, ...]], *inputs: Tensor) -> None:
         _close(*grads, f"gradient {place}")
 
 
-def _arcs(rows: int, count: int, lines: int, weighted: bool, kind: torch.dtype) -> Arcs:
+def _edges(rows: int, count: int, lines: int, weighted: bool, kind: torch.dtype) -> Edges:
     target = torch.randint(rows, (count,)).sort().values
-    copies = Grouping(torch.randint(lines, (count,)), lines)
-    return Arcs(
+    copies = CSR(torch.randint(lines, (count,)), lines)
+    return Edges(
         torch.stack([torch.randint(rows, (count,)), target]), copies, rows, torch.rand(count) if weighted else None
     )
 
@@ -69,27 +69,29 @@ def _arcs(rows: int, count: int, lines: int, weighted: bool, kind: torch.dtype) 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_sums_of_messages(kind: torch.dtype, width: int, weighted: bool) -> None:
     torch.manual_seed(0)
-    arcs = _arcs(700, 1500, 90, weighted, kind)
+    edges = _edges(700, 1500, 90, weighted, kind)
     x, e, own = torch.randn(700, width, dtype=kind), torch.randn(90, width, dtype=kind), torch.rand(1, dtype=kind)
     table, code = torch.randn(5, width, dtype=kind), torch.randint(5, (90,))
-    _agree(lambda x, own: (message_sum(x, arcs, own=own),), x, own)
-    _agree(lambda x: (message_sum(x, arcs),), x)
-    _agree(lambda x, e, own: (message_sum(x, arcs, e, own),), x, e, own)
-    _agree(lambda x, e: (message_sum(x, arcs, e),), x, e)
-    _agree(lambda x, t, own: (message_sum(x, arcs, Coded(t, code), own),), x, table, own)
+    _agree(lambda x, own: (message_sum(x, edges, own=own),), x, own)
+    _agree(lambda x: (message_sum(x, edges),), x)
+    _agree(lambda x, e, own: (message_sum(x, edges, e, own),), x, e, own)
+    _agree(lambda x, e: (message_sum(x, edges, e),), x, e)
+    _agree(lambda x, t, own: (message_sum(x, edges, EdgeTypeFeatures(t, code), own),), x, table, own)
 
 
 @TYPES
 def test_nothing_to_sum(kind: torch.dtype) -> None:
     for rows, count in ((0, 0), (3, 0), (1, 2)):
-        arcs = _arcs(max(rows, 1), count, 2, False, kind) if rows else Arcs(
-            torch.empty(2, 0, dtype=torch.long), Grouping(torch.empty(0, dtype=torch.long), 2), 0
+        edges = _edges(max(rows, 1), count, 2, False, kind) if rows else Edges(
+            torch.empty(2, 0, dtype=torch.long), CSR(torch.empty(0, dtype=torch.long), 2), 0
         )  # fmt: skip
         x, e = torch.randn(rows, 4, dtype=kind), torch.randn(2, 4, dtype=kind)
         _agree(
-            lambda x, e, arcs=arcs: (message_sum(x, arcs, e, torch.ones(1, dtype=x.dtype)), message_sum(x, arcs)), x, e
+            lambda x, e, edges=edges: (message_sum(x, edges, e, torch.ones(1, dtype=x.dtype)), message_sum(x, edges)),
+            x,
+            e,
         )
-    empty = Grouping(torch.empty(0, dtype=torch.long), 3)
+    empty = CSR(torch.empty(0, dtype=torch.long), 3)
     assert torch.equal(empty.sum(torch.empty(0, 4, dtype=kind)), torch.zeros(3, 4, dtype=kind))
 
 
@@ -126,7 +128,7 @@ def test_the_end_of_a_layer(kind: torch.dtype, literal: bool, shares: bool) -> N
     torch.manual_seed(0)
     graphs = [esan.graphs.complete(5), esan.graphs.csl(11, 2)]
     bag = esan.Bag.of(graphs, esan.EgoNets(1), 2, literal=literal)
-    stage = bag.stage(2)
+    stage = bag.layer_view(2)
     assert literal or (stage.multiplicity is not None and bool((stage.multiplicity == 0).any()))
     x, y = torch.randn(stage.num_rows, 16, dtype=kind), torch.randn(bag.num_nodes, 16, dtype=kind)
     parameters = [torch.randn(16, dtype=kind) for _ in range(4)]
@@ -134,8 +136,8 @@ def test_the_end_of_a_layer(kind: torch.dtype, literal: bool, shares: bool) -> N
 
     def compute(x: Tensor, y: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
         norms = [replace(BatchNorm(16).to(kind).state, gamma=given[at], beta=given[at + 1]) for at in (0, 2)]
-        nodes = Normed(y, norms[1], None) if shares else None
-        found = normalised_sum(Normed(x, norms[0], stage.multiplicity), nodes, stage)
+        nodes = Summand(y, norms[1], None) if shares else None
+        found = normalised_sum(Summand(x, norms[0], stage.multiplicity), nodes, stage)
         buffers.append([t for norm in norms for t in (norm.running_mean, norm.running_var) if t is not None])
         # What is not shared has a gradient too, of 0.
         return found, 0 * torch.stack([t.sum() for t in (y, *given)])
@@ -151,13 +153,13 @@ def test_groups(kind: torch.dtype) -> None:
     torch.manual_seed(0)
     owner, lines, weight = torch.randint(50, (400,)), torch.randn(400, 9, dtype=kind), torch.rand(400)
     for part in (400, 123, 0):
-        group = Grouping(owner, 50).prefix(part)
+        group = CSR(owner, 50).prefix(part)
         with reference():
-            twin = Grouping(owner, 50).prefix(part)
-            expected = twin.order, twin.first
-        assert torch.equal(group.order, expected[0])
-        assert torch.equal(group.first, expected[1])
-    _agree(lambda x: (Grouping(owner, 50).sum(x, weight), Grouping(owner, 50).spread(x[:50])), lines)
+            twin = CSR(owner, 50).prefix(part)
+            expected = twin.perm, twin.ptr
+        assert torch.equal(group.perm, expected[0])
+        assert torch.equal(group.ptr, expected[1])
+    _agree(lambda x: (CSR(owner, 50).sum(x, weight), CSR(owner, 50).broadcast(x[:50])), lines)
 
 
 @TYPES
@@ -167,10 +169,10 @@ def test_rows_of_a_stage(kind: torch.dtype, name: str, literal: bool) -> None:
     torch.manual_seed(0)
     bag = esan.Bag.of([esan.graphs.csl(11, 2), esan.graphs.csl(8, 3)], esan.policy_named(name), 3, literal=literal)
     for early, late in ((0, 1), (1, 2), (2, 2)):
-        h, stage = torch.randn(bag.stage(early).num_rows, 6, dtype=kind), bag.stage(late)
-        _agree(lambda h, stage=stage: stage.lift_and_pool(h, "mean"), h)
-        _agree(lambda h, stage=stage: stage.lift_and_pool(h, "sum"), h)
-        _agree(lambda h, stage=stage: (stage.pool_nodes(stage.lift(h), "mean"),), h)
+        h, stage = torch.randn(bag.layer_view(early).num_rows, 6, dtype=kind), bag.layer_view(late)
+        _agree(lambda h, stage=stage: stage.expand_and_pool(h, "mean"), h)
+        _agree(lambda h, stage=stage: stage.expand_and_pool(h, "sum"), h)
+        _agree(lambda h, stage=stage: (stage.pool_nodes(stage.expand(h), "mean"),), h)
 
 
 @settings(max_examples=8, deadline=None)
@@ -222,7 +224,7 @@ KINDS = [torch.float32, torch.bfloat16, torch.bool, torch.uint8, torch.int64]
 def test_picked_lines(kind: torch.dtype, shape: tuple[int, ...]) -> None:
     values = torch.randint(2, shape).to(kind)
     segments = Segments(torch.tensor([4, 0, 8]), torch.tensor([3, 0, 1]))
-    assert torch.equal(segments.pick_lines(values), values[[4, 5, 6, 8]])
+    assert torch.equal(segments.pick_rows(values), values[[4, 5, 6, 8]])
 
 
 def test_picked_lines_pass_gradients_on() -> None:
@@ -293,9 +295,9 @@ def test_the_bits_do_not_depend_on_when_or_on_how_many_threads() -> None:
 
 
 def test_what_is_not_finite_is_not_hidden() -> None:
-    arcs = _arcs(10, 30, 2, False, torch.float32)
+    edges = _edges(10, 30, 2, False, torch.float32)
     x = torch.full((10, 4), float("nan"))
-    assert bool(message_sum(x, arcs, torch.zeros(2, 4), torch.ones(1)).isnan().all())
+    assert bool(message_sum(x, edges, torch.zeros(2, 4), torch.ones(1)).isnan().all())
     assert bool(BatchNorm(4)(x, relu=True).isnan().all())
 
 

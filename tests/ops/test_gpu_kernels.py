@@ -17,8 +17,8 @@ HERE = Path(__file__).parent
 NEEDS_TRITON = pytest.mark.skipif(find_spec("triton") is None, reason="needs triton (the extra dev, on Linux)")
 CHECKS = sorted(HERE.glob("interpreted_*.py"))
 #: Two processes, which take about as long: each takes seconds to import what the checks need.
-FIRST = [HERE / "interpreted_sooner.py", HERE / "interpreted_teams.py"]
-SHARES = {"teams": FIRST, "others": [path for path in CHECKS if path not in FIRST]}
+FIRST = [HERE / "interpreted_sooner.py", HERE / "interpreted_ensembles.py"]
+SHARES = {"ensembles": FIRST, "others": [path for path in CHECKS if path not in FIRST]}
 
 
 @NEEDS_TRITON
@@ -57,6 +57,6 @@ def test_every_kernel_is_checked() -> None:
     launchers: set[str] = set()
     for path in sorted((Path(esan.__file__).parent / "ops" / "triton").rglob("*.py")):
         launchers |= _launchers(path)
-    assert {"sum_lines", "linear_backward", "FlatAdam", "Lookup"} <= launchers
+    assert {"sum_rows", "linear_backward", "FlatAdam", "LookupFunction"} <= launchers
     named = {n.id for path in CHECKS for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Name)}
     assert not launchers - named, f"no check calls {sorted(launchers - named)}: add one to an interpreted_*.py"

@@ -173,7 +173,7 @@ def test_theorem_2_by_hand_up_to_the_graph() -> None:
     policy = esan.EdgeDeletion()
     codes = _example().simulate(family, policy, rounds=3)[-1].codes
     bag = esan.Bag.of(family, policy, literal=True)
-    subgraphs = bag.stage(0).pool_nodes(codes, "sum")
+    subgraphs = bag.layer_view(0).pool_nodes(codes, "sum")
     _, kind = torch.unique(subgraphs, dim=0, return_inverse=True)
     one_hot = torch.nn.functional.one_hot(kind).double()
     vectors = torch.zeros(len(family), one_hot.size(1), dtype=torch.float64)

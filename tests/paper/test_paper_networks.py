@@ -22,7 +22,7 @@ from esan.data.sets.catalogue import CATALOGUE
 from esan.graphs import Categories, complete, cycle, disjoint_union, path, star
 from esan.nn import SubgraphGNN
 from esan.train import Recipe, named, paper_table
-from esan.train.model_spec import WITH_EDGES, Blueprint
+from esan.train.model_spec import WITH_EDGES, ModelSpec
 from esan.train.recipes.catalogue import DEGREES
 
 #: The table of the paper: parameters of GIN and of the best ESAN network on each set.
@@ -49,7 +49,7 @@ ESAN: list[tuple[str, dict[str, int], int]] = [
 def built(recipe: Recipe) -> SubgraphGNN:
     entry = CATALOGUE[recipe.data]
     edges = entry.edge_channels if recipe.conv in WITH_EDGES else None
-    return Blueprint(recipe, entry.task, entry.in_channels, edges).build()
+    return ModelSpec(recipe, entry.task, entry.in_channels, edges).build()
 
 
 def parameters(recipe: Recipe) -> int:
@@ -196,7 +196,7 @@ def partners(model: Any, reference: Reference) -> list[tuple[Any, Any]]:
     """Modules of the recipe's network and of the reference that hold the same weights."""
     found: list[tuple[Any, Any]] = []
     if len(reference.atoms):
-        found += zip(model.features.lines.tables, reference.atoms, strict=True)
+        found += zip(model.features.encoder.tables, reference.atoms, strict=True)
     for t, layer in enumerate(model.encoder.layers):
         branches: list[tuple[Any, Any, Any]] = [(layer.inside, layer.norm, reference.inside[t])]
         if reference.model == "dss":
@@ -212,7 +212,7 @@ def partners(model: Any, reference: Reference) -> list[tuple[Any, Any]]:
                 (conv.mlp.second, plain.conv.nn[3]),
             ]
             if isinstance(plain.conv, GINEConv):
-                found += zip(conv.edges.lines.tables, plain.bonds, strict=True)
+                found += zip(conv.edge_encoder.encoder.tables, plain.bonds, strict=True)
     if hasattr(reference, "phi"):
         found += [(model.set_encoder.phi[0], reference.phi), (model.set_encoder.rho[0], reference.rho)]
     if len(reference.own):
@@ -326,6 +326,6 @@ def network(recipe: Recipe, atoms: tuple[int, ...], bonds: tuple[int, ...]) -> S
 
     entry = CATALOGUE[recipe.data]
     if not atoms:
-        return Blueprint(recipe, entry.task, entry.in_channels, None).build()
+        return ModelSpec(recipe, entry.task, entry.in_channels, None).build()
     task = Task("regression", 1) if recipe.data == "zinc" else Task("labels", 3)
-    return Blueprint(recipe, task, Categories(*atoms), Categories(*bonds)).build()
+    return ModelSpec(recipe, task, Categories(*atoms), Categories(*bonds)).build()

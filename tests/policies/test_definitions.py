@@ -37,31 +37,31 @@ def test_subgraphs_keep_nodes_features_and_both_directions(policy: esan.Policy, 
         assert subgraph.num_nodes == whole.num_nodes
         assert subgraph.x.tolist() == whole.x.tolist()
         attributes = {tuple(a): int(f) for a, f in zip(whole.edge_index.t().tolist(), whole.edge_attr, strict=True)}
-        arcs = [tuple(a) for a in subgraph.edge_index.t().tolist()]
-        assert len(set(arcs)) == len(arcs)
-        assert {(v, u) for u, v in arcs} == set(arcs)
-        assert [attributes[a] for a in arcs] == subgraph.edge_attr.tolist()
+        edges = [tuple(a) for a in subgraph.edge_index.t().tolist()]
+        assert len(set(edges)) == len(edges)
+        assert {(v, u) for u, v in edges} == set(edges)
+        assert [attributes[a] for a in edges] == subgraph.edge_attr.tolist()
 
 
 @pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 @settings(max_examples=8)
 @given(graphs=strategies.batches())
 def test_rows_of_a_literal_bag_are_its_subgraphs(policy: esan.Policy, graphs: list[Data]) -> None:
-    """The rows and arcs that layers work on, against `subgraph(i)`."""
+    """The rows and edges that layers work on, against `subgraph(i)`."""
     bag = esan.Bag.of(graphs, policy, literal=True)
-    stage, first = bag.stage(1), 0
-    node = stage.node - bag.graphs.node_start[bag.graphs.node_graph[stage.node]]
+    view, first = bag.layer_view(1), 0
+    node = view.node - bag.graphs.node_start[bag.graphs.node_graph[view.node]]
     for subgraph in bag.subgraphs():
         rows = range(first, first + subgraph.num_nodes)
         assert node[first : first + subgraph.num_nodes].tolist() == list(range(subgraph.num_nodes))
-        assert bag.graphs.node_graph[stage.node[first]] == subgraph.graph
-        target = stage.arcs.edge_index[1]
+        assert bag.graphs.node_graph[view.node[first]] == subgraph.graph
+        target = view.edges.edge_index[1]
         mine = (target >= rows.start) & (target < rows.stop)
-        arcs = (stage.arcs.edge_index[:, mine] - first).t().tolist()
-        assert arcs == subgraph.edge_index.t().tolist()
+        edges = (view.edges.edge_index[:, mine] - first).t().tolist()
+        assert edges == subgraph.edge_index.t().tolist()
         assert bag.graphs.edge_attr is not None
-        assert bag.graphs.edge_attr[stage.arcs.arc[mine]].tolist() == subgraph.edge_attr.tolist()
+        assert bag.graphs.edge_attr[view.edges.edge_id[mine]].tolist() == subgraph.edge_attr.tolist()
         if bag.marked:
-            assert stage.marked[first : first + subgraph.num_nodes].tolist() == subgraph.mark.tolist()
+            assert view.marked[first : first + subgraph.num_nodes].tolist() == subgraph.mark.tolist()
         first += subgraph.num_nodes
-    assert first == stage.num_rows
+    assert first == view.num_rows

@@ -198,7 +198,7 @@ class _Counted(esan.Policy):
 
 
 def test_a_number_in_place_of_counts() -> None:
-    with pytest.raises(TypeError, match=r"as a tensor, one number a graph \(got 2\)"):
+    with pytest.raises(TypeError, match=r"as a tensor, one number per graph \(got 2\)"):
         esan.Bag.of(strategies.odd_graphs(), _Counted(), 2)
 
 

@@ -103,17 +103,17 @@ def test_a_generator_makes_it_repeatable(literal: bool | None) -> None:
 
 def test_a_sample_is_part_of_the_whole_bag() -> None:
     bag = esan.Bag.of(strategies.odd_graphs(), esan.Sampled(esan.EgoNets(1, marked=True), 0.5), 2)
-    assert bag.whole is not None
+    assert bag.sampled_from is not None
 
     def roots(of: esan.Bag) -> set[int]:
         return set(of.selection.mark_node.tolist())
 
-    assert roots(bag) < roots(bag.whole)
+    assert roots(bag) < roots(bag.sampled_from)
     seen = roots(bag)
     for _ in range(30):
         bag = bag.resample()
         seen |= roots(bag)
-    assert seen == roots(bag.whole)  # type: ignore[arg-type]
+    assert seen == roots(bag.sampled_from)  # type: ignore[arg-type]
 
 
 def test_sampled_needs_the_marks_of_its_policy() -> None:

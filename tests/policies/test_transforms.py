@@ -59,7 +59,7 @@ def test_a_batch_that_was_changed_is_refused() -> None:
 def test_selections_and_graphs_are_as_many() -> None:
     data = esan.NodeDeletion()(esan.graphs.cycle(4))
     data.selection_num_subgraphs = torch.tensor([2, 2])
-    with pytest.raises(ValueError, match=r"Expected a selection a graph \(got 2 selections on 1 graph\)\. Apply the"):
+    with pytest.raises(ValueError, match=r"one selection per graph \(got 2 selections on 1 graph\)\. Apply the"):
         esan.Bag.of(data, num_layers=2)
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from esan.train.campaigns.campaign import Work
-from esan.train.campaigns.executors import Done, Failure
+from esan.train.campaigns.campaign import TrainGroup
+from esan.train.campaigns.executors import Failure, TaskResult
 from esan.train.recipes.catalogue import named
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
@@ -61,16 +61,16 @@ class Pretend:
         """What a job comes to."""
         return self.value + 0.001 * job.seed
 
-    def map(self, work: Callable[[Any], object], items: Sequence[Any]) -> Iterator[Done]:
-        assert isinstance(work, Work)
+    def map(self, work: Callable[[Any], object], items: Sequence[Any]) -> Iterator[TaskResult]:
+        assert isinstance(work, TrainGroup)
         for index, jobs in enumerate(items):
             if self.stop_after is not None and len(self.ran) >= self.stop_after:
                 raise KeyboardInterrupt
             if self.bad and any(self.bad in job.name for job in jobs):
-                yield Done(index, Failure("Expected good luck (got bad)."))
+                yield TaskResult(index, Failure("Expected good luck (got bad)."))
                 continue
             for job in jobs:
                 self.ran.append(job.name)
                 made = record(job.recipe, self.make(job), job.fold, job.seed)
                 made.save(job.folder(work.runs) / "record.json")
-            yield Done(index)
+            yield TaskResult(index)

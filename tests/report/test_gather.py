@@ -7,14 +7,14 @@ import pytest
 from made_up import record, save
 
 from esan.report.gather import gather
-from esan.report.results import keep
+from esan.report.stored_results import save_result
 from esan.train.recipes.catalogue import named
 
 
 def test_records_are_found_in_run_folders_and_among_kept_results(tmp_path: Path) -> None:
     first, second = record("zinc/gin", 0.25, seed=0), record("zinc/gin", 0.26, seed=1)
     save([first], tmp_path / "runs")
-    keep(second, tmp_path / "results")
+    save_result(second, tmp_path / "results")
     (tmp_path / "results" / "other.json").write_text("{}")
     found = gather([tmp_path / "runs", tmp_path / "results"])
     assert [(one.seed, one.final) for one in found.records] == [(0, first.final), (1, second.final)]
@@ -24,7 +24,7 @@ def test_records_are_found_in_run_folders_and_among_kept_results(tmp_path: Path)
 
 def test_a_kept_record_is_small_and_whole(tmp_path: Path) -> None:
     whole = record("zinc/gin", 1 / 3, epochs=400)
-    path = keep(whole, tmp_path)
+    path = save_result(whole, tmp_path)
     assert path == tmp_path / "zinc" / "gin" / "0-0.json"
     assert path.stat().st_size < 20_000
     (found,) = gather([tmp_path]).records

@@ -10,7 +10,7 @@ import pytest
 from made_up import record, save
 
 from esan.report import gather, markdown
-from esan.report.words import in_markdown
+from esan.report.formatting import escape_markdown
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.records import Record
 
@@ -29,7 +29,7 @@ from esan.train.runs.records import Record
     ],
 )
 def test_markup_is_escaped(text: str, shown: str) -> None:
-    assert in_markdown(text) == shown
+    assert escape_markdown(text) == shown
 
 
 def test_a_report_holds_no_markup_of_names() -> None:

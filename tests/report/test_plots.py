@@ -5,33 +5,43 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from esan.report.axes import Axis, short, span
-from esan.report.plots import LOSS, VALID, Curve, Pair, band, comparison, learning_curves
+from esan.report.plots import (
+    LOSS,
+    VALID,
+    ComparisonRow,
+    Curve,
+    PlotAxis,
+    band,
+    comparison,
+    learning_curves,
+    short,
+    span,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_an_axis_is_linear_or_logarithmic_and_keeps_to_its_ends() -> None:
-    up = Axis(0, 10, 100, 0)
+    up = PlotAxis(0, 10, 100, 0)
     assert [up(0), up(5), up(10), up(-3), up(99)] == [100, 50, 0, 100, 0]
-    log = Axis(0.1, 10, 0, 100, log=True)
+    log = PlotAxis(0.1, 10, 0, 100, log=True)
     assert log(1) == pytest.approx(50)
     assert log(0.0) == 0
-    assert Axis(3, 3, 0, 100)(3) == 50
+    assert PlotAxis(3, 3, 0, 100)(3) == 50
 
 
 @pytest.mark.parametrize(
     ("axis", "ticks"),
     [
-        (Axis(0, 100, 0, 1), [0, 25, 50, 75, 100]),
-        (Axis(79.2, 94.6, 0, 1), [80, 85, 90]),
-        (Axis(0.1, 0.27, 0, 1), [0.1, 0.15, 0.2, 0.25]),
-        (Axis(0.09, 1.5, 0, 1, log=True), [0.1, 0.2, 0.3, 0.5, 1]),
-        (Axis(0.1, 0.13, 0, 1, log=True), [0.1, 0.11, 0.12, 0.13]),
-        (Axis(1e-4, 2, 0, 1, log=True), [1e-4, 1e-3, 1e-2, 0.1, 1]),
+        (PlotAxis(0, 100, 0, 1), [0, 25, 50, 75, 100]),
+        (PlotAxis(79.2, 94.6, 0, 1), [80, 85, 90]),
+        (PlotAxis(0.1, 0.27, 0, 1), [0.1, 0.15, 0.2, 0.25]),
+        (PlotAxis(0.09, 1.5, 0, 1, log=True), [0.1, 0.2, 0.3, 0.5, 1]),
+        (PlotAxis(0.1, 0.13, 0, 1, log=True), [0.1, 0.11, 0.12, 0.13]),
+        (PlotAxis(1e-4, 2, 0, 1, log=True), [1e-4, 1e-3, 1e-2, 0.1, 1]),
     ],
 )
-def test_ticks_are_round_and_few(axis: Axis, ticks: list[float]) -> None:
+def test_ticks_are_round_and_few(axis: PlotAxis, ticks: list[float]) -> None:
     assert axis.ticks(5) == pytest.approx(ticks)
 
 
@@ -63,18 +73,23 @@ def parsed(picture: str) -> ET.Element:
 
 def test_learning_curves_draw_validation_test_loss_and_the_papers_number() -> None:
     curve = [(e, 0.1, 1.0 / e, 0.5 / e, 0.6 / e) for e in range(1, 20)]
-    picture = parsed(learning_curves("a <title>", "3 seeds", [curve], falls=True, paper=0.102, chosen=(5, 0.1)))
+    picture = parsed(
+        learning_curves("a <title>", "3 seeds", [curve], lower_is_better=True, paper=0.102, chosen=(5, 0.1))
+    )
     assert len(picture.findall(f"{SVG}polyline")) == 3
     assert len(picture.findall(f"{SVG}circle")) == 1
     words = [text.text for text in picture.findall(f"{SVG}text")]
     assert {"a <title>", "3 seeds", "paper 0.102", "loss"} <= set(words)
-    bare = parsed(learning_curves("none", "", [[(1, 0.1, None, None, None)]], falls=False))
+    bare = parsed(learning_curves("none", "", [[(1, 0.1, None, None, None)]], lower_is_better=False))
     assert bare.findall(f"{SVG}polyline") == []
 
 
 def test_the_comparison_shows_both_numbers_or_that_one_is_missing() -> None:
-    pairs = [Pair("GIN", 0.252, 0.017, 0.25, 0.01, "0.250"), Pair("DSS", 0.102, None, None, None, "not yet run")]
-    picture = parsed(comparison("zinc", pairs, falls=True, alone=True))
+    pairs = [
+        ComparisonRow("GIN", 0.252, 0.017, 0.25, 0.01, "0.250"),
+        ComparisonRow("DSS", 0.102, None, None, None, "not yet run"),
+    ]
+    picture = parsed(comparison("zinc", pairs, lower_is_better=True, alone=True))
     words = {text.text for text in picture.findall(f"{SVG}text")}
     assert {"GIN", "DSS", "not yet run", "less is better"} <= words
     # Two in the key, two of GIN, one of DSS.

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from made_up import record
 
-from esan.report.paper import TABLES, cited_for, method, table_named, table_rows
-from esan.report.rows import Row, row_of, unrun
+from esan.report.formatting import difference, duration, signed, size
+from esan.report.paper_tables import TABLES, method, paper_number, table_named, table_rows
+from esan.report.rows import Row, empty_row, row_of
 from esan.report.tables import HEAD, cells, markdown, table
-from esan.report.words import difference, duration, signed, size
 from esan.train.recipes.catalogue import named
 
 
@@ -20,9 +20,9 @@ def test_a_row_holds_the_protocols_number_and_the_best_validation_beside_it() ->
     assert row.best is not None
     assert row.best.mean == pytest.approx(0.104)
     assert row.ours.mean == pytest.approx(0.104 * 1.01)
-    assert row.ours.spread == pytest.approx(1.01 * 0.004 * (2 / 3) ** 0.5)
+    assert row.ours.std == pytest.approx(1.01 * 0.004 * (2 / 3) ** 0.5)
     assert str(row.paper) == "0.102 ± 0.003"
-    assert row.deviations == pytest.approx(-(0.104 * 1.01 - 0.102) / 0.003)
+    assert row.paper_stds == pytest.approx(-(0.104 * 1.01 - 0.102) / 0.003)
     assert difference(row) == "+0.003 (1.0 sd worse)"
     assert row.verdict == "good"
     assert row.state == "3 of 10 runs"
@@ -44,12 +44,12 @@ def test_accuracies_are_per_cent_and_more_is_better() -> None:
 
 def test_without_a_standard_deviation_there_is_a_difference_alone() -> None:
     perfect = row_of([record("csl/ds-gin-ed", 1.0, fold=fold) for fold in range(5)])
-    assert perfect.deviations is None
+    assert perfect.paper_stds is None
     assert difference(perfect) == "0.0"
     assert perfect.verdict == "good"
     exact = row_of([record("exp/ds-gin-ed", 0.999, fold=fold) for fold in range(10)])
     assert exact.paper is not None
-    assert exact.paper.spread == 0.0
+    assert exact.paper.std == 0.0
     assert difference(exact) == "−0.1"
     assert exact.verdict == "bad"
 
@@ -59,17 +59,17 @@ def test_a_recipe_of_ones_own_has_no_paper_and_a_variant_has_that_of_its_origin(
     own = row_of([record(recipe.variant(name="mine"), 0.3)])
     assert (own.paper, own.difference, own.verdict, own.name) == (None, None, "", "mine")
     variant = row_of([record(recipe.variant(lr=0.01), 0.3)])
-    assert variant.paper == cited_for("zinc/gin")
+    assert variant.paper == paper_number("zinc/gin")
     assert variant.name == "GIN with lr=0.01"
 
 
 def test_what_was_not_run_is_said_so() -> None:
-    row = unrun(named("zinc/dss-gin-ego+"))
+    row = empty_row(named("zinc/dss-gin-ego+"))
     line = cells(row)
     assert line["ours"] == "not yet run"
     assert line["paper"] == "0.102 ± 0.003"
     assert not any(line[name] for name in HEAD if name not in ("method", "paper", "ours"))
-    assert cells(unrun(named("zinc/gin"), begun=2))["runs"] == "not yet run, 2 begun"
+    assert cells(empty_row(named("zinc/gin"), unfinished=2))["runs"] == "not yet run, 2 begun"
 
 
 def test_sampled_bags_show_how_much_their_votes_differ() -> None:
@@ -79,7 +79,7 @@ def test_sampled_bags_show_how_much_their_votes_differ() -> None:
 
 
 def test_a_markdown_table_leaves_out_columns_of_which_nothing_is_known() -> None:
-    rows = [unrun(named("zinc/gin"))]
+    rows = [empty_row(named("zinc/gin"))]
     assert table(rows).splitlines()[0] == "| method | paper | ours |"
     rows.append(row_of([record("zinc/dss-gin-ego+", 0.1)]))
     head, ruler, *lines = table(rows).splitlines()
@@ -102,7 +102,7 @@ def test_every_table_holds_one_metric_and_says_which() -> None:
         record(recipe.variant(name=select, targets="active", select=select), 0.9) for select in ("last", "best-valid")
     )
     rows = [row_of([run]) for run in (numbers, other, replace(last, metric="rocauc"), replace(best, metric="rocauc"))]
-    rows.append(unrun(recipe.variant(name="later")))
+    rows.append(empty_row(recipe.variant(name="later")))
     first, second, third = markdown(rows).split("\n## ")
     assert first.startswith("## all.csv, logS: mean absolute error, in the unit of the target\n\nOurs: test where")
     assert "0.6" in first

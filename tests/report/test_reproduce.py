@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 import esan
 from esan.cli.main import app
 from esan.report import timing
-from esan.report.docs import overview, results_page, table_text
-from esan.report.paper import TABLES, Cited
+from esan.report.paper_tables import TABLES, PaperNumber
 from esan.report.reproducing import reproduce, rows_of_all, table_jobs
-from esan.report.results import chosen_rows, is_kept, keep, results_of, rows_of
-from esan.report.rows import Number, Row
-from esan.report.timing import Timed, keep_timed, times_markdown, times_of, timing_recipes
+from esan.report.results_page import overview, results_page, table_text
+from esan.report.rows import Measured, Row
+from esan.report.stored_results import chosen_rows, has_result, load_results, result_rows, save_result
+from esan.report.timing import EpochTimes, load_times, save_times, times_table, timing_recipes
 from esan.train.campaigns.executors import Serial
 from esan.train.recipes.catalogue import named
 from esan.train.recipes.recipe import Recipe
@@ -76,8 +76,8 @@ def test_one_row_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
 
 def test_results_of_a_recipe_that_has_changed_are_not_passed_off_as_its_own(tmp_path: Path) -> None:
     old = named("zinc/gin").variant(name="zinc/gin", lr=0.5)
-    keep(record(old, 0.2), tmp_path / "zinc")
-    found = results_of(tmp_path / "zinc")
+    save_result(record(old, 0.2), tmp_path / "zinc")
+    found = load_results(tmp_path / "zinc")
     assert found.records == ()
     assert "zinc/gin/0-0.json: left out. The recipe zinc/gin has other settings now" in found.problems[0]
     with pytest.raises(ValueError, match=r"Expected the result of this recipe at .*0-0\.json"):
@@ -85,9 +85,9 @@ def test_results_of_a_recipe_that_has_changed_are_not_passed_off_as_its_own(tmp_
 
 
 def test_a_damaged_result_is_run_again(tmp_path: Path) -> None:
-    path = keep(record("zinc/gin", 0.25), tmp_path)
+    path = save_result(record("zinc/gin", 0.25), tmp_path)
     path.write_text("{")
-    assert not is_kept(Job(named("zinc/gin")), tmp_path)
+    assert not has_result(Job(named("zinc/gin")), tmp_path)
 
 
 def test_variants_and_rows_that_the_paper_does_not_have_stand_beside_its_own(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_variants_and_rows_that_the_paper_does_not_have_stand_beside_its_own(tmp
     assert [job.name for job in jobs] == [f"mutag/rni-gin/{fold}-0" for fold in range(10)]
     reproduce("tu", tmp_path, tmp_path / "runs", Pretend(0.8), rows=["mutag/rni-gin", "mutag/gin"])
     reproduce("tu", tmp_path, tmp_path / "runs", Pretend(0.9), rows=["mutag/gin"], changes=["lr=0.001"])
-    rows = [row for row in rows_of("tu", results_of(tmp_path / "tu")) if row.records]
+    rows = [row for row in result_rows("tu", load_results(tmp_path / "tu")) if row.records]
     assert [row.name for row in rows] == ["GIN", "GIN with lr=0.001", "RNI (GIN)"]
     text = table_text("tu", tmp_path)
     assert "1 of the paper's 221 rows run; 1 variant of them; 1 that the paper does not have." in text
@@ -114,7 +114,7 @@ def test_rows_are_chosen_by_recipe_dataset_or_method() -> None:
 
 def test_the_page_of_results_has_every_table_and_the_notes_beside_its_records(tmp_path: Path) -> None:
     results = tmp_path / "paper" / "results"
-    keep(record("zinc/gin", 0.25), results / "zinc")
+    save_result(record("zinc/gin", 0.25), results / "zinc")
     (results / "zinc" / "notes.md").write_text("Two seeds diverge: see there.\n")
     text = results_page(results, tmp_path / "docs" / "results.md")
     assert "](../paper/results)" in text
@@ -125,17 +125,17 @@ def test_the_page_of_results_has_every_table_and_the_notes_beside_its_records(tm
 
 def test_the_page_of_results_is_what_the_records_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    page, results = Path("docs/results.md"), Path("paper/results")
+    page, results = Path("docs/tables.md"), Path("paper/results")
     if not page.exists():
         pytest.skip("there is no page of results yet")
-    assert page.read_text() == results_page(results, page), "run: esan reproduce all --dry --docs docs/results.md"
+    assert page.read_text() == results_page(results, page), "run: esan reproduce all --dry --docs docs/tables.md"
 
 
 def test_times_are_kept_and_stand_beside_the_papers(tmp_path: Path) -> None:
-    timed = Timed("nci1/ds-gin-ed-20%", (0.5, 0.52, 0.48), 3.0, 3699, "a GPU", {"esan": "0.1.0"}, "2026-01-01")
-    keep_timed(timed, tmp_path)
-    assert times_of(tmp_path) == {timed.recipe: timed}
-    text = times_markdown(times_of(tmp_path))
+    timed = EpochTimes("nci1/ds-gin-ed-20%", (0.5, 0.52, 0.48), 3.0, 3699, "a GPU", {"esan": "0.1.0"}, "2026-01-01")
+    save_times(timed, tmp_path)
+    assert load_times(tmp_path) == {timed.recipe: timed}
+    text = times_table(load_times(tmp_path))
     assert "The paper: RTX 2080, mean ± deviation; ours: a GPU, median (least to most). 1 of 26 rows run." in text
     assert (
         "| DS-GNN (GIN) (ED) | 2.07 ± 0.01 | not yet run | 1.73 ± 0.01 | **0.5 (0.48 to 0.52)** | 3.56 ± 0.03 |" in text
@@ -143,17 +143,17 @@ def test_times_are_kept_and_stand_beside_the_papers(tmp_path: Path) -> None:
     assert all(named(name).name == name for name in timing_recipes())
     (tmp_path / "broken.json").write_text(json.dumps({"recipe": "x"}))
     with pytest.raises(ValueError, match=r"Expected times at .*broken\.json"):
-        times_of(tmp_path)
+        load_times(tmp_path)
 
 
 def test_times_are_measured_once_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def pretend(recipe: str, device: str, **folders: object) -> Timed:
+    def pretend(recipe: str, device: str, **folders: object) -> EpochTimes:
         asked.append(recipe)
         if recipe == "zinc/ds-gin-ed":
             raise ValueError("Expected data (got none).")
-        return Timed(recipe, (0.1,), 1.0, 10, device, {}, "")
+        return EpochTimes(recipe, (0.1,), 1.0, 10, device, {}, "")
 
     monkeypatch.setattr("esan.report.reproducing.measure", pretend)
     failures = reproduce("timing", tmp_path, tmp_path / "runs", rows=["zinc"], device="cpu")
@@ -196,8 +196,8 @@ def test_the_command_names_an_unknown_table_and_writes_tables_without_running(
     wrong = CliRunner().invoke(app, ["reproduce", "qm9"])
     assert wrong.exit_code == 2
     assert "Expected a table of the paper (got 'qm9')" in wrong.output
-    keep(record("zinc/gin", 0.25), Path("paper/results/zinc"))
-    keep(record("zinc/gin", 0.25, seed=1), Path("paper/results/zinc")).write_text("{")
+    save_result(record("zinc/gin", 0.25), Path("paper/results/zinc"))
+    save_result(record("zinc/gin", 0.25, seed=1), Path("paper/results/zinc")).write_text("{")
     dry = CliRunner().invoke(app, ["reproduce", "all", "--dry", "--docs", "docs/results.md"])
     assert dry.exit_code == 0, dry.output
     assert "0-1.json: left out" in dry.output.replace("\n", "")
@@ -241,13 +241,13 @@ def test_whoever_interrupts_is_told_how_to_go_on(tmp_path: Path, monkeypatch: py
     options = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
     ended = CliRunner().invoke(app, ["reproduce", "tu", "--row", "mutag/gin", *options])
     assert ended.exit_code == 130
-    assert "Interrupted. The same command goes on" in ended.output
+    assert "Interrupted. Run the same command again to continue" in ended.output
 
 
 def test_a_cell_that_the_paper_does_not_have() -> None:
-    ours = Number(90.0, 5.0, 1)
+    ours = Measured(90.0, 5.0, 1)
     rows = [
-        Row("GIN", "mutag/gin", "mutag", "accuracy", Cited("mutag/gin", 89.4, 5.6, 1), ours),
+        Row("GIN", "mutag/gin", "mutag", "accuracy", PaperNumber("mutag/gin", 89.4, 5.6, 1), ours),
         Row("GIN", "ptc/gin", "ptc", "accuracy", None, ours),
     ]
     assert "| GIN | **90.0 ± 5.0**, 89.4 ± 5.6 | **90.0 ± 5.0** |" in overview(rows)
@@ -255,8 +255,8 @@ def test_a_cell_that_the_paper_does_not_have() -> None:
 
 def test_other_choices_stand_in_brackets_where_validation_chooses_them() -> None:
     def cell(ours: float, **variant: Any) -> str:
-        row = Row("GIN", "mutag/gin", "mutag", "accuracy", None, Number(80.0, 1.0, 1), part="valid")
-        other = replace(row, name="GIN with lr=0.1", recipe="mutag/gin~lr=0.1", ours=Number(ours, 1.0, 1))
+        row = Row("GIN", "mutag/gin", "mutag", "accuracy", None, Measured(80.0, 1.0, 1), part="valid")
+        other = replace(row, name="GIN with lr=0.1", recipe="mutag/gin~lr=0.1", ours=Measured(ours, 1.0, 1))
         row, other = (replace(one, **variant) for one in (row, other))
         return overview([row, other]).splitlines()[2]
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 import esan
 import strategies
-from esan.bags import Stage
+from esan.bags import LayerView
 from esan.graphs import Graphs
 from esan.testing import acted, assert_equivariant, assert_invariant, relabelled
 
@@ -14,20 +14,20 @@ GRAPHS = strategies.odd_graphs()
 
 
 class ReadsNodes(nn.Module):
-    def forward(self, h: Tensor, bag: esan.Bag, stage: Stage) -> Tensor:
-        h = stage.lift(h)
-        return h + stage.node[:, None]
+    def forward(self, h: Tensor, bag: esan.Bag, view: LayerView) -> Tensor:
+        h = view.expand(h)
+        return h + view.node[:, None]
 
 
 class ReadsSubgraphs(nn.Module):
-    def forward(self, h: Tensor, bag: esan.Bag, stage: Stage) -> Tensor:
+    def forward(self, h: Tensor, bag: esan.Bag, view: LayerView) -> Tensor:
         return h + bag.rows.subgraph[:, None]
 
 
 class ReadsOrder(nn.Module):
     """Adds the row before, so that the order of rows matters."""
 
-    def forward(self, h: Tensor, bag: esan.Bag, stage: Stage) -> Tensor:
+    def forward(self, h: Tensor, bag: esan.Bag, view: LayerView) -> Tensor:
         return h + h.roll(1, 0)
 
 
@@ -57,9 +57,9 @@ def test_rejects_layers_that_read_numbers(layer: nn.Module) -> None:
         assert_equivariant(layer, bag, 3)
 
 
-def test_rejects_a_layer_that_does_not_lift() -> None:
+def test_rejects_a_layer_that_does_not_expand() -> None:
     bag = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
-    with pytest.raises(AssertionError, match=r"Expected ReadsOrder to give a line for each of .* h = stage\.lift\(h\)"):
+    with pytest.raises(AssertionError, match=r"Expected ReadsOrder to return the \d+ rows of .* h = view\.expand\(h\)"):
         assert_equivariant(ReadsOrder(), bag, 3)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 import esan
 import strategies
-from esan.bags import Arcs
+from esan.bags import Edges
 from esan.testing import assert_same_execution
 
 
@@ -19,7 +19,7 @@ class UnweightedNorm(esan.nn.BatchNorm):
         return super().forward(x, relu=relu)
 
 
-class ShortSightedGCN(esan.nn.GCN):
+class ShortSightedGCN(esan.nn.GCNConv):
     """Reads the degrees of its neighbours and denies it: its levels are off by one."""
 
     lookahead = 0
@@ -33,7 +33,7 @@ class TwoHops(esan.nn.Conv):
         self.first = esan.nn.GraphConv(in_channels, out_channels)
         self.second = esan.nn.GraphConv(out_channels, out_channels)
 
-    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, arcs: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         return self.second(self.first(x, arcs, edge_attr, weight), arcs, edge_attr, weight)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from esan.graphs import csl, cycle
-from esan.train.campaigns.campaign import Work
+from esan.train.campaigns.campaign import TrainGroup
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
 from esan.train.runs.records import Epoch, Record
@@ -48,7 +48,7 @@ def recipe(place: Path, name: str = "small/ds", **changes: object) -> Recipe:
 class Deadly:
     """The work of a campaign, in a process that dies the first time, once a job has ended well."""
 
-    def __init__(self, work: Work, mark: str) -> None:
+    def __init__(self, work: TrainGroup, mark: str) -> None:
         self.work, self.mark = work, Path(mark)
 
     def __call__(self, jobs: Sequence[Job]) -> None:
@@ -64,22 +64,22 @@ class InterruptedTrainingError(Exception):
 
 
 class Interrupting:
-    """A watcher that ends a training after some epochs, as a crash would."""
+    """A logger that ends a training after some epochs, as a crash would."""
 
     def __init__(self, after: int) -> None:
         self.after = after
 
-    def started(self, runs: list[Run]) -> None:
+    def on_start(self, runs: list[Run]) -> None:
         pass
 
-    def epoch(self, run: Run, line: Epoch) -> None:
-        if line.epoch == self.after:
+    def on_epoch(self, run: Run, epoch: Epoch) -> None:
+        if epoch.epoch == self.after:
             raise InterruptedTrainingError
 
-    def finished(self, run: Run, record: Record) -> None:
+    def on_finish(self, run: Run, record: Record) -> None:
         pass
 
-    def stopped(self) -> None:
+    def close(self) -> None:
         pass
 
 

@@ -15,7 +15,7 @@ from esan.bags import Bag
 from esan.graphs import complete, read
 from esan.policies import Whole
 from esan.train import EagerEngine, Job, Objective, run_jobs
-from esan.train.model_spec import Blueprint
+from esan.train.model_spec import ModelSpec
 from esan.train.recipes.baselines import DropEdge, RandomFeatures, closed_walks, drop_edge, with_walks
 
 
@@ -58,7 +58,7 @@ def test_drop_edge_deletes_its_share() -> None:
 def test_drop_edge_is_for_training_alone() -> None:
     dataset = small()
     bag = Bag.of(dataset.graphs, Whole(), 2)
-    model = Blueprint.of(quick(model="gnn", policy="identity"), dataset).build()
+    model = ModelSpec.of(quick(model="gnn", policy="identity"), dataset).build()
     seen: list[int] = []
     model.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0].selection.entry_edge.numel()))
     engine = EagerEngine(model, bag, Objective("classification"), 0.01, 24, torch.Generator(), drop_edge(0.5))
@@ -71,7 +71,7 @@ def test_drop_edge_is_for_training_alone() -> None:
 def test_half_of_the_features_are_random() -> None:
     """Two GraphConv layers of widths w/2 and w/2 with ELU on the graph itself, and w/2 random columns behind them."""
     dataset = small()
-    model = Blueprint.of(quick(model="gnn", policy="identity", random_features=0.5), dataset).build().double().eval()
+    model = ModelSpec.of(quick(model="gnn", policy="identity", random_features=0.5), dataset).build().double().eval()
     features: Any = model.features
     assert isinstance(features, RandomFeatures)
     assert (features.out_channels, features.random_channels) == (8, 4)
@@ -80,7 +80,7 @@ def test_half_of_the_features_are_random() -> None:
     assert torch.equal(one[:, :4], other[:, :4])
     assert (one[:, 4:] != other[:, 4:]).all()
     assert dataset.graphs.x is not None
-    known = features.lines(dataset.graphs.x, bag.num_nodes, like)
+    known = features.encoder(dataset.graphs.x, bag.num_nodes, like)
     for conv in (features.first, features.second):
         plain = GraphConv(conv.lin_rel.in_features, 4).double()
         plain.load_state_dict(conv.state_dict())
@@ -91,7 +91,7 @@ def test_half_of_the_features_are_random() -> None:
 def test_random_features_beside_degrees() -> None:
     dataset = small()
     recipe = quick(model="gnn", policy="identity", random_features=0.5, node_features=False, degrees=9)
-    model = Blueprint.of(recipe, dataset).build()
+    model = ModelSpec.of(recipe, dataset).build()
     assert isinstance(model.features, RandomFeatures)
     assert model.features.first.lin_rel.in_features == 9
     assert model(Bag.of(dataset.graphs, Whole(), 2)).shape == (24, 2)
@@ -105,6 +105,6 @@ def test_baselines_train_in_the_same_protocol(more: dict[str, float]) -> None:
 
 def test_walks_that_were_not_added() -> None:
     dataset = small()
-    model = Blueprint.of(quick(walk_features=10), dataset).build()
+    model = ModelSpec.of(quick(walk_features=10), dataset).build()
     with pytest.raises(ValueError, match="Expected 10 columns of walk counts behind x"):
         model(Bag.of(dataset.graphs, quick().policy, 2))

@@ -12,9 +12,9 @@ from small_sets import quick, small
 from esan.bags import Bag
 from esan.graphs import cycle, path
 from esan.policies import EdgeDeletion, NodeDeletion, Sampled, Whole
-from esan.train import Fitted, Job, cached_bag, run_jobs
-from esan.train.engines.copies import literal_of
-from esan.train.runs.cache import bag_file
+from esan.train import Job, Predictor, cached_bag, run_jobs
+from esan.train.engines.engine import literal_bag
+from esan.train.runs.prepare import cache_file
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_samples_share_the_whole_bag(tmp_path: Path, built: list[object]) -> Non
     bags = [cached_bag(small(), Sampled(NodeDeletion(), part), 2, cache=tmp_path) for part in (0.2, 0.5)]
     assert built == [NodeDeletion()]
     assert [bag.policy for bag in bags] == [Sampled(NodeDeletion(), 0.2), Sampled(NodeDeletion(), 0.5)]
-    assert all(bag.whole is not None for bag in bags)
+    assert all(bag.sampled_from is not None for bag in bags)
 
 
 def test_samples_of_what_is_too_large_are_drawn_without_the_whole(
@@ -55,10 +55,10 @@ def test_samples_of_what_is_too_large_are_drawn_without_the_whole(
     """The same samples, and so the same training up to rounding, without a whole bag."""
     job, dataset = Job(quick(policy="EGO+(2)@0.4")), small()
     (usual,) = run_jobs([job], tmp_path / "usual", dataset=dataset, cache=tmp_path / "cache")
-    network = Fitted.load(job.folder(tmp_path / "usual"))
+    network = Predictor.load(job.folder(tmp_path / "usual"))
     told = network.predict(dataset)
     built.clear()
-    monkeypatch.setattr("esan.bags.build.large.MOST_PAIRS", 10)
+    monkeypatch.setattr("esan.bags.build.storage.MOST_PAIRS", 10)
     (record,) = run_jobs([job], None, dataset=dataset, cache=tmp_path / "cache")
     assert built == [Whole()]
     assert [line.loss for line in record.curve] == pytest.approx([line.loss for line in usual.curve], rel=1e-4)
@@ -75,7 +75,7 @@ def test_other_data_has_another_bag(tmp_path: Path, built: list[object]) -> None
 
 def test_stale_and_broken_files_are_built_again(tmp_path: Path, built: list[object]) -> None:
     dataset, policy = small(), NodeDeletion()
-    file = bag_file(dataset, policy, 2, tmp_path)
+    file = cache_file(dataset, policy, 2, tmp_path)
     cached_bag(dataset, policy, 2, cache=tmp_path)
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
@@ -90,16 +90,16 @@ def test_stale_and_broken_files_are_built_again(tmp_path: Path, built: list[obje
 
 def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(tmp_path: Path) -> None:
     (tmp_path / "bags").write_text("a file where the folder should be")
-    with pytest.warns(UserWarning, match="The bag is not kept for the next run"):
+    with pytest.warns(UserWarning, match="The bag is not cached for the next run"):
         assert len(cached_bag(small(), NodeDeletion(), 2, cache=tmp_path)) == 24
 
 
 def test_a_literal_bag_is_made_once_for_all_who_hold_it() -> None:
     bag = Bag.of([cycle(4), path(3)], NodeDeletion(), 2)
-    literal = literal_of(bag)
+    literal = literal_bag(bag)
     assert literal.literal
-    assert literal_of(bag) is literal
-    assert literal_of(literal) is literal
+    assert literal_bag(bag) is literal
+    assert literal_bag(literal) is literal
     known = ref(literal)
     del literal
     gc.collect()

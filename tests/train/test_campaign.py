@@ -10,11 +10,11 @@ import pytest
 from small_campaign import Deadly, InterruptedTrainingError, Interrupting, fingerprints, recipe, write_set
 
 from esan.train.campaigns import campaign
-from esan.train.campaigns.campaign import Work, finished, groups, run_campaign
-from esan.train.campaigns.executors import Done, Processes
+from esan.train.campaigns.campaign import TrainGroup, finished_record, job_groups, run_campaign
+from esan.train.campaigns.executors import Processes, TaskResult
 from esan.train.runs.job import Job, protocol
-from esan.train.runs.loop import run_jobs
 from esan.train.runs.records import Record
+from esan.train.runs.training_loop import run_jobs
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_a_campaign_goes_on_with_what_is_missing(place: Path, tmp_path: Path) ->
     whole = run_campaign(jobs, tmp_path / "whole", together=4)
     run_campaign(jobs[:2], tmp_path / "broken")
     with pytest.raises(InterruptedTrainingError):
-        run_jobs([jobs[2]], tmp_path / "broken", every=0, watchers=[Interrupting(after=2)])
+        run_jobs([jobs[2]], tmp_path / "broken", every=0, loggers=[Interrupting(after=2)])
     assert (jobs[2].folder(tmp_path / "broken") / "checkpoint.pt").exists()
     before = fingerprints(tmp_path / "broken")
     outcome = run_campaign(jobs, tmp_path / "broken", together=4)
@@ -67,8 +67,8 @@ class DyingOnce(Processes):
         super().__init__(workers=1)
         self.mark = mark
 
-    def map(self, work: Callable[[Any], object], items: Sequence[Any]) -> Iterator[Done]:
-        assert isinstance(work, Work)
+    def map(self, work: Callable[[Any], object], items: Sequence[Any]) -> Iterator[TaskResult]:
+        assert isinstance(work, TrainGroup)
         return super().map(Deadly(work, str(self.mark)), items)
 
 
@@ -113,19 +113,19 @@ def test_two_recipes_of_one_name_are_refused(place: Path, tmp_path: Path) -> Non
     ):
         run_campaign([Job(second)], tmp_path)
     # A longer protocol, or a grid, does not make another training of it.
-    assert finished(Job(replace(first, seeds=10, grid=({"lr": (0.1, 0.01)},))), tmp_path) is not None
+    assert finished_record(Job(replace(first, seeds=10, grid=({"lr": (0.1, 0.01)},))), tmp_path) is not None
 
 
 def test_a_run_folder_has_one_writer(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaign, "PATIENCE", 0.1)
+    monkeypatch.setattr(campaign, "LOCK_SECONDS", 0.1)
     job = Job(recipe(place))
     job.folder(tmp_path).mkdir(parents=True)
     with (job.folder(tmp_path) / ".lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(ValueError, match="another process is training"):
-            Work(str(tmp_path))([job])
-    Work(str(tmp_path))([job])
-    assert finished(job, tmp_path) is not None
+            TrainGroup(str(tmp_path))([job])
+    TrainGroup(str(tmp_path))([job])
+    assert finished_record(job, tmp_path) is not None
 
 
 def test_jobs_of_one_recipe_are_grouped(place: Path) -> None:
@@ -133,7 +133,7 @@ def test_jobs_of_one_recipe_are_grouped(place: Path) -> None:
     mixed = [job for pair in zip(protocol(one)[:2], protocol(other), strict=True) for job in pair] + [
         *protocol(one)[2:]
     ]
-    sizes = [[job.recipe.name for job in group] for group in groups(mixed, 4)]
+    sizes = [[job.recipe.name for job in group] for group in job_groups(mixed, 4)]
     assert sizes == [["small/ds"] * 4, ["small/ds"] * 2, ["small/other"] * 2]
     with pytest.raises(ValueError, match="together of at least 1"):
-        groups(mixed, 0)
+        job_groups(mixed, 0)

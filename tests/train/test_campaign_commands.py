@@ -60,7 +60,7 @@ def test_a_search_shows_configurations_and_writes_the_best(place: Path) -> None:
 
 def test_only_what_may_go_well_another_time_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
     refused = Failure("Expected a folder (got none).", "Traceback")
-    died = Failure("Expected a process that lives to its end (got 3 that died).")
+    died = Failure("Expected the worker to finish (got 3 crashes).")
     for failures, words in [
         ({"a": died}, "1 runs have no record. The same command tries them again."),
         ({"a": died, "b": Failure("OutOfMemoryError: 1 GiB", "Traceback")}, "The same command tries them again."),

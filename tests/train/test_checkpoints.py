@@ -10,9 +10,9 @@ from small_campaign import InterruptedTrainingError, Interrupting
 from small_sets import quick, small
 
 from esan.graphs import ATOMS, Categories, OneHot
-from esan.train import Fitted, Job, Recipe, run_jobs
-from esan.train.model_spec import Blueprint
-from esan.train.runs.checkpoints import Belongs, load_checkpoint, save_checkpoint
+from esan.train import Job, Predictor, Recipe, run_jobs
+from esan.train.model_spec import ModelSpec
+from esan.train.runs.checkpoints import CheckpointHeader, load_checkpoint, save_checkpoint
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 def half(tmp_path: Path) -> Path:
     """The folder of runs with a training that was interrupted."""
     with pytest.raises(InterruptedTrainingError):
-        run_jobs([Job(quick())], tmp_path, dataset=small(), every=0, watchers=[Interrupting(2)])
+        run_jobs([Job(quick())], tmp_path, dataset=small(), every=0, loggers=[Interrupting(2)])
     return tmp_path
 
 
@@ -73,7 +73,7 @@ def test_what_is_no_checkpoint(half: Path) -> None:
             run_jobs([Job(quick())], half, dataset=small())
     torch.save({"weights": torch.zeros(1)}, file)
     with pytest.raises(ValueError, match="Expected a whole checkpoint of esan at"):
-        Fitted.load(file)
+        Predictor.load(file)
 
 
 class Evil:
@@ -91,11 +91,11 @@ def test_code_in_a_file_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("channels", [None, 7, Categories(28), OneHot(5), ATOMS])
 def test_a_blueprint_is_kept_whole(channels: Any, tmp_path: Path) -> None:
-    blueprint = Blueprint(Recipe("zinc"), small().task, channels, None, classes=(-1, 1))
-    belongs = Belongs(blueprint, 1, 2, "abc")
-    save_checkpoint(tmp_path / "a.pt", belongs, {"x": torch.ones(2)})
-    found, state = load_checkpoint(tmp_path / "a.pt", belongs)
-    assert found.blueprint.to_dict() == blueprint.to_dict()
-    assert repr(found.blueprint.in_channels) == repr(channels)
+    model_spec = ModelSpec(Recipe("zinc"), small().task, channels, None, classes=(-1, 1))
+    header = CheckpointHeader(model_spec, 1, 2, "abc")
+    save_checkpoint(tmp_path / "a.pt", header, {"x": torch.ones(2)})
+    found, state = load_checkpoint(tmp_path / "a.pt", header)
+    assert found.model_spec.to_dict() == model_spec.to_dict()
+    assert repr(found.model_spec.in_channels) == repr(channels)
     assert state["x"].tolist() == [1, 1]
-    assert belongs.differences(replace(belongs, fold=0)) == ["fold 0, not 1"]
+    assert header.differences(replace(header, fold=0)) == ["fold 0, not 1"]

@@ -1,6 +1,7 @@
 """`esan train` and `esan predict`, as one types them."""
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,21 @@ def test_train_and_predict(place: Path) -> None:
         lines = list(csv.DictReader(file))
     assert len(lines) == 16
     assert list(lines[0]) == ["graph", "target", "part", "prediction", "p(0)", "p(1)", "spread"]
+
+
+@pytest.mark.parametrize("command", ["train", "campaign", "search"])
+def test_a_result_of_one_run_has_no_deviation(command: str, place: Path) -> None:
+    recipe(place / "SMALL", epochs=1, grid=({"lr": (0.01, 0.001)},)).save(place / "one.toml")
+    done = esan(command, "one.toml", "--folds", "0", "--seeds", "0")
+    assert done.exit_code == 0, done.output
+    assert "0.0000" not in done.output
+    if command == "search":
+        (scores,) = (place / "runs").rglob("scores.csv")
+        with scores.open() as file:
+            assert [line["std"] for line in csv.DictReader(file)] == ["", ""]
+    else:
+        assert esan("report", "runs").exit_code == 0
+        assert not re.search(r"± *0\.0+\b", (place / "runs" / "report.md").read_text())
 
 
 def test_the_same_command_again_trains_nothing(place: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from small_campaign import InterruptedTrainingError, Interrupting, fingerprints, recipe, write_set
 
-from esan.train.engines.distributed import run_over
+from esan.train.runs.distributed import run_over
 from esan.train.runs.job import Job
-from esan.train.runs.loop import run_jobs
+from esan.train.runs.training_loop import run_jobs
 
 pytest.importorskip("lightning", reason="needs the extra fabric: pip install 'esan[fabric]'")
 
@@ -19,7 +19,7 @@ def test_two_processes_continue_what_one_has_begun_and_end_as_one_would(
     job = Job(recipe(write_set(tmp_path), epochs=4, model="dss", policy="EGO+(1)"))
     (whole,) = run_jobs([job], tmp_path / "one")
     with pytest.raises(InterruptedTrainingError):
-        run_jobs([job], tmp_path / "two", every=0, watchers=[Interrupting(after=2)])
+        run_jobs([job], tmp_path / "two", every=0, loggers=[Interrupting(after=2)])
     (record,) = run_over([job], tmp_path / "two", processes=2)
     assert list(fingerprints(tmp_path / "two")) == ["small/ds/0-0/record.json"]
     # The epoch in which it was interrupted was not saved, so that three of four are trained by two processes.

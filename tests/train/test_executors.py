@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from esan.train.campaigns.executors import Done, Executor, Processes, Serial
+from esan.train.campaigns.executors import Executor, Processes, Serial, TaskResult
 
 
 class Note:
@@ -33,7 +33,7 @@ def tries(folder: Path, item: str) -> list[str]:
     return (folder / item).read_text().split()
 
 
-def outcomes(executor: Executor, work: Callable[[str], None], items: list[str]) -> dict[int, Done]:
+def outcomes(executor: Executor, work: Callable[[str], None], items: list[str]) -> dict[int, TaskResult]:
     ended = list(executor.map(work, items))
     assert sorted(done.index for done in ended) == list(range(len(items)))
     return {done.index: done for done in ended}
@@ -57,7 +57,7 @@ def test_processes_end_every_item_once_though_one_dies(tmp_path: Path) -> None:
     ended = outcomes(Processes(workers=1, retries=0), work, items)
     assert [len(tries(tmp_path, item)) for item in items] == [1, 1, 1, 1]
     reasons = ["" if done.failure is None else done.failure.reason for _, done in sorted(ended.items())]
-    assert "1 that died, the last with exit code -9" in reasons[0]
+    assert "got 1 crash, last exit code -9" in reasons[0]
     assert reasons[1:] == ["Expected something else (got this).", "", ""]
     used = [tries(tmp_path, item)[0] for item in items]
     assert str(os.getpid()) not in used

@@ -15,7 +15,7 @@ from esan.nn import BatchNorm, SubgraphGNN
 from esan.policies import Policy
 from esan.train.engines.engine import EagerEngine, Engine
 from esan.train.engines.objective import Objective
-from esan.train.engines.synced_norm import SyncedBatchNorm, synced
+from esan.train.engines.sync_batch_norm import SyncBatchNorm, convert_sync_batch_norm
 
 pytest.importorskip("lightning", reason="needs the extra fabric: pip install 'esan[fabric]'")
 
@@ -49,7 +49,9 @@ def trained(engine: Engine) -> dict[str, Any]:
         if epoch == 2:
             engine.set_lr(0.001)
             engine.load_state_dict(engine.state_dict())
-        losses.append(engine.train_epoch(order.roll(epoch), renew_over=BATCH + 1 if epoch == 1 else 0).double())
+        losses.append(
+            engine.train_epoch(order.roll(epoch), recalibration_batch_size=BATCH + 1 if epoch == 1 else 0).double()
+        )
     predictions = engine.predict(torch.arange(len(ORDER)))
     return {"losses": torch.stack(losses), "predictions": predictions, "state": dict(engine.state_dict()["model"])}
 
@@ -63,7 +65,7 @@ def dropped(engine: Engine, model: SubgraphGNN) -> Tensor:
 
 
 def in_each_process(fabric: Any, folder: str) -> None:
-    from esan.train.engines.fabric import FabricEngine
+    from esan.train.engines.fabric_engine import FabricEngine
 
     torch.set_num_threads(1)
     # Who needs every pair was asked for: nothing is to be said.
@@ -111,7 +113,7 @@ def test_each_process_drops_others(dropout: float, two: Callable[[str, bool, int
 
 
 def test_without_synced_norms_each_process_normalises_its_part(two: Callable[[str, bool, int], dict[str, Any]]) -> None:
-    """The control: the test above would notice norms that are not synced."""
+    """The control: the test above would notice norms that are not convert_sync_batch_norm."""
     one, apart = trained(EagerEngine(**parts("dss"))), two("dss", False, 0)
     with pytest.raises(AssertionError):
         assert_close(apart, one)
@@ -124,9 +126,9 @@ def test_synced_norms_take_over_the_tensors_of_the_norms_in_whose_place_they_sta
     model = esan.dss_gnn(3, 8, 2, 1)
     before, parameters = model.state_dict(), list(model.parameters())
     norms = [module for module in model.modules() if isinstance(module, BatchNorm)]
-    placed = synced(model)
+    placed = convert_sync_batch_norm(model)
     assert len(placed) == len(norms) > 0
-    assert all(type(m) is SyncedBatchNorm for m in model.modules() if isinstance(m, BatchNorm))
+    assert all(type(m) is SyncBatchNorm for m in model.modules() if isinstance(m, BatchNorm))
     assert [id(p) for p in model.parameters()] == [id(p) for p in parameters]
     after = model.state_dict()
     assert list(after) == list(before)

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 import esan
 from esan.data import Split
 from esan.policies import EdgeDeletion, Policy, Sampled, Selection
-from esan.train import Fitted, Job, fit, run_jobs
+from esan.train import Job, Predictor, fit, run_jobs
 from esan.train.runs.prepare import hold_out
 
 QUICK: dict[str, Any] = {"epochs": 3, "hidden_channels": 8, "num_layers": 2, "progress": False}
@@ -44,7 +44,7 @@ def test_classes_keep_the_names_they_have(tmp_path: Path) -> None:
     right = (predictions.value == torch.cat([graph.y for graph in data])).double().mean()
     assert fitted.score(data) == pytest.approx(float(right))
     fitted.save(tmp_path / "net.pt")
-    again = Fitted.load(tmp_path / "net.pt")
+    again = Predictor.load(tmp_path / "net.pt")
     assert torch.equal(again.predict(data).probability, predictions.probability)  # type: ignore[arg-type]
     # The score of a part without one of the classes, and of classes that it never saw.
     sevens = [graph for graph in data if int(graph.y) == 7]
@@ -168,7 +168,7 @@ def test_edge_features_are_used_where_they_are() -> None:
     for graph in data:
         # The same in both directions.
         graph.edge_attr = (graph.edge_index.sum(0) % 3)[:, None]
-    assert fit(data, **QUICK).belongs.blueprint.conv == "gine"
+    assert fit(data, **QUICK).header.model_spec.conv == "gine"
     plain = fit(data, conv="gin", **QUICK)
     assert len(plain.predict(graphs())) == 24, "and a network that does not use them does not ask for them"
 
@@ -213,16 +213,16 @@ def test_the_network_of_a_run(tmp_path: Path) -> None:
     dataset = small("regression")
     jobs = [Job(quick(walk_features=4, scale_targets=True), seed=seed) for seed in (0, 1)]
     records = run_jobs(jobs, tmp_path, dataset=dataset)
-    fitted = Fitted.load(jobs[0].folder(tmp_path))
+    fitted = Predictor.load(jobs[0].folder(tmp_path))
     assert fitted.record == records[0]
     part = dataset.given
     assert part is not None
     error = (fitted.predict(dataset).value - dataset.y)[part.valid].abs().mean()
     assert float(error) == pytest.approx(records[0].best.valid, rel=1e-4)
-    last = Fitted.load(jobs[0].folder(tmp_path), weights="last")
+    last = Predictor.load(jobs[0].folder(tmp_path), weights="last")
     error = (last.predict(dataset).value - dataset.y)[part.test].abs().mean()
     assert float(error) == pytest.approx(records[0].final.test, rel=1e-4)
     with pytest.raises(ValueError, match=r"Expected the folder of one run at .* \(got 2: .*0-0, .*0-1\)"):
-        Fitted.load(tmp_path)
+        Predictor.load(tmp_path)
     with pytest.raises(ValueError, match="Expected weights to be one of best, last"):
-        Fitted.load(tmp_path, weights="worst")
+        Predictor.load(tmp_path, weights="worst")

@@ -6,10 +6,10 @@ import pytest
 from small_campaign import recipe, write_set
 
 from esan.train.campaigns.campaign import run_campaign
-from esan.train.campaigns.grid import by_validation, search
+from esan.train.campaigns.grid import rank_by_validation, search
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
-from esan.train.runs.loggers import Bars
+from esan.train.runs.loggers import ProgressBars
 from esan.train.runs.records import Epoch, Point, Record
 
 
@@ -39,7 +39,7 @@ def test_validation_decides_though_the_test_set_says_the_opposite(metric: str, s
         *(record("worse", seed, [poor, poor], [good, good], metric, select) for seed in range(3)),
         *(record("better", seed, [poor, good], [poor, poor], metric, select) for seed in range(3)),
     ]
-    (first, second) = by_validation(records)
+    (first, second) = rank_by_validation(records)
     assert first.recipe.name == "better"
     assert first.valid is not None
     assert first.valid.mean == pytest.approx(good)
@@ -52,19 +52,19 @@ def test_among_equals_the_first_of_the_grid_is_chosen_and_what_has_no_value_come
     blank = record("blank", 0, [0.5], [0.9], "accuracy", "best-valid")
     blank = Record(**{**vars(blank), "best": blank.best._replace(valid=None)})
     equal = [record(name, 0, [0.7], [t], "accuracy", "best-valid") for name, t in (("a", 0.1), ("b", 0.9))]
-    assert [one.recipe.name for one in by_validation([blank, *equal])] == ["a", "b", "blank"]
+    assert [one.recipe.name for one in rank_by_validation([blank, *equal])] == ["a", "b", "blank"]
 
 
 def test_a_search_does_not_show_the_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[bool] = []
 
-    class Seen(Bars):
+    class Seen(ProgressBars):
         def __init__(self, test: bool = True) -> None:
             super().__init__(test=test)
             shown.append(self.test)
 
     monkeypatch.setenv("ESAN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("esan.train.campaigns.campaign.Bars", Seen)
+    monkeypatch.setattr("esan.train.campaigns.campaign.ProgressBars", Seen)
     tuned = recipe(write_set(tmp_path), grid=({"lr": (0.01,)},), seeds=1, epochs=1)
     search(tuned, tmp_path / "runs", folds=[0], bars=True)
     run_campaign([Job(tuned)], tmp_path / "others", bars=True)
@@ -79,9 +79,9 @@ def test_a_search_trains_every_configuration_and_can_be_started_again(
     found = search(tuned, tmp_path / "runs", folds=[1])
     assert sorted(one.recipe.name for one in found.scored) == [
         "small/ds",
-        "small/ds~lr=0.001",
-        "small/ds~hidden_channels=6,lr=0.001",
         "small/ds~hidden_channels=6",
+        "small/ds~hidden_channels=6,lr=0.001",
+        "small/ds~lr=0.001",
     ]
     assert not found.failures
     values = [one.valid.mean for one in found.scored if one.valid is not None]

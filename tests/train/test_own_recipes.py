@@ -13,9 +13,9 @@ from small_sets import ROOT, graphs, needs, small
 from typer.testing import CliRunner, Result
 
 from esan.cli.main import app
-from esan.train import Fitted, Recipe, fit
+from esan.train import Predictor, Recipe, fit
 from esan.train.recipes.fields import columns_of, plain
-from esan.train.runs.prepare import split_as
+from esan.train.runs.prepare import splits_for
 
 QUICK: dict[str, Any] = {"epochs": 1, "hidden_channels": 8, "num_layers": 2, "progress": False}
 
@@ -65,7 +65,7 @@ def test_a_split_that_is_not_there_is_told_in_words_of_a_recipe(place: Path) -> 
 
 def test_auto_takes_the_split_that_comes_with_the_data() -> None:
     dataset = small()
-    assert split_as(Recipe("small"), dataset) == [dataset.given]
+    assert splits_for(Recipe("small"), dataset) == [dataset.given]
 
 
 @pytest.mark.filterwarnings("always::UserWarning")
@@ -103,12 +103,12 @@ def test_labels_of_graphs_that_have_none(place: Path) -> None:
     (place / "some.g6").write_bytes(b"".join(nx.to_graph6_bytes(g, header=False) for g in cycles + paths))
     (place / "labels.txt").write_text("\n".join(map(str, labels)) + "\n")
     again = fit("some.g6", labels="labels.txt", **QUICK)
-    assert again.belongs.data == fitted.belongs.data
-    assert again.belongs.blueprint.recipe.labels == "labels.txt"
+    assert again.header.data == fitted.header.data
+    assert again.header.model_spec.recipe.labels == "labels.txt"
     (place / "g6.toml").write_text('data = "some.g6"\nlabels = "labels.txt"\nepochs = 1\nwidth = 8\nlayers = 2\n')
     done = esan("train", "g6.toml", "--quiet")
     assert done.exit_code == 0, done.output + done.stderr
-    assert Fitted.load("runs").belongs.data == fitted.belongs.data
+    assert Predictor.load("runs").header.data == fitted.header.data
 
 
 def test_wrong_words_are_told_before_data_is_read() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from small_campaign import fingerprints, recipe, write_set
 
-from esan.train.campaigns.campaign import Work, run_campaign
-from esan.train.campaigns.executors import Done
+from esan.train.campaigns.campaign import TrainGroup, run_campaign
+from esan.train.campaigns.executors import TaskResult
 from esan.train.campaigns.ray_cluster import RayCluster
 from esan.train.runs.job import Job, protocol
 
@@ -19,7 +19,7 @@ pytest.importorskip("ray", reason="needs the extra cluster: pip install 'esan[cl
 class Stuck:
     """The work of a campaign; on one node it ends its first job, and then does nothing until that node is killed."""
 
-    def __init__(self, work: Work, victim: str, marks: str) -> None:
+    def __init__(self, work: TrainGroup, victim: str, marks: str) -> None:
         self.work, self.victim, self.marks = work, victim, Path(marks)
 
     def __call__(self, jobs: Sequence[Job]) -> None:
@@ -45,8 +45,8 @@ class Killing(RayCluster):
         self.cluster, self.victim, self.marks = cluster, victim, marks
         self.before: dict[str, int] = {}
 
-    def map(self, work: Callable[[Any], object], items: Sequence[Any]) -> Iterator[Done]:
-        assert isinstance(work, Work)
+    def map(self, work: Callable[[Any], object], items: Sequence[Any]) -> Iterator[TaskResult]:
+        assert isinstance(work, TrainGroup)
         for done in super().map(Stuck(work, self.victim.node_id, str(self.marks)), items):
             if not self.before:
                 self.before = fingerprints(Path(work.runs))

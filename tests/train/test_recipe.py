@@ -14,7 +14,7 @@ from esan.graphs import Categories, Graphs, cycle
 from esan.nn.linear import Linear
 from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, Policy, Sampled, Selection, Whole
 from esan.train import Job, Recipe, Record, protocol
-from esan.train.model_spec import Blueprint
+from esan.train.model_spec import ModelSpec
 from esan.train.recipes.recipe import FIELDS
 from esan.train.recipes.toml_text import to_toml
 
@@ -202,7 +202,7 @@ def test_embeddings_and_rounding_of_a_network() -> None:
     networks = []
     for chosen in (recipe, replace(recipe, embeddings="xavier", tf32=True)):
         torch.manual_seed(0)
-        networks.append(Blueprint(chosen, task, atoms, bonds).build())
+        networks.append(ModelSpec(chosen, task, atoms, bonds).build())
     plain, xavier = networks
     tables = {f"{name}.weight" for name, m in plain.named_modules() if isinstance(m, torch.nn.Embedding)}
     assert len(tables) == 2 + 2
@@ -225,7 +225,7 @@ def test_a_network_as_ogb_has_it() -> None:
     networks = []
     for chosen in (recipe, replace(recipe, head="linear", last_act=False)):
         torch.manual_seed(0)
-        networks.append(Blueprint(chosen, task, Categories(7), None).build())
+        networks.append(ModelSpec(chosen, task, Categories(7), None).build())
     plain, ogb = networks
     assert {n: p.shape for n, p in ogb.head.named_parameters()} == {"weight": (2, 12), "bias": (2,)}
     for (name, mine), theirs in zip(ogb.encoder.named_parameters(), plain.encoder.parameters(), strict=True):

@@ -6,8 +6,8 @@ import pytest
 
 from esan.data.sets.catalogue import CATALOGUE
 from esan.policies import Augmented, EgoNets, NodeDeletion, Sampled
-from esan.train import Recipe, Spread, named, names, paper_table, paper_value
-from esan.train.model_spec import WITH_EDGES, Blueprint
+from esan.train import MeanStd, Recipe, named, names, paper_table, paper_value
+from esan.train.model_spec import WITH_EDGES, ModelSpec
 from esan.train.recipes.catalogue import BIG_GIN_PARAMETERS, BIG_WIDTHS, DEGREES, FAMILIES, TU, find_recipe
 from esan.train.recipes.paper_values import TABLES
 
@@ -15,7 +15,7 @@ from esan.train.recipes.paper_values import TABLES
 def parameters(recipe: Recipe) -> int:
     entry = CATALOGUE[recipe.data]
     edges = entry.edge_channels if recipe.conv in WITH_EDGES else None
-    model = Blueprint(recipe, entry.task, entry.in_channels, edges).build()
+    model = ModelSpec(recipe, entry.task, entry.in_channels, edges).build()
     return sum(weight.numel() for weight in model.parameters())
 
 
@@ -64,7 +64,7 @@ def test_the_numbers_of_the_paper(name: str, mean: float, std: float) -> None:
 def test_what_the_paper_does_not_report() -> None:
     assert paper_value("rdt-b/ds-gin-ed") is None
     assert paper_value("mutag/rni-gin") is None
-    assert paper_value(named("zinc/gin").variant(lr=0.1)) == Spread(0.252, 0.017)
+    assert paper_value(named("zinc/gin").variant(lr=0.1)) == MeanStd(0.252, 0.017)
 
 
 def test_protocols() -> None:

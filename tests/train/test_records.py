@@ -7,7 +7,7 @@ import pytest
 from small_sets import quick
 
 from esan.train import Epoch, Point, Record, load_records
-from esan.train.runs.records import measured
+from esan.train.runs.records import finite_or_none
 
 LINES = (Epoch(1, 0.01, 0.7, 0.5, None), Epoch(2, 0.01, None, 0.75, None))
 RECORD = Record(
@@ -50,9 +50,9 @@ def test_equality_is_that_of_the_outcome() -> None:
 
 
 def test_what_is_not_finite_is_not_measured() -> None:
-    assert measured(float("nan")) is None
-    assert measured(float("inf")) is None
-    assert measured(0.5) == 0.5
+    assert finite_or_none(float("nan")) is None
+    assert finite_or_none(float("inf")) is None
+    assert finite_or_none(0.5) == 0.5
 
 
 def test_damaged_records(tmp_path: Path) -> None:

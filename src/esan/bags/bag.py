@@ -1,4 +1,4 @@
-"""`Bag`: graphs and their subgraphs, stored as weighted rows; the one thing that models take."""
+"""`Bag`: graphs and their subgraphs, stored as rows with multiplicities; the input of every model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -10,21 +10,20 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from esan.bags.build.large import never_whole
-from esan.bags.build.stored import stored_rows
+from esan.bags.build.storage import stored_rows, stores_samples_only
 from esan.bags.check import check_selection
 from esan.bags.draw import draw_bag
 from esan.bags.io import load_bag, save_bag
-from esan.bags.layer_view import Stage
+from esan.bags.layer_view import LayerView
 from esan.bags.rows import Rows
-from esan.bags.shared import SharedArcs
+from esan.bags.shared_edges import SharedEdges
 from esan.bags.subgraph import Subgraph
 from esan.checks import device_here, random_source, shown, whole_number
 from esan.counted import counted
 from esan.graphs import Graphs, Source, read
 from esan.graphs.ids import Ids, graph_ids
 from esan.ops.caching import cached
-from esan.ops.segments import Grouping
+from esan.ops.segments import CSR
 from esan.policies import Policy, Sampled, Selection, as_policy, checked_source, policy_called, read_carried
 
 if TYPE_CHECKING:
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
 class Bag:
     r"""Bags :math:`S_G` of any number of graphs: a graph is a bag, a batch is a bag, a dataset is a bag.
 
-    A bag is a selection stored as *rows*; a row stands for `weight` many (node, subgraph) *pairs* with provably equal
-    features. The **literal** bag has a row of weight 1 for every pair, as the paper writes it. The **compact** bag has
-    one background row a node and one row for each pair that differs from it within `num_layers` layers. Every model
+    A bag is a selection stored as *rows*. A row stands for `multiplicity` (node, subgraph) *pairs* with provably equal
+    features. The **literal** bag has one row of multiplicity 1 per pair, as the paper writes it. The **compact** bag
+    has one background row per node and one row per pair that differs from it within `num_layers` layers. Every model
     gives the same answer on both, with the same gradients and buffers.
 
     Make one with `Bag.of`; take graphs out of it with `bag[ids]`.
@@ -45,11 +44,12 @@ class Bag:
     Attributes:
         graphs: the graphs.
         selection: what each subgraph changes.
-        rows: the stored pairs and the arcs between them.
+        rows: the stored pairs and the edges between them.
         num_layers: how many layers a compact bag is exact for; None for a literal bag, which is exact for any.
-        policy: where the selection is from, None if unknown.
-        strict: True if the compact bag was asked for by name, so that a model may not fall back to the literal one.
-        whole: the bag this one is a sample of; None if it is none, or of one that is not built (`bags.large`).
+        policy: the policy that made the selection, or its name; None if unknown.
+        strict: True for `literal=False`: a model that cannot use the compact bag fails instead of falling back.
+        sampled_from: the full bag that this one is a sample of; None if this is no sample, or if the full bag is too
+            large to be built (`bags.build.storage`).
     """
 
     graphs: Graphs
@@ -58,8 +58,8 @@ class Bag:
     num_layers: int | None
     policy: Policy | str | None = None
     strict: bool = False
-    whole: "Bag | None" = None
-    _stages: dict[int, Stage] = field(default_factory=dict, init=False)
+    sampled_from: "Bag | None" = None
+    _layer_views: dict[int, LayerView] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         _refuse_clashes(self.graphs)
@@ -79,8 +79,8 @@ class Bag:
             source: a graph, a list of graphs, a PyG dataset or batch, or networkx graphs (see `esan.graphs.read`).
             policy: how subgraphs are selected, or its name; None if `source` carries its selection (`policy(data)`).
             num_layers: how many message-passing layers the bag is for; a compact bag needs to know.
-            literal: True for the literal bag; False for the compact one and nothing else, so that a model which
-                cannot use it fails; None (default) for the compact one, with that model falling back to the literal.
+            literal: True for the literal bag; False for the compact one only: a model that cannot use it fails; None
+                (default) for the compact one, and such a model falls back to the literal bag.
             generator: draws the sample of a `Sampled` policy.
         """
         random_source(generator)
@@ -89,9 +89,9 @@ class Bag:
             return Bag._stored(graphs, selection, num_layers, literal=literal, policy=policy_called(name))
         policy = as_policy(policy)
         graphs = read(checked_source(source, repr(policy)))
-        if isinstance(policy, Sampled) and not never_whole(policy, graphs):
-            whole = Bag.of(graphs, policy.policy, num_layers, literal=literal, generator=generator)
-            return replace(whole, policy=policy, whole=whole).resample(generator)
+        if isinstance(policy, Sampled) and not stores_samples_only(policy, graphs):
+            full = Bag.of(graphs, policy.policy, num_layers, literal=literal, generator=generator)
+            return replace(full, policy=policy, sampled_from=full).resample(generator)
         return Bag._stored(graphs, policy.checked(graphs, generator), num_layers, literal=literal, policy=policy)
 
     @staticmethod
@@ -103,7 +103,7 @@ class Bag:
         layers = None if literal or num_layers is None else int(num_layers)
         return Bag(graphs, selection, rows, layers, policy, strict=literal is False)
 
-    # -- what it holds -------------------------------------------------------------------------------------------
+    # -- contents ------------------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
         """An extra field of the graphs, such as `bag.train_mask`: nodes, graphs and columns in the user's order."""
@@ -123,8 +123,8 @@ class Bag:
         return self.num_layers is None
 
     @property
-    def asked(self) -> bool | None:
-        """The `literal` that `Bag.of` was called with, to build another bag stored alike."""
+    def literal_choice(self) -> bool | None:
+        """The argument `literal` of `Bag.of`, to build another bag with the same storage."""
         return True if self.literal else False if self.strict else None
 
     @property
@@ -154,18 +154,18 @@ class Bag:
         return self.graphs.y
 
     @property
-    def node_weight(self) -> Tensor | None:
-        """How often each node counts in norms over nodes: None for once each; 0 for the filler of a padded batch."""
+    def node_multiplicity(self) -> Tensor | None:
+        """How often each node counts in norms over nodes: None for once each; 0 for the padding of a padded batch."""
         return None
 
     @property
     def seeds(self) -> Tensor | None:
-        """Of what each network of an ensemble draws in this step, `[S]`; None for torch's own generator."""
+        """One random seed per network of an ensemble for this step, `[S]`; None for torch's own generator."""
         return None
 
     @property
     def networks(self) -> int:
-        """How many networks the bag is for, with rows of its own for each."""
+        """How many networks the bag is for; each has its own rows."""
         return 1
 
     @property
@@ -197,12 +197,13 @@ class Bag:
 
     def __repr__(self) -> str:
         kind = "literal" if self.num_layers is None else f"compact for {counted(self.num_layers, 'layer')}"
-        held = f"{counted(self.num_graphs, 'graph')}, {counted(self.num_subgraphs, 'subgraph')}"
-        stored = f"{counted(self.num_pairs, 'pair')} in {counted(self.num_rows, 'row')}"
-        whole = "" if self.whole is None else f", and {counted(self.whole.nbytes, 'byte')} of the whole bag"
-        return f"Bag({kind}, policy={self.policy!r}: {held}, {stored}, {counted(self.nbytes, 'byte')}{whole})"
+        counts = f"{counted(self.num_graphs, 'graph')}, {counted(self.num_subgraphs, 'subgraph')}"
+        rows = f"{counted(self.num_pairs, 'pair')} in {counted(self.num_rows, 'row')}"
+        full = self.sampled_from
+        more = "" if full is None else f", and {counted(full.nbytes, 'byte')} of the whole bag"
+        return f"Bag({kind}, policy={self.policy!r}: {counts}, {rows}, {counted(self.nbytes, 'byte')}{more})"
 
-    # -- parts of it ---------------------------------------------------------------------------------------------
+    # -- some of its graphs or subgraphs -------------------------------------------------------------------------
 
     def __getitem__(self, ids: Ids) -> "Bag":
         """The bags of the graphs `ids`, in that order, as one bag."""
@@ -212,27 +213,29 @@ class Bag:
             graphs=self.graphs.take(chosen),
             selection=self.selection.take(chosen, self.graphs),
             rows=self.rows.take(chosen, self.graphs, self.selection),
-            whole=None if self.whole is None else self.whole[chosen],
+            sampled_from=None if self.sampled_from is None else self.sampled_from[chosen],
         )
 
     def __iter__(self) -> Iterator["Bag"]:
         """The bags of the graphs, one by one."""
         return (self[i] for i in range(len(self)))
 
-    def only(self, kept: Tensor) -> "Bag":
-        """The bag of the subgraphs where `kept`, a truth value a subgraph, is true; at least one of each graph."""
-        return replace(self, selection=self.selection.only(kept), rows=self.rows.only(kept, self.graphs), whole=None)
+    def only(self, mask: Tensor) -> "Bag":
+        """The bag of the subgraphs where `mask`, one truth value per subgraph, is true; at least one of each graph."""
+        selection, rows = self.selection.only(mask), self.rows.only(mask, self.graphs)
+        return replace(self, selection=selection, rows=rows, sampled_from=None)
 
     def resample(self, generator: torch.Generator | None = None) -> "Bag":
-        """A fresh sample of the subgraphs, for a bag of a `Sampled` policy."""
+        """A new random sample of the subgraphs, for a bag of a `Sampled` policy."""
         random_source(generator)
         if not isinstance(self.policy, Sampled):
             raise ValueError(f"Expected the bag of a Sampled policy (got {self.policy!r}). Wrap the policy in Sampled.")
-        if self.whole is None:
-            drawn = self.policy.checked(self.graphs, generator)
-            return Bag._stored(self.graphs, drawn, self.num_layers, literal=self.asked, policy=self.policy)
-        kept = self.policy.sample(self.whole.selection.num_subgraphs, generator)
-        return replace(self.whole.only(kept), policy=self.policy, whole=self.whole)
+        full = self.sampled_from
+        if full is None:
+            selection = self.policy.checked(self.graphs, generator)
+            return Bag._stored(self.graphs, selection, self.num_layers, self.literal_choice, self.policy)
+        mask = self.policy.sample(full.selection.num_subgraphs, generator)
+        return replace(full.only(mask), policy=self.policy, sampled_from=full)
 
     def subgraph(self, i: int) -> Data:
         """Subgraph i (numbered through all graphs; -1 is the last) as PyG data; `mark` says which nodes are marked."""
@@ -242,40 +245,41 @@ class Bag:
         """All subgraphs of all graphs, as PyG data."""
         return (self.subgraph(i) for i in range(self.num_subgraphs))
 
-    # -- the same bag, held otherwise ----------------------------------------------------------------------------
+    # -- the same bag on another device, with other rows, in a file, as a picture --------------------------------
 
     def to(self, device: torch.device | str) -> "Bag":
         """The bag on a device; itself if it is there already."""
         device = device_here(device, shapes_only=True)
         if device == self.device:
             return self
-        whole = None if self.whole is None else self.whole.to(device)
+        full = None if self.sampled_from is None else self.sampled_from.to(device)
         moved = {}
         for name in ("graphs", "selection", "rows"):
-            mine, of_whole = getattr(self, name), getattr(self.whole, name, None)
-            # What is the same here is the same there, and not there twice.
-            moved[name] = getattr(whole, name) if mine is of_whole else mine.to(device)
-        return replace(self, **moved, whole=whole)
+            mine, of_full = getattr(self, name), getattr(self.sampled_from, name, None)
+            # What both bags share is copied once.
+            moved[name] = getattr(full, name) if mine is of_full else mine.to(device)
+        return replace(self, **moved, sampled_from=full)
 
     @property
     def plain(self) -> bool:
-        """Whether the bag is of one network and has no padding."""
+        """Whether the bag is for one network and has no padding."""
         return True
 
-    def without_filler(self) -> "Bag":
-        """The bag for work that neither reads nor writes padding rows; here there are none."""
+    def skipping_padding(self) -> "Bag":
+        """The bag for computations that neither read nor write padding rows; here there are none."""
         return self
 
-    def without_padding_graph(self, predictions: Tensor) -> Tensor:
-        """Predictions for the graphs that are no padding; here all are."""
+    def drop_padding(self, predictions: Tensor) -> Tensor:
+        """The predictions without those for padding graphs; here there are none."""
         return predictions
 
     def to_literal(self) -> "Bag":
-        """The same bag with a row for every pair."""
+        """The same bag with one row per pair."""
         if self.literal:
             return self
         bag = Bag._stored(self.graphs, self.selection, None, literal=True, policy=self.policy)
-        return bag if self.whole is None else replace(bag, whole=self.whole.to_literal())
+        full = self.sampled_from
+        return bag if full is None else replace(bag, sampled_from=full.to_literal())
 
     def to_compact(self, num_layers: int) -> "Bag":
         """The same bag, compact, for that many layers."""
@@ -283,7 +287,8 @@ class Bag:
         if self.num_layers == num_layers:
             return self
         bag = Bag._stored(self.graphs, self.selection, num_layers, False if self.strict else None, self.policy)
-        return bag if self.whole is None else replace(bag, whole=self.whole.to_compact(num_layers))
+        full = self.sampled_from
+        return bag if full is None else replace(bag, sampled_from=full.to_compact(num_layers))
 
     def save(self, path: str | Path) -> None:
         """Write the bag to one file, with what it was built from; nothing is pickled."""
@@ -297,13 +302,13 @@ class Bag:
         policy: Policy | str | None = None,
         num_layers: int | None = None,
     ) -> "Bag":
-        """Read a bag that `save` wrote; what is given here must be what it was built from, else it is refused.
+        """Read a bag that `save` wrote; an error if it was not built from the source, policy and layers passed here.
 
         Args:
             path: the file.
-            source: the graphs that the bag should hold.
-            policy: the policy that it should be built with, or its name.
-            num_layers: the layers that it should be exact for, at least.
+            source: the graphs that the bag must be of.
+            policy: the policy that it must be built with, or its name.
+            num_layers: how many layers it must be exact for, at least.
         """
         return load_bag(Bag, Path(path), source=source, policy=policy, num_layers=num_layers)
 
@@ -313,47 +318,49 @@ class Bag:
         Args:
             graph: which graph of the bag.
             most: how many of its subgraphs are drawn at most.
-            path: where the picture is saved, if anywhere.
+            path: the file to save the picture to; None for none.
         """
-        return draw_bag(self, graph, most, None if path is None else Path(path))
+        return draw_bag(self.graphs, self.selection, self.policy, graph, most, None if path is None else Path(path))
 
-    # -- what layers ask of it -----------------------------------------------------------------------------------
+    # -- what layers work on -------------------------------------------------------------------------------------
 
-    def stage(self, t: int) -> Stage:
-        """The rows that layer t works on; t = 0 is the input."""
+    def layer_view(self, t: int) -> LayerView:
+        """The rows and edges that layer t works on; t = 0 is the input."""
         t = whole_number("a layer", t, 0, "Number layers from 1; 0 is the input.")
         if self.num_layers is not None and t > self.num_layers:
             raise ValueError(
                 f"Expected a layer up to {self.num_layers}, which the bag is exact for (got {shown(t)}). Build it with "
                 f"num_layers={shown(t)}, or with literal=True."
             )
-        return self.stage_of_slot(self.rows.slot_of_layer(t))
+        return self.layer_view_of_block(self.rows.block_of_layer(t))
 
-    def stage_of_slot(self, slot: int) -> Stage:
-        if slot not in self._stages:
-            last = self.rows.last_slot
-            whole = self.stage_of_slot(last) if slot < last else None
-            self._stages[slot] = Stage(self.graphs, self.selection, self.rows, slot, whole)
-        return self._stages[slot]
+    def layer_view_of_block(self, block: int) -> LayerView:
+        """The layer view whose last block of rows is `block`."""
+        if block not in self._layer_views:
+            last = self.rows.last_block
+            full = self.layer_view_of_block(last) if block < last else None
+            self._layer_views[block] = LayerView(self.graphs, self.selection, self.rows, block, full)
+        return self._layer_views[block]
 
-    def stage_with(self, rows: int, otherwise: Stage) -> Stage:
-        """The stage that so many rows are of."""
+    def layer_view_with_rows(self, rows: int, default: LayerView) -> LayerView:
+        """The layer view that has so many rows; `default` if none has."""
         layers = range(1 if self.num_layers is None else self.num_layers + 1)
-        return next((stage for stage in map(self.stage, layers) if stage.num_rows == rows), otherwise)
+        return next((view for view in map(self.layer_view, layers) if view.num_rows == rows), default)
 
     @cached
-    def by_graph(self) -> Grouping:
-        """The subgraphs by their graph."""
-        return Grouping(self.selection.subgraph_graph, len(self), ordered=True)
+    def by_graph(self) -> CSR:
+        """The subgraphs by graph."""
+        return CSR(self.selection.subgraph_graph, len(self), is_sorted=True)
 
     @cached
-    def shared(self) -> SharedArcs:
-        """The adjacency of the whole bag."""
-        return SharedArcs(self.graphs, self.selection, self.literal)
+    def shared(self) -> SharedEdges:
+        """The edges of the pooled adjacency matrix."""
+        return SharedEdges(self.graphs, self.selection, self.literal)
 
     @cached_property
-    def found(self) -> dict[object, Any]:
-        return {}  # what networks have found out about the bag, such as categories of `edge_attr`, to be taken again
+    def cache(self) -> dict[object, Any]:
+        """What networks have computed from the bag and will need again, such as categories of `edge_attr`."""
+        return {}
 
 
 def _refuse_clashes(graphs: Graphs) -> None:

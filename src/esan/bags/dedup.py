@@ -1,4 +1,4 @@
-"""`DedupStage`: rows that a network without shared terms cannot tell apart, computed once per representative."""
+"""`DedupLayerView`: the rows of a layer that a network without shared terms cannot tell apart, each computed once."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,38 +7,38 @@ import torch
 from torch import Tensor
 
 from esan.bags.bag import Bag
-from esan.bags.layer_view import Stage
+from esan.bags.layer_view import LayerView
 from esan.ops.caching import cached
-from esan.ops.edges import Arcs
-from esan.ops.segments import Grouping
+from esan.ops.edges import Edges
+from esan.ops.segments import CSR
 
-#: Representatives are worth their while if no larger part of the rows is left: of the first layer, and of all so far.
-_FIRST, _WORTH = 0.5, 0.85
+#: Deduplication pays if at most this fraction of the rows is left: in the first layer, and in all layers so far.
+_FIRST, _ALL = 0.5, 0.85
 
 
 @dataclass(frozen=True, eq=False)
-class DedupStage:
-    r"""The rows of a stage by their representative: what colour refinement says of them after as many rounds as layers.
+class DedupLayerView:
+    r"""The rows of a layer view grouped by colour refinement, with one representative per group.
 
-    Two pairs, of whichever subgraphs or graphs, that go on from alike rows and receive alike messages have the same
-    features, whatever the parameters of the network are. A representative stands for all pairs of its colour.
+    Two pairs, of any subgraphs or graphs, that continue from equal rows and receive equal messages have the same
+    features, whatever the parameters of the network are. A representative stands for all pairs of its group.
 
     Attributes:
-        stage: the stage.
+        view: the layer view.
         rows: its rows by their representative.
-        first: the first row of each.
-        multiplicity: how many pairs each stands for, in double precision.
-        arcs: the edges into each, from the representatives before; None for the input.
-        goes_on: the representatives by the one before that they go on from; None for the input.
-        fast: who computes on them.
+        first: the first row of each representative.
+        multiplicity: how many pairs each representative stands for, in double precision.
+        edges: the edges into each representative, from those of the layer before; None for the input.
+        previous: the representatives by that of the layer before which they continue from; None for the input.
+        fast: the implementation that computes on them.
     """
 
-    stage: Stage
-    rows: Grouping
+    view: LayerView
+    rows: CSR
     first: Tensor
     multiplicity: Tensor
-    arcs: Arcs | None
-    goes_on: Grouping | None
+    edges: Edges | None
+    previous: CSR | None
     fast: Any
 
     @property
@@ -47,59 +47,62 @@ class DedupStage:
 
     @cached
     def marked(self) -> Tensor:
-        """Whether the rows of each representative are marked nodes: in the input all are, or none is."""
-        return self.stage.marked.index_select(0, self.first)
+        """Whether the rows of each representative are marked nodes: in the input either all are or none is."""
+        return self.view.marked.index_select(0, self.first)
 
     @cached
-    def by_node(self) -> Grouping:
+    def by_node(self) -> CSR:
         """The representatives by the node of their first row."""
-        return Grouping(self.stage.node.index_select(0, self.first), self.stage.by_node.size)
+        return CSR(self.view.node.index_select(0, self.first), self.view.by_node.size)
 
     def zero_empty_rows(self, h: Tensor) -> Tensor:
-        return h.index_fill(0, self._empty, 0.0) if self._empty.numel() else h
+        return h.index_fill(0, self._empty_rows, 0.0) if self._empty_rows.numel() else h
 
     @cached
-    def _empty(self) -> Tensor:
+    def _empty_rows(self) -> Tensor:
         return (self.multiplicity == 0).nonzero().squeeze(1)
 
     def pool_bag(self, h: Tensor, reduce: str) -> Tensor:
-        return self.stage.pool_bag(self.rows.spread(h), reduce)
+        return self.view.pool_bag(self.rows.broadcast(h), reduce)
 
     def pool_nodes(self, h: Tensor, reduce: str) -> Tensor:
-        return self.fast.pool_nodes(h, self.stage, self.rows, reduce)
+        return self.fast.pool_nodes(h, self.view, self.rows, reduce)
 
     def pool_edges(self, h: Tensor) -> Tensor:
-        return self.stage.pool_edges(self.rows.spread(h))
+        return self.view.pool_edges(self.rows.broadcast(h))
 
 
-def dedup_stages(fast: Any, bag: Bag, num_layers: int, nodes: Tensor, edges: Tensor) -> list[DedupStage] | None:
-    """The representatives of the input and of each layer; None where most rows differ.
+def dedup_layer_views(
+    fast: Any, bag: Bag, num_layers: int, nodes: Tensor, edges: Tensor
+) -> list[DedupLayerView] | None:
+    """The representatives of the input and of each layer; None if most rows differ.
 
     Args:
-        fast: who finds them.
+        fast: the implementation that finds them.
         bag: a compact bag.
-        num_layers: how many layers, none of which shares anything between subgraphs.
-        nodes: a number per node, the same only where the input has the same features.
-        edges: a number per edge of the graphs, the same only where messages along them have the same features.
+        num_layers: the number of layers, none of which shares anything between subgraphs.
+        nodes: one number per node, equal only where the input features are equal.
+        edges: one number per edge of the graphs, equal only where the features of messages are equal.
     """
-    # Where a list of keys begins is kept in 32 bits.
+    # Where a list of keys begins is stored in 32 bits.
     if 4 * bag.num_rows + bag.rows.source.numel() >= 2**32:
         return None
     refinement = fast.Refinement(bag.rows, edges)
-    stage = bag.stage(0)
-    colour, first = fast.numbered(torch.stack([nodes[stage.node], stage.marked.long()], 1))
-    assert stage.multiplicity is not None
-    weight = torch.zeros(first.numel(), dtype=torch.double).index_add_(0, colour, stage.multiplicity.double())
-    found = [DedupStage(stage, Grouping(colour, first.numel()), first, weight, None, None, fast)]
-    differing, rows = 0, 0
+    view = bag.layer_view(0)
+    colour, first = fast.distinct_ids(torch.stack([nodes[view.node], view.marked.long()], 1))
+    assert view.multiplicity is not None
+    multiplicity = torch.zeros(first.numel(), dtype=torch.double).index_add_(0, colour, view.multiplicity.double())
+    views = [DedupLayerView(view, CSR(colour, first.numel()), first, multiplicity, None, None, fast)]
+    representatives, rows = 0, 0
     for t in range(1, num_layers + 1):
-        stage = bag.stage(t)
-        assert stage.multiplicity is not None
-        colour, first, weight, arcs, goes_on = refinement.refined(
-            colour, first.numel(), stage.num_rows, stage.num_arcs, stage.multiplicity
+        view = bag.layer_view(t)
+        assert view.multiplicity is not None
+        colour, first, multiplicity, between, previous = refinement.refine(
+            colour, first.numel(), view.num_rows, view.num_edges, view.multiplicity
         )
-        differing, rows = differing + first.numel(), rows + stage.num_rows
-        if differing > (_FIRST if t == 1 else _WORTH) * rows:
+        representatives, rows = representatives + first.numel(), rows + view.num_rows
+        if representatives > (_FIRST if t == 1 else _ALL) * rows:
             return None
-        found.append(DedupStage(stage, Grouping(colour, first.numel()), first, weight, arcs, goes_on, fast))
-    return found
+        grouping = CSR(colour, first.numel())
+        views.append(DedupLayerView(view, grouping, first, multiplicity, between, previous, fast))
+    return views

@@ -1,4 +1,4 @@
-"""Bags on disk: plain arrays and one line of JSON in an .npz, never a pickle; stale or damaged files are refused."""
+"""Bag files: plain arrays and a JSON header in an .npz, never a pickle; stale or damaged files are refused."""
 
 import hashlib
 import json
@@ -6,16 +6,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from esan.atomic import write_file
-from esan.bags.build.stored import stored_rows
+from esan.bags.build.storage import stored_rows
 from esan.bags.check import check_bag
-from esan.bags.parts import BagParts
 from esan.bags.rows import Rows
 from esan.graphs import Graphs, Source, read
 from esan.graphs.extra import Extra, Field, ListField, TensorField
@@ -25,23 +24,44 @@ from esan.record import TensorRecord
 from esan.version import __version__
 
 _FORMAT = "esan bag 2"
-#: Of the version before, which wrote no digest; its rows are compared with rows built anew.
-_BEFORE = "esan bag 1"
+#: The previous format, without a digest; its rows are compared with newly built ones.
+_FORMAT_1 = "esan bag 1"
 _AGAIN = "Check the path, or build the bag again and save it there."
 _EXTRA = "extra/"
-#: Of the flags of the graphs, where there are any: extra fields that are lists.
+#: The key of extra fields that are lists, among the flags of the graphs; absent if there are none.
 _LISTS = "lists"
 _RECORDS: dict[str, type[TensorRecord]] = {"graphs": Graphs, "selection": Selection, "rows": Rows}
-#: What a tensor of an extra field may hold to be written: what numpy knows.
-_WRITTEN = (
+#: The dtypes of extra fields that can be saved: those of numpy.
+_SAVED_DTYPES = (
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32,
     torch.float64,
 )  # fmt: skip
 _FLAGS = {"graphs": ("y_level",), "selection": ("keeps_edges", "marked"), "rows": ()}
 
 
-def save_bag(bag: BagParts, path: Path) -> None:
-    """Written beside the target first and then put in its place, so a file is always whole."""
+class BagFields(Protocol):
+    """What a file holds of an `esan.Bag`."""
+
+    @property
+    def graphs(self) -> Graphs: ...
+    @property
+    def selection(self) -> Selection: ...
+    @property
+    def rows(self) -> Rows: ...
+    @property
+    def num_layers(self) -> int | None: ...
+    @property
+    def policy(self) -> Policy | str | None: ...
+    @property
+    def strict(self) -> bool: ...
+    @property
+    def sampled_from(self) -> Self | None: ...
+    @property
+    def literal(self) -> bool: ...
+
+
+def save_bag(bag: BagFields, path: Path) -> None:
+    """Write a bag to a file, atomically: to a temporary file first, which then replaces the target."""
     header: dict[str, Any] = {
         "format": _FORMAT,
         "esan": __version__,
@@ -52,14 +72,16 @@ def save_bag(bag: BagParts, path: Path) -> None:
         "flags": {
             record: {name: getattr(getattr(bag, record), name) for name in names} for record, names in _FLAGS.items()
         },
-        "sample_of": None if bag.whole is None else _name(bag.whole.policy),
+        "sample_of": None if bag.sampled_from is None else _name(bag.sampled_from.policy),
     }
     lists = _lists(bag.graphs)
     if lists:
         header["flags"]["graphs"][_LISTS] = lists
     arrays = _arrays(bag, "")
-    if bag.whole is not None:
-        arrays |= {name: a for name, a in _arrays(bag.whole, "whole/").items() if not name.startswith("whole/graphs/")}
+    if bag.sampled_from is not None:
+        arrays |= {
+            name: a for name, a in _arrays(bag.sampled_from, "whole/").items() if not name.startswith("whole/graphs/")
+        }
     header["sha256"] = _digest(header, arrays)
     if path.is_dir():
         raise IsADirectoryError(f"Expected a file to write the bag to (got the folder {path}). Add a file name to it.")
@@ -80,27 +102,27 @@ def load_bag(
         bag = make(**records, num_layers=layers, policy=known, strict=header["strict"])
         check_bag(bag.graphs, bag.selection, bag.rows, layers)
         if header["sample_of"] is not None:
-            parts = {name: _record(name, "whole/", header, arrays) for name in ("selection", "rows")}
-            sampled_from = known.policy if isinstance(known, Sampled) else _policy(header["sample_of"])
-            bag = replace(bag, whole=replace(bag, **parts, policy=sampled_from))
-            check_bag(bag.graphs, parts["selection"], parts["rows"], layers)
+            full = {name: _record(name, "whole/", header, arrays) for name in ("selection", "rows")}
+            inner = known.policy if isinstance(known, Sampled) else _policy(header["sample_of"])
+            bag = replace(bag, sampled_from=replace(bag, **full, policy=inner))
+            check_bag(bag.graphs, full["selection"], full["rows"], layers)
         if arrays:
             raise ValueError(f"Expected the arrays of a bag and no others (got {', '.join(sorted(arrays))[:100]}).")
-        if header["format"] == _BEFORE:
+        if header["format"] == _FORMAT_1:
             _check_against_source(bag, header)
     except (ValueError, TypeError) as error:
-        raise ValueError(_not_whole(path, str(error).removesuffix("."), header)) from error
+        raise ValueError(_damaged(path, str(error).removesuffix("."), header)) from error
     return bag
 
 
 def is_bag_file(path: Path) -> bool:
-    """Whether a file begins as `save_bag` writes it, whole or cut short."""
+    """Whether a file begins as `save_bag` writes it, even if it is truncated."""
     try:
         with path.open("rb") as file:
             start = file.read(40)
     except OSError:
         return False
-    # An archive whose first member, named behind 30 bytes, is the header.
+    # An archive whose first member, named after 30 bytes, is the header.
     return start.startswith(b"PK\3\4") and start[30:] == b"header.npy"
 
 
@@ -108,16 +130,17 @@ def _name(policy: Policy | str | None) -> str:
     return policy if isinstance(policy, str) else repr(policy)
 
 
-def _arrays(bag: BagParts, prefix: str) -> dict[str, np.ndarray]:
-    return {
-        f"{prefix}{record}/{name}": tensor.detach().cpu().numpy()
-        for record in _RECORDS
-        for name, tensor in {**getattr(bag, record).tensors(), **_extra_tensors(getattr(bag, record))}.items()
-    }
+def _arrays(bag: BagFields, prefix: str) -> dict[str, np.ndarray]:
+    arrays = {}
+    for record, kind in _RECORDS.items():
+        tensors = {**getattr(bag, record).tensors(), **_extra_tensors(getattr(bag, record))}
+        for name, tensor in tensors.items():
+            arrays[f"{prefix}{record}/{kind.stored_names.get(name, name)}"] = tensor.detach().cpu().numpy()
+    return arrays
 
 
 def _digest(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
-    """SHA-256 of all that a file holds but itself: of the header, and of the digests of the arrays."""
+    """SHA-256 of the header, without its own digest, and of the digests of the arrays."""
 
     def of_array(name: str) -> str:
         array = arrays[name]
@@ -125,10 +148,10 @@ def _digest(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
 
-    told = json.dumps({name: v for name, v in header.items() if name != "sha256"}, sort_keys=True)
-    # hashlib lets other threads run while it works.
+    text = json.dumps({name: v for name, v in header.items() if name != "sha256"}, sort_keys=True)
+    # hashlib releases the GIL.
     with ThreadPoolExecutor() as threads:
-        return hashlib.sha256("\n".join([told, *threads.map(of_array, sorted(arrays))]).encode()).hexdigest()
+        return hashlib.sha256("\n".join([text, *threads.map(of_array, sorted(arrays))]).encode()).hexdigest()
 
 
 # -- extra fields: tensors as arrays "graphs/extra/<part>/<name>", lists of plain values in the header -------------
@@ -136,18 +159,18 @@ def _digest(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
 
 def _extra_tensors(record: TensorRecord) -> dict[str, Tensor]:
     fields = record.extra.fields if isinstance(record, Graphs) else {}
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, field in fields.items():
         if isinstance(field, TensorField):
             parts = {"local": field.local, "counts": field.counts, "dim": torch.tensor(field.dim), "step": field.step}
-            found |= {f"{_EXTRA}{part}/{name}": value for part, value in parts.items() if value is not None}
-            if field.local.dtype not in _WRITTEN:
-                raise _unwritten(name, str(field.local.dtype))
-    return found
+            tensors |= {f"{_EXTRA}{part}/{name}": value for part, value in parts.items() if value is not None}
+            if field.local.dtype not in _SAVED_DTYPES:
+                raise _not_savable(name, str(field.local.dtype))
+    return tensors
 
 
 def _lists(graphs: Graphs) -> dict[str, Any]:
-    """The extra fields that are lists, for the header; nothing where there are none."""
+    """The extra fields that are lists, for the header."""
     lists = {name: field.value for name, field in graphs.extra.fields.items() if isinstance(field, ListField)}
     for name, values in lists.items():
         try:
@@ -155,11 +178,11 @@ def _lists(graphs: Graphs) -> dict[str, Any]:
         except (TypeError, ValueError):
             same = False
         if not same:
-            raise _unwritten(name, type(values[0]).__name__)
+            raise _not_savable(name, type(values[0]).__name__)
     return lists
 
 
-def _unwritten(name: str, got: str) -> ValueError:
+def _not_savable(name: str, got: str) -> ValueError:
     return ValueError(
         f"Expected extra fields of tensors, numbers and text in a bag to be saved (got {got} in {name}). "
         f"Delete {name} from the data before the bag is built."
@@ -167,13 +190,13 @@ def _unwritten(name: str, got: str) -> ValueError:
 
 
 def _extra(tensors: dict[str, Tensor], lists: dict[str, list[Any]]) -> Extra:
-    """The extra fields of a file; their arrays are taken out of `tensors`. What they hold is checked by `check_bag`."""
-    held: dict[str, dict[str, Any]] = {}
+    """The extra fields of a file; their arrays are removed from `tensors`. `check_bag` checks the values."""
+    by_name: dict[str, dict[str, Any]] = {}
     for key in [key for key in tensors if key.startswith(_EXTRA)]:
         part, _, name = key.removeprefix(_EXTRA).partition("/")
-        held.setdefault(name, {})[part] = tensors.pop(key)
+        by_name.setdefault(name, {})[part] = tensors.pop(key)
     fields: dict[str, Field] = {name: ListField(values) for name, values in lists.items()}
-    for name, parts in held.items():
+    for name, parts in by_name.items():
         dim = parts.get("dim")
         if name in fields or dim is None or dim.numel() != 1:
             raise ValueError(f"Expected the extra field {name} once, with its dimension (got others).")
@@ -182,7 +205,7 @@ def _extra(tensors: dict[str, Tensor], lists: dict[str, list[Any]]) -> Extra:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays of a file whose contents are those that were written."""
+    """The header and the arrays of a file, whose digest is checked."""
     if not path.exists():
         raise FileNotFoundError(
             f"Expected a bag file at {path} (got nothing there). Write it with bag.save({str(path)!r})."
@@ -190,30 +213,30 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
         arrays = arrays_in(path, texts=("header",))
     except ValueError as error:
-        # Why, in the brackets of that error, without the path once more.
+        # The reason inside the brackets of that error, without repeating the path.
         why = str(error).partition("(got ")[2].rpartition(")")[0].removeprefix(f"{path}: ")
-        raise ValueError(_not_whole(path, why)) from error
+        raise ValueError(_damaged(path, why)) from error
     if "header" not in arrays:
-        raise ValueError(_not_whole(path, "arrays without the header of a bag"))
+        raise ValueError(_damaged(path, "arrays without the header of a bag"))
     try:
         header = json.loads(str(arrays.pop("header")))
     except (ValueError, RecursionError) as error:
-        raise ValueError(_not_whole(path, "a header that is no JSON")) from error
-    if not isinstance(header, dict) or header.get("format") not in (_FORMAT, _BEFORE):
+        raise ValueError(_damaged(path, "a header that is no JSON")) from error
+    if not isinstance(header, dict) or header.get("format") not in (_FORMAT, _FORMAT_1):
         wrote = f", written by esan {header['esan']!s:.20}" if isinstance(header, dict) and "esan" in header else ""
         raise ValueError(
             f"Expected a file of the format {_FORMAT!r} at {path} (got {str(header)[:60]!r}{wrote}). "
             "Build the bag again."
         )
     if not _is_header(header):
-        raise ValueError(_not_whole(path, "a header that lacks a field or has a strange one", header))
+        raise ValueError(_damaged(path, "a header that lacks a field or has a strange one", header))
     if header["format"] == _FORMAT and header["sha256"] != _digest(header, arrays):
-        raise ValueError(_not_whole(path, "contents that are not those of its SHA-256", header))
+        raise ValueError(_damaged(path, "contents that are not those of its SHA-256", header))
     return header, arrays
 
 
 def _is_header(header: dict[str, Any]) -> bool:
-    """Whether every field is there and of its kind."""
+    """Whether all fields are present, with values of the right types."""
     layers, flags = header.get("num_layers", 0), header.get("flags")
     known = {record: {*names} for record, names in _FLAGS.items()}
     if isinstance(flags, dict) and isinstance(flags.get("graphs"), dict) and _LISTS in flags["graphs"]:
@@ -232,14 +255,14 @@ def _is_header(header: dict[str, Any]) -> bool:
     )
 
 
-def _check_against_source(bag: BagParts, header: dict[str, Any]) -> None:
-    """A file without a digest: its graphs by their fingerprint, its rows by building them anew."""
+def _check_against_source(bag: BagFields, header: dict[str, Any]) -> None:
+    """Check a file without a digest: its graphs by their fingerprint, its rows by building them again."""
     if bag.graphs.fingerprint != header["fingerprint"]:
         raise ValueError("Expected the graphs of its fingerprint (got others).")
-    for one in (bag, bag.whole):
+    for one in (bag, bag.sampled_from):
         if one is not None:
-            anew = stored_rows(one.graphs, one.selection, one.num_layers, one.literal or None)
-            if anew.fingerprint != one.rows.fingerprint:
+            rebuilt = stored_rows(one.graphs, one.selection, one.num_layers, one.literal or None)
+            if rebuilt.fingerprint != one.rows.fingerprint:
                 raise ValueError("Expected the rows of its selection (got others).")
 
 
@@ -259,7 +282,7 @@ def _refuse_stale(
         )
 
 
-def _not_whole(path: Path, why: str, header: dict[str, Any] | None = None) -> str:
+def _damaged(path: Path, why: str, header: dict[str, Any] | None = None) -> str:
     wrote = ""
     if header is not None:
         version = header.get("esan")
@@ -268,14 +291,20 @@ def _not_whole(path: Path, why: str, header: dict[str, Any] | None = None) -> st
 
 
 def _record(name: str, prefix: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """A record of the arrays named after it, which are taken out of `arrays`."""
-    start = f"{prefix}{name}/"
-    tensors = {k.removeprefix(start): torch.from_numpy(arrays.pop(k)) for k in [*arrays] if k.startswith(start)}
+    """A record of the arrays named after it, which are removed from `arrays`."""
+    start, kind = f"{prefix}{name}/", _RECORDS[name]
+    attributes = {stored: attribute for attribute, stored in kind.stored_names.items()}
+    tensors = {}
+    for key in [key for key in arrays if key.startswith(start)]:
+        stored = key.removeprefix(start)
+        if stored in kind.stored_names:
+            raise ValueError(f"Expected the arrays of a bag and no others (got {key}).")
+        tensors[attributes.get(stored, stored)] = torch.from_numpy(arrays.pop(key))
     flags = dict(header["flags"][name])
     if name == "graphs":
         flags["extra"] = _extra(tensors, flags.pop(_LISTS, {}))
-    # A field that is missing, or one too many, is a TypeError.
-    return _RECORDS[name](**tensors, **flags)
+    # A missing field, or an unknown one, is a TypeError.
+    return kind(**tensors, **flags)
 
 
 def _policy(text: str) -> Policy | str | None:

@@ -1,4 +1,4 @@
-"""`Loader`: batches of a bag, gathered on the device where they are used, with no Python loop over graphs."""
+"""`Loader`: batches of a bag, on the device where they are used, padded and prefetched on a GPU."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -16,23 +16,23 @@ from esan.policies import Policy, Sampled
 
 
 class Loader:
-    """Batches of a bag, each a bag itself; of a `Sampled` policy, every batch of every epoch is drawn again.
+    """Batches of a bag, each a bag itself; for a `Sampled` policy, every batch of every epoch is a new sample.
 
-    On a GPU batches come in a few padded shapes (`PaddedBag`), laid out there ahead of the work on them: what a model
-    computes is the same to rounding, and `esan.step` can replay a step for each of them. The padding is out of sight:
-    predictions, `bag.y` and `len(bag)` are those of the graphs.
+    On a GPU batches come in a few padded shapes (`PaddedBag`) and are prefetched. A model computes the same up to
+    rounding, and `esan.step` can replay a step for each shape. The padding is not visible: predictions, `bag.y` and
+    `len(bag)` are those of the real graphs.
 
     Args:
-        bag: the bag of the whole dataset.
-        batch_size: how many graphs a batch has.
-        shuffle: whether each pass goes through the graphs in a new random order.
+        bag: the bag of the dataset.
+        batch_size: the number of graphs per batch.
+        shuffle: whether each epoch visits the graphs in a new random order.
         drop_last: whether a last batch of fewer graphs is left out.
         generator: where the order and the samples are drawn from; None for torch's own.
-        sampler: which graphs a pass goes through, in order, e.g. a `DistributedSampler`; in place of `shuffle`.
-        batch_sampler: the graphs of each batch; in place of `batch_size`, `shuffle`, `drop_last` and `sampler`. For an
+        sampler: the graphs of an epoch, in order, e.g. a `DistributedSampler`; instead of `shuffle`.
+        batch_sampler: the graphs of each batch; instead of `batch_size`, `shuffle`, `drop_last` and `sampler`. For an
             ensemble a batch may be one list of graphs per member, `[members, graphs]`.
-        device: where batches are wanted; None for where the bag is.
-        padded: whether batches are padded to a few shapes; None for wherever that pays and can be done.
+        device: the device of the batches; None for that of the bag.
+        padded: whether batches are padded to a few shapes; None for yes where it is possible and faster.
         members: how many networks of an `esan.Ensemble` each batch is for.
         sizes: how many shapes there are; None for few (see `esan.bags.padded.shapes.FINE`).
     """
@@ -56,7 +56,7 @@ class Loader:
             raise TypeError(
                 f"Expected a Bag (got {type(bag).__name__}). Make one with Bag.of(graphs, policy, num_layers)."
             )
-        if bag.whole is not None and isinstance(bag.policy, str):
+        if bag.sampled_from is not None and isinstance(bag.policy, str):
             raise ValueError(
                 f"Expected the policy of a sampled bag (got only its name, {bag.policy}). Read it with "
                 "Bag.load(path, policy=...), so that samples can be drawn."
@@ -85,21 +85,21 @@ class Loader:
         self._batches: PaddedBatches | None = None
 
     def __repr__(self) -> str:
-        chosen = f"batch_size={self.batch_size}, shuffle={self.shuffle}, drop_last={self.drop_last}"
-        return f"Loader({self.bag!r}, {chosen}, device={str(self.device)!r}, padded={self.padded})"
+        arguments = f"batch_size={self.batch_size}, shuffle={self.shuffle}, drop_last={self.drop_last}"
+        return f"Loader({self.bag!r}, {arguments}, device={str(self.device)!r}, padded={self.padded})"
 
     def __len__(self) -> int:
         if self.batch_sampler is not None:
             return len(self.batch_sampler)  # type: ignore[arg-type]
         count = len(self.bag) if self.sampler is None else len(self.sampler)  # type: ignore[arg-type]
-        whole, rest = divmod(count, self.batch_size)
-        return whole + (rest > 0 and not self.drop_last)
+        full, rest = divmod(count, self.batch_size)
+        return full + (rest > 0 and not self.drop_last)
 
     def __iter__(self) -> Iterator[Bag]:
         return self.batches(list(self._steps()))
 
     def batches(self, steps: list[np.ndarray]) -> Iterator[Bag]:
-        """The batches of these graphs: a list per batch, or one list per member, `[members, graphs]`."""
+        """The batches of these graphs: one list per batch, or one list per member, `[members, graphs]`."""
         if self.padded:
             return self._padded()([ids if ids.ndim == 2 else ids[None] for ids in steps])
         if any(ids.ndim > 1 for ids in steps):
@@ -110,13 +110,13 @@ class Loader:
         return (self.batch(torch.from_numpy(ids)) for ids in steps)
 
     def batch(self, ids: Tensor) -> Bag:
-        """The graphs `ids` as one bag without padding, drawn again where the policy is random."""
+        """The graphs `ids` as one bag without padding; a random policy draws again."""
         ids = ids.to(self.bag.device)
         return self._drawn(ids).to(self.device)
 
     def _steps(self) -> Iterator[np.ndarray]:
         if self.batch_sampler is not None:
-            yield from (_numbers(some) for some in self.batch_sampler)
+            yield from (_graph_numbers(some) for some in self.batch_sampler)
             return
         order = self._order()
         for begin in range(0, len(order), self.batch_size):
@@ -126,17 +126,17 @@ class Loader:
 
     def _order(self) -> np.ndarray:
         if self.sampler is not None:
-            return _numbers(list(self.sampler))
+            return _graph_numbers(list(self.sampler))
         if not self.shuffle:
             return np.arange(len(self.bag))
         device = torch.device("cpu") if self.generator is None else self.generator.device
         return torch.randperm(len(self.bag), generator=self.generator, device=device).cpu().numpy()
 
     def _padded(self) -> PaddedBatches:
-        policy, whole = self.bag.policy, self.bag.whole
-        if isinstance(policy, Sampled) and whole is not None:
-            kept = policy.sample(whole.selection.num_subgraphs, self.generator)
-            bag = replace(whole.only(kept), policy=policy)
+        policy, full = self.bag.policy, self.bag.sampled_from
+        if isinstance(policy, Sampled) and full is not None:
+            mask = policy.sample(full.selection.num_subgraphs, self.generator)
+            bag = replace(full.only(mask), policy=policy)
             if self._batches is None:
                 self._batches = PaddedBatches(bag, self.device, self.members, self._sizes, at_once=True)
             self._batches = self._batches.of(bag)
@@ -145,34 +145,34 @@ class Loader:
         return self._batches
 
     def _drawn(self, ids: Tensor) -> Bag:
-        policy, whole = self.bag.policy, self.bag.whole
-        if isinstance(policy, Sampled) and whole is not None:
-            batch = whole[ids]
-            kept = policy.sample(batch.selection.num_subgraphs, self.generator)
-            return replace(batch.only(kept), policy=policy)
+        policy, full = self.bag.policy, self.bag.sampled_from
+        if isinstance(policy, Sampled) and full is not None:
+            batch = full[ids]
+            mask = policy.sample(batch.selection.num_subgraphs, self.generator)
+            return replace(batch.only(mask), policy=policy)
         if isinstance(policy, Sampled):
             return self.bag[ids].resample(self.generator)
         if isinstance(policy, Policy) and policy.random:
             graphs, num_layers = self.bag.graphs.take(ids), self.bag.num_layers
-            return Bag.of(graphs, policy, num_layers, literal=self.bag.asked, generator=self.generator)
+            return Bag.of(graphs, policy, num_layers, literal=self.bag.literal_choice, generator=self.generator)
         return self.bag[ids]
 
 
-def _numbers(some: object) -> np.ndarray:
+def _graph_numbers(some: object) -> np.ndarray:
     """The numbers of graphs, as one list or one per member."""
-    found = some.cpu().numpy() if isinstance(some, Tensor) else np.asarray(some)
-    if found.size == 0 or found.ndim not in (1, 2) or found.dtype.kind not in "iu":
+    numbers = some.cpu().numpy() if isinstance(some, Tensor) else np.asarray(some)
+    if numbers.size == 0 or numbers.ndim not in (1, 2) or numbers.dtype.kind not in "iu":
         raise ValueError(
             f"Expected the numbers of graphs from a sampler (got {some!r}). Yield integers, or lists of them per batch."
         )
-    return found.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
 def _why_not_padded(bag: Bag) -> str | None:
     """Why batches of a bag are not padded; None if they can be."""
     policy = bag.policy
-    if isinstance(policy, Sampled) and bag.whole is None:
-        return "a bag that is sampled without being built whole"
+    if isinstance(policy, Sampled) and bag.sampled_from is None:
+        return "a bag of samples whose full bag is too large to build"
     if isinstance(policy, Policy) and policy.random and not isinstance(policy, Sampled):
         return f"the random policy {policy!r}, which selects again for every batch"
     if bag.y is not None and bag.graphs.y_level != "graph":

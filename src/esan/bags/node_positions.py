@@ -1,17 +1,17 @@
-"""Where to draw the nodes of a graph: drawn distances near the numbers of hops, the same whenever it is asked for."""
+"""Node positions for drawing a graph: distances close to the number of hops, deterministic."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 def layout(n: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-    """A place for each node, `[n, 2]`, centred, with the wider side from -1 to 1.
+    """The position of each node, `[n, 2]`, centred, with the wider side from -1 to 1.
 
-    A graph that looks the same from node v as from v + 1 (a cycle, a circulant skip link graph) goes on a ring. Any
-    other starts from classical scaling, and majorisation of the stress (Gansner, Koren and North, 2004) does the rest.
+    A graph that looks the same from node v as from v + 1 (a cycle, a circulant skip link graph) is drawn as a
+    ring. Others start from classical scaling, improved by stress majorisation (Gansner, Koren and North, 2004).
 
     Args:
-        n: how many nodes.
+        n: the number of nodes.
         edges: both ends of each edge, `[2, E]`.
     """
     if n == 1:
@@ -22,17 +22,17 @@ def layout(n: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
     hops, weight = _hops(n, edges)
     centre = np.eye(n) - 1 / n
     values, vectors = np.linalg.eigh(-0.5 * centre @ hops**2 @ centre)
-    place = vectors[:, -2:] * np.sqrt(np.clip(values[-2:], 1e-9, None))
-    # Nodes with the same neighbours start in the same place, where the stress has no gradient.
-    place = place + 0.02 * np.random.default_rng(0).standard_normal(place.shape)
+    position = vectors[:, -2:] * np.sqrt(np.clip(values[-2:], 1e-9, None))
+    # Nodes with the same neighbours start at the same point, where the stress has no gradient.
+    position = position + 0.02 * np.random.default_rng(0).standard_normal(position.shape)
     solve = np.linalg.pinv(np.diag(weight.sum(1)) - weight)
     for _ in range(150):
-        apart = np.linalg.norm(place[:, None] - place, axis=-1)
-        pull = -weight * hops / np.maximum(apart, 1e-9)
+        distance = np.linalg.norm(position[:, None] - position, axis=-1)
+        pull = -weight * hops / np.maximum(distance, 1e-9)
         np.fill_diagonal(pull, 0)
         np.fill_diagonal(pull, -pull.sum(1))
-        place = solve @ pull @ place
-    return _upright(place)
+        position = solve @ pull @ position
+    return _upright(position)
 
 
 def _is_circulant(n: int, edges: NDArray[np.int64]) -> bool:
@@ -60,9 +60,9 @@ def _hops(n: int, edges: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArra
     return hops, weight
 
 
-def _upright(place: NDArray[np.float64]) -> NDArray[np.float64]:
+def _upright(position: NDArray[np.float64]) -> NDArray[np.float64]:
     """Centred, turned with the long side level, and scaled."""
-    place = place - place.mean(0)
-    place = place @ np.linalg.svd(place, full_matrices=False)[2].T
-    place = place - (place.max(0) + place.min(0)) / 2
-    return place / max(float(np.abs(place).max()), 1e-9)
+    position = position - position.mean(0)
+    position = position @ np.linalg.svd(position, full_matrices=False)[2].T
+    position = position - (position.max(0) + position.min(0)) / 2
+    return position / max(float(np.abs(position).max()), 1e-9)

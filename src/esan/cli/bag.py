@@ -70,7 +70,7 @@ def _table(bag: Bag) -> Table:
     for column in ("layer", "rows", "pairs", "pairs a row"):
         table.add_column(column, justify="right")
     for layer in range(1, (bag.num_layers or 1) + 1):
-        rows = bag.stage(layer).num_rows
+        rows = bag.layer_view(layer).num_rows
         name = "each" if bag.literal else str(layer)
         table.add_row(name, f"{rows:,}", f"{bag.num_pairs:,}", f"{bag.num_pairs / rows:.1f}")
     return table

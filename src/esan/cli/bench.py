@@ -13,9 +13,9 @@ from rich.table import Table
 from esan.checks import device_here
 from esan.cli.executing import MOST_NUMBERS
 from esan.cli.plainly import console, plainly
-from esan.report.timing import Timed, measure
-from esan.train.runs.files import write_text
-from esan.train.runs.machine import peak_bytes
+from esan.report.timing import EpochTimes, measure
+from esan.train.runs.directory import write_text
+from esan.train.runs.records import peak_bytes
 
 #: What is measured if nothing is named: the rows of the paper's table of times.
 METHODS = ("gin", *(f"{kind}-gin-{policy}" for kind in ("ds", "dss") for policy in ("ed", "nd", "ego", "ego+")))
@@ -60,7 +60,7 @@ def run(
     )
 
 
-def _cells(timed: Timed, peak: float) -> list[str]:
+def _cells(timed: EpochTimes, peak: float) -> list[str]:
     # The epochs before also hold what is done once: compiling and capturing.
     times = f"{median(timed.seconds):.3f}", f"{timed.warm_seconds:.1f}", f"{timed.setup_seconds:.1f}"
     return [timed.recipe, *times, f"{peak:,.0f}"]

@@ -10,7 +10,7 @@ from esan.cli.executing import EXECUTORS, executor_named, tell, told_numbers, wh
 from esan.cli.plainly import console, plainly, resumable
 from esan.train.campaigns.campaign import run_campaign
 from esan.train.campaigns.executors import Serial
-from esan.train.campaigns.grid import chosen_jobs
+from esan.train.campaigns.grid import select_jobs
 from esan.train.recipes.catalogue import find_recipe
 
 
@@ -44,7 +44,7 @@ def run(
     chosen = [find_recipe(name).override(change or []) for name in recipe]
     some_folds = None if folds is None else whole_numbers(folds, "folds")
     some_seeds = None if seeds is None else whole_numbers(seeds, "seeds")
-    jobs = [job for one in chosen for job in chosen_jobs(one, some_folds, some_seeds)]
+    jobs = [job for one in chosen for job in select_jobs(one, some_folds, some_seeds)]
     runner = executor_named(executor, workers, device, address, wait)
     outcome = run_campaign(
         jobs,

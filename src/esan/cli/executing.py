@@ -13,7 +13,7 @@ from esan.cli.plainly import console
 from esan.train.campaigns.executors import Executor, Failure, Processes, Serial
 from esan.train.campaigns.ray_cluster import TIMEOUT, RayCluster
 from esan.train.runs.records import Record
-from esan.train.runs.selection import summary
+from esan.train.runs.summary import summary
 
 #: Folds or seeds on a command line at most.
 MOST_NUMBERS = 100_000
@@ -108,7 +108,7 @@ def told_numbers(records: Sequence[Record]) -> list[Table | Text]:
     rules: dict[str, list[str]] = {}
     for name, some in by_recipe.items():
         found = summary(some)
-        value = "not measured" if found.value is None else f"{found.value.mean:.4f} ± {found.value.std:.4f}"
+        value = "not measured" if found.value is None else f"{found.value:.4f}"
         table.add_row(Text(name), f"{found.part} {found.metric}", value, str(found.runs))
         rules.setdefault(found.rule, []).append(name)
     if len(rules) == 1:

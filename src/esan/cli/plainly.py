@@ -82,8 +82,11 @@ def resumable(command: Callable[P, R]) -> Callable[P, R]:
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except KeyboardInterrupt:
-            words = "Interrupted. The same command goes on: what has ended is kept, the rest has checkpoints."
+        except KeyboardInterrupt as interrupt:
+            # The training loop says where it stopped.
+            words = str(interrupt) or (
+                "Interrupted. Run the same command again to continue: finished runs are kept, the rest has checkpoints."
+            )
             raise typer.Exit(_tell(words, "bold", INTERRUPTED)) from None
 
     return told

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from esan.cli.plainly import console, plainly
 from esan.report import gather, html, markdown
-from esan.report.words import in_markdown
-from esan.train.runs.files import write_text
+from esan.report.formatting import escape_markdown
+from esan.train.runs.directory import write_text
 
 
 @plainly
@@ -36,7 +36,7 @@ def run(
         errors.print(Text(problem), style="yellow", soft_wrap=True)
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     write_text(target, html(title, rows, found.problems))
-    write_text(target.with_suffix(".md"), f"# {in_markdown(title)}\n\n" + markdown(rows))
+    write_text(target.with_suffix(".md"), f"# {escape_markdown(title)}\n\n" + markdown(rows))
     done = sum(bool(row.records) for row in rows)
     console.print(Text(f"{done} of {len(rows)} rows run, {len(found.records)} runs."))
     console.print(Text(f"Saved: {target}, {target.with_suffix('.md')}"))

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from esan.cli.executing import EXECUTORS, MOST_NUMBERS, executor_named, tell
 from esan.cli.plainly import console, plainly, resumable
-from esan.report.paper import TABLES
+from esan.report.paper_tables import TABLES
 from esan.report.reproducing import check_rows, problems_of, reproduce, rows_of_all, tune, write_page, write_table
 from esan.train.campaigns.executors import Failure, Serial
 
@@ -29,7 +29,7 @@ def run(
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Run variants of the rows.")
     ] = None,
     grid: Annotated[
-        bool, typer.Option("--grid", help="Run all that the paper tunes, and keep the best on validation.")
+        bool, typer.Option("--grid", help="Run all that the paper tunes, and save_result the best on validation.")
     ] = False,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
     together: Annotated[

@@ -76,7 +76,8 @@ def _table(found: Search) -> Table:
     for head in (f"valid {metric}", "±", "runs"):
         table.add_column(head, justify="right")
     for one in found.scored:
-        numbers_ = ["", ""] if one.valid is None else [f"{one.valid.mean:.4f}", f"{one.valid.std:.4f}"]
+        mean, std = (None, None) if one.valid is None else (one.valid.mean, one.valid.std)
+        numbers_ = ["" if number is None else f"{number:.4f}" for number in (mean, std)]
         style = "bold green" if one is found.best else None
         table.add_row(Text(one.recipe.name), *numbers_, str(len(one.records)), style=style)
     return table

@@ -13,10 +13,10 @@ from esan.cli.plainly import console, plainly, resumable
 from esan.train.recipes.catalogue import find_recipe, names, paper_value
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
-from esan.train.runs.loggers import Bars, TensorBoard, WandB, Watcher
-from esan.train.runs.loop import run_jobs
+from esan.train.runs.loggers import Logger, ProgressBars, TensorBoard, WandB
 from esan.train.runs.records import Record
-from esan.train.runs.selection import Spread, Summary, summary
+from esan.train.runs.summary import MeanStd, Summary, summary
+from esan.train.runs.training_loop import run_jobs
 
 
 @plainly
@@ -54,10 +54,10 @@ def run(
     numbers = list(every_fold) if folds is None else whole_numbers(folds, "folds")
     some = whole_numbers("0" if seeds is None else seeds, "seeds")
     jobs = [Job(chosen, fold, seed) for seed in some for fold in numbers]
-    watchers: list[Watcher] = [] if quiet else [Bars()]
-    watchers += [TensorBoard()] if tensorboard else []
-    watchers += [] if wandb is None else [WandB(wandb)]
-    found = run_jobs(jobs, runs, root=data, cache=cache, device=device, every=every, watchers=watchers)
+    loggers: list[Logger] = [] if quiet else [ProgressBars()]
+    loggers += [TensorBoard()] if tensorboard else []
+    loggers += [] if wandb is None else [WandB(wandb)]
+    found = run_jobs(jobs, runs, root=data, cache=cache, device=device, every=every, loggers=loggers)
     console.print(_table(chosen, found))
     console.print(Text(_reported(chosen, summary(found))), style="bold")
     if seeds is None and chosen.seeds > 1:
@@ -91,8 +91,8 @@ def _reported(recipe: Recipe, outcome: Summary) -> str:
     return words
 
 
-def _spread(value: Spread | None) -> str:
-    return "not measured" if value is None else f"{value.mean:.4f} ± {value.std:.4f}"
+def _spread(value: MeanStd | None) -> str:
+    return "not measured" if value is None else f"{value:.4f}"
 
 
 def _listed(start: str) -> Table:

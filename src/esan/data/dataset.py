@@ -1,4 +1,4 @@
-"""`Dataset`: graphs with a task, the kinds of their features and, if there is one, the split they come with."""
+"""`Dataset`: graphs with their task, the kinds of their features and their split, if they come with one."""
 
 from dataclasses import dataclass, field, replace
 
@@ -10,20 +10,20 @@ from esan.counted import counted
 from esan.graphs import Channels, Graphs
 from esan.graphs.ids import Ids, graph_ids
 
-#: What a task may be, and the metric that it is usually told in.
+#: The kinds of tasks, and the usual metric of each.
 METRICS = {"classification": "accuracy", "regression": "mae", "labels": "rocauc"}
 
-#: Classes, numbers or labels at most: each has weights of its own.
+#: The most classes, numbers or labels.
 MOST_CHANNELS = 2**24
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be predicted of a graph.
+    """What a model predicts for a graph.
 
     Attributes:
         kind: "classification" (one of several classes), "regression" (numbers), or "labels" (one or several yes/no
-            questions, where NaN marks an answer that is not known).
+            questions, with NaN for an unknown answer).
         out_channels: how many classes, numbers or labels.
         metric: "accuracy", "mae" or "rocauc".
     """
@@ -51,7 +51,7 @@ def _no_ids() -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Which graphs train, which choose among models, and which judge: graph ids, on the CPU.
+    """The graphs for training, validation and test, as graph ids on the CPU.
 
     `test` is empty where a protocol has none, as in cross-validation on the TU sets.
     """
@@ -62,12 +62,12 @@ class Split:
 
     def __post_init__(self) -> None:
         for name in ("train", "valid", "test"):
-            given = getattr(self, name)
+            value = getattr(self, name)
             try:
-                ids = torch.as_tensor(given).cpu()
+                ids = torch.as_tensor(value).cpu()
             except (TypeError, ValueError, RuntimeError, OverflowError, LookupError):
                 raise TypeError(
-                    f"Expected {name} to be a list of graph ids (got {shown(given)}). Pass whole numbers."
+                    f"Expected {name} to be a list of graph ids (got {shown(value)}). Pass whole numbers."
                 ) from None
             if ids.dim() != 1 or (ids.numel() and (ids.is_floating_point() or ids.dtype == torch.bool)):
                 raise ValueError(
@@ -82,7 +82,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A row of a file that was left out because it could not be read, and why."""
+    """A line of a file that was left out, and why."""
 
     line: int
     text: str
@@ -91,18 +91,18 @@ class Skipped:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Graphs and everything that a training must know of them.
+    """Graphs and everything that training needs to know about them.
 
     Attributes:
         name: what it is called.
         graphs: all graphs; `y` holds class numbers `[G]`, or float targets `[G, T]`, with NaN where a label is missing.
-        task: what is to be predicted.
+        task: what a model predicts.
         in_channels: what `x` holds: 7 (numbers), Categories(28), OneHot(5) or None (nothing: every node alike).
         edge_channels: what `edge_attr` holds; None where it is not used.
         given: the split that comes with the data.
         classes: the user's labels of the classes 0, 1, ..., where they were others.
-        smiles: the molecules as they were written, a line a graph.
-        skipped: the rows of a file that were left out, if that was asked for.
+        smiles: the SMILES of the molecules, one per graph.
+        skipped: the lines of a file that were left out on request.
         source: where it was read from.
     """
 
@@ -121,7 +121,7 @@ class Dataset:
         return len(self.graphs)
 
     def __getitem__(self, ids: Ids) -> "Dataset":
-        """A part of the data, without the split that comes with the whole."""
+        """Some of the graphs, without the split."""
         chosen = graph_ids(ids, len(self), self.graphs.device, "dataset")
         smiles = None if self.smiles is None else tuple(self.smiles[i] for i in chosen.tolist())
         return replace(self, graphs=self.graphs.take(chosen), smiles=smiles, given=None)

@@ -1,4 +1,4 @@
-"""Of what kind features are: none, categories or numbers, read off the features themselves."""
+"""Infers the kind of features (none, categories or numbers) from their values."""
 
 from typing import Literal, TypeAlias
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from esan.graphs import Categories, Channels
 
-#: Channels, or "infer" to have them read off the features.
+#: Channels, or "infer" to infer them from the features.
 Asked: TypeAlias = Channels | Literal["infer"]
 
 #: Above this, integers are more likely identifiers than categories.
@@ -15,22 +15,22 @@ MOST_CATEGORIES = 10_000
 
 
 def inferred(value: Tensor | None, name: str) -> Channels:
-    """What the features hold.
+    """The kind of the features.
 
-    None or the same line everywhere → None; integers → `Categories`, a column each; other numbers → their count.
+    None or equal rows → None; integers → `Categories`, one per column; other numbers → the number of columns.
 
     Args:
-        value: a line a node or arc, or None.
+        value: one row per node or edge, or None.
         name: for errors.
     """
     if value is None or value.numel() == 0:
         return None
-    lines = _lines(value, name)
-    if bool((lines == lines[0]).all()):
+    rows = _rows(value, name)
+    if bool((rows == rows[0]).all()):
         return None
-    if lines.is_floating_point():
-        return lines.size(1)
-    low, high = lines.long().amin(0), lines.long().amax(0)
+    if rows.is_floating_point():
+        return rows.size(1)
+    low, high = rows.long().amin(0), rows.long().amax(0)
     if bool((low < 0).any()):
         raise ValueError(
             f"Expected categories from 0 on in {name}, which holds integers (got {int(low.min())}). "
@@ -45,17 +45,17 @@ def inferred(value: Tensor | None, name: str) -> Channels:
 
 
 def as_asked(value: Tensor | None, channels: Channels) -> Tensor | None:
-    """The features in the form that `channels` says: numbers as floats, categories as integers, nothing as None."""
+    """The features converted to `channels`: numbers to floats, categories to integers, nothing to None."""
     if not channels or value is None:
         return None
-    lines = value[:, None] if value.dim() == 1 else value
+    rows = value[:, None] if value.dim() == 1 else value
     if isinstance(channels, int):
-        return lines.to(torch.float32)
-    whole = not lines.is_floating_point() or bool((lines == lines.round()).all())
-    return lines.long() if whole else lines
+        return rows.to(torch.float32)
+    whole = not rows.is_floating_point() or bool((rows == rows.round()).all())
+    return rows.long() if whole else rows
 
 
-def _lines(value: Tensor, name: str) -> Tensor:
+def _rows(value: Tensor, name: str) -> Tensor:
     if value.dim() > 2 or value.is_complex():
         raise ValueError(
             f"Expected {name} of one or two dimensions (got {value.dtype} of shape {tuple(value.shape)}). Flatten it."

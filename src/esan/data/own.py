@@ -1,4 +1,4 @@
-"""A user's own graphs as a `Dataset`: from memory or from files, with their task and features understood."""
+"""`own`: a user's own graphs as a `Dataset`, from memory or files, with task and features inferred."""
 
 import reprlib
 import warnings
@@ -15,7 +15,7 @@ from esan.checks import shown, text_value, truth_value, whole_number
 from esan.data.dataset import METRICS, Dataset, Skipped, Split, Task
 from esan.data.features import Asked, as_asked, inferred
 from esan.data.sets.tu import TUFiles, read_tu
-from esan.data.sets.verify import check_lines
+from esan.data.sets.verify import check_features
 from esan.data.splits import check_split
 from esan.data.tables import read_labels, read_molecules
 from esan.data.targets import Cells, Targets, understood
@@ -26,7 +26,7 @@ Labels = Tensor | Sequence[Any] | str | Path
 
 @dataclass
 class _Given:
-    """What a source holds, before it is understood."""
+    """The contents of a source, before task and features are inferred."""
 
     graphs: Graphs
     x: Asked = "infer"
@@ -51,7 +51,7 @@ def own(
     skip_missing: bool = False,
     name: str | None = None,
 ) -> Dataset:
-    """Your graphs, with what is to be predicted and what their features hold read off them.
+    """Your graphs as a dataset, with the task and the kinds of features inferred.
 
     Node and edge features: none, or the same everywhere → None; integers → `Categories`; other numbers → their count.
     Targets: one column of integers → classification; 0/1 as floating-point numbers or in several columns, NaN where
@@ -60,18 +60,18 @@ def own(
     Args:
         source: PyG `Data` in a list or dataset, networkx graphs, `Graphs`; or a path: a folder of TU text files, a
             graph6 file (.g6), a table of SMILES (.csv, .tsv, also .gz), arrays (.npz) or a list of PyG data (.pt).
-        labels: the targets, a line a graph, or a text file of them; by default `y` of the graphs.
-        task: what the task is, if that is to be said: a `Task` or its kind. A whole `Task` also admits graphs without
-            targets, which only await predictions.
-        in_channels: what `x` holds, if that is to be said; None leaves `x` out.
-        edge_channels: what `edge_attr` holds, if that is to be said; None leaves it out.
+        labels: the targets, one row per graph, or a text file of them; by default `y` of the graphs.
+        task: the task, instead of inferring it: a `Task` or its kind. A complete `Task` also admits graphs without
+            targets, for predictions only.
+        in_channels: what `x` holds, instead of inferring it; None leaves `x` out.
+        edge_channels: what `edge_attr` holds, instead of inferring it; None leaves it out.
         given: a split that comes with the data.
-        smiles: the column of SMILES in a table; by default the one called so.
+        smiles: the column of SMILES in a table; by default the one called "smiles".
         targets: the column or columns of targets in a table; by default all others.
         skip_unreadable: whether rows whose SMILES cannot be read are left out with a warning, and listed in `skipped`,
             instead of an error that lists them.
         skip_missing: whether rows of a table that lack a target are left out with a warning, and listed in `skipped`.
-        name: what the dataset is called; by default as its file or folder, or "own".
+        name: the name of the dataset; by default that of its file or folder, or "own".
     """
     _check_words(task, in_channels, edge_channels, given, smiles, targets, name)
     truth_value("skip_unreadable", skip_unreadable, "Leave it out for an error that lists such rows.")
@@ -109,7 +109,7 @@ def own(
     for value, channels, part in ((dataset.graphs.x, x, "x"), (dataset.graphs.edge_attr, edges, "edge_attr")):
         argument = "in_channels" if part == "x" else "edge_channels"
         advice = f"Set {part} on the graphs as {argument} says: for predictions, as the network was trained."
-        check_lines(value, channels, part, where, advice)
+        check_features(value, channels, part, where, advice)
     if given is not None:
         check_split(dataset, given)
     return dataset
@@ -118,7 +118,7 @@ def own(
 def _check_words(
     task: Any, in_channels: Any, edge_channels: Any, given: Any, smiles: Any, targets: Any, name: Any
 ) -> None:
-    """What is said about the source, each of its own kind: a word that means nothing here is not passed over."""
+    """Check the types of all arguments; nothing is ignored."""
     if task is not None and not isinstance(task, Task) and not (isinstance(task, str) and task in METRICS):
         raise TypeError(f"Expected a task of {', '.join(METRICS)} (got {shown(task)}). Pass one of these, or a Task.")
     for what, value in (("in_channels", in_channels), ("edge_channels", edge_channels)):
@@ -153,14 +153,14 @@ def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Give
         )
     if is_table:
         table = read_molecules(path, **asked)
-        graphs = replace(table.laid.graphs(str(path)), y=table.y)
+        graphs = replace(table.arrays.to_graphs(str(path)), y=table.y)
         return _Given(graphs, ATOMS, BONDS, table.smiles, table.skipped, str(path), table.cells)
     if path.is_dir():
         kind = task.kind if isinstance(task, Task) else task
         width = task.out_channels if isinstance(task, Task) else 0
         numbers = width if kind == "regression" else None
-        laid = read_tu(TUFiles.of(path), attributes=True, edge_labels=True, numbers=numbers)
-        return _Given(laid.graphs(str(path)), source=str(path))
+        arrays = read_tu(TUFiles.of(path), attributes=True, edge_labels=True, numbers=numbers)
+        return _Given(arrays.to_graphs(str(path)), source=str(path))
     return _Given(read(load_graphs(path)), source=str(path))
 
 
@@ -178,7 +178,7 @@ def _stem(path: Path) -> str:
 
 
 def _tell_missing(told: Targets, cells: Cells) -> None:
-    """One blank cell makes another task of a column of classes: that is not done in silence."""
+    """Warn that a blank cell turns a column of classes into labels."""
     missing = None if told.y is None or told.task.kind != "labels" else torch.isnan(told.y[:, 0])
     if missing is None or told.task.out_channels > 1 or not cells.whole[0] or not bool(missing.any()):
         return
@@ -186,7 +186,7 @@ def _tell_missing(told: Targets, cells: Cells) -> None:
     listed = ", ".join(lines[:10]) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")
     warnings.warn(
         f"Column {cells.columns[0]} of {cells.file} has 0 and 1 but nothing at line {listed}: taken for labels that "
-        'may be missing, told in ROC-AUC. Fill it or pass skip_missing=True for classes; task="labels" if it is meant.',
+        'may be missing, measured by ROC-AUC. Fill it, or pass skip_missing=True for classes, or task="labels".',
         stacklevel=3,
     )
 
@@ -196,7 +196,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _refuse_text(source: Any) -> None:
-    """Text is easily put on networkx nodes, and torch's own complaint about it names neither node nor remedy."""
+    """A clear error for text as `x` of networkx nodes."""
     for place, graph in enumerate(source if isinstance(source, list | tuple) else [source]):
         if isinstance(graph, nx.Graph):
             for node, x in graph.nodes(data="x"):

@@ -1,4 +1,4 @@
-"""The scaffold split: molecules with the same core stay together, and rare cores are what a model is judged on."""
+"""The scaffold split: molecules with the same scaffold stay in one part; rare scaffolds go to the test part."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from esan.data.splits import Fractions, checked_fractions
 def scaffold(
     smiles: Dataset | Sequence[str], fractions: Fractions = (0.8, 0.1, 0.1), *, chirality: bool = False
 ) -> Split:
-    """The deterministic split of MoleculeNet and OGB by Bemis-Murcko scaffolds; ids in each part ascend.
+    """The deterministic split of MoleculeNet and OGB by Bemis-Murcko scaffolds; ids in each part are sorted.
 
     Scaffolds come in descending order of size, then of the number of their first molecule. Each goes to the training
     part while that stays within its fraction, else to validation while both stay within theirs, else to the test.
@@ -32,7 +32,7 @@ def scaffold(
             )
         smiles = smiles.smiles
     if not len(smiles) or isinstance(smiles, str):
-        raise ValueError(f"Expected a list of SMILES (got {smiles!r}). Pass a molecule a graph.")
+        raise ValueError(f"Expected a list of SMILES (got {smiles!r}). Pass one molecule per graph.")
     train_share, valid_share, _ = checked_fractions(fractions)
     groups: dict[str, list[int]] = defaultdict(list)
     for place, core in enumerate(scaffolds(smiles, truth_value("chirality", chirality, "Pass True or False."))):

@@ -1,11 +1,11 @@
-"""Molecules written as SMILES → graphs with OGB's features of atoms and bonds (the extra `molecules`)."""
+"""SMILES → graphs with OGB's features of atoms and bonds (needs the extra `molecules`)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from esan.data.sets.from_arrays import Laid
+from esan.graphs.readers.arrays import GraphArrays
 
 #: Longer SMILES are taken as unreadable: RDKit's time grows with the square of the rings.
 MOST_CHARACTERS = 5_000
@@ -20,7 +20,7 @@ def molecules(smiles: Sequence[str]) -> list[Any]:
     except ImportError as error:
         raise ImportError(f"Expected RDKit, which reads SMILES (got none: {error}). {_EXTRA}") from None
 
-    # RDKit writes each complaint to the terminal; the caller tells them all, with the lines they belong to.
+    # RDKit writes each complaint to the terminal; the caller reports them with their lines.
     silence = rdBase.BlockLogs()
     try:
         found = [Chem.MolFromSmiles(text) if len(text) <= MOST_CHARACTERS else None for text in smiles]
@@ -29,20 +29,20 @@ def molecules(smiles: Sequence[str]) -> list[Any]:
     return [molecule if molecule is not None and molecule.GetNumAtoms() else None for molecule in found]
 
 
-def laid_molecules(found: Sequence[Any]) -> Laid:
+def molecule_arrays(found: Sequence[Any]) -> GraphArrays:
     """The graphs of molecules: atoms with nine features, bonds with three, as OGB's `smiles2graph` makes them."""
     atom_features, bond_features = _feature_makers()
     atoms = [[atom_features(atom) for atom in molecule.GetAtoms()] for molecule in found]
     bonds = [list(molecule.GetBonds()) for molecule in found]
     ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for one in bonds for bond in one]
-    lines = [bond_features(bond) for one in bonds for bond in one]
+    features = [bond_features(bond) for one in bonds for bond in one]
     edges = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    return Laid(
+    return GraphArrays(
         num_nodes=np.array([len(one) for one in atoms]),
-        num_arcs=np.array([2 * len(one) for one in bonds]),
+        num_directed_edges=np.array([2 * len(one) for one in bonds]),
         edge_index=np.stack([edges, edges[:, ::-1]], 1).reshape(-1, 2).T,
-        x=np.array([line for one in atoms for line in one], dtype=np.int64),
-        edge_attr=np.repeat(np.array(lines, dtype=np.int64).reshape(-1, 3), 2, axis=0),
+        x=np.array([features for one in atoms for features in one], dtype=np.int64),
+        edge_attr=np.repeat(np.array(features, dtype=np.int64).reshape(-1, 3), 2, axis=0),
     )
 
 

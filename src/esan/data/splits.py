@@ -1,4 +1,4 @@
-"""Splits of a dataset: the given one, stratified folds, and random parts with a seed."""
+"""Splits of a dataset: the one it comes with, stratified folds, and random splits with a seed."""
 
 from collections.abc import Sequence
 
@@ -23,16 +23,16 @@ def given(dataset: Dataset) -> Split:
 
 
 def stratified_folds(y: Dataset | Tensor | Sequence[int], folds: int = 10, seed: int = 0) -> list[Split]:
-    """Cross-validation as the field reports it: each graph validates in one fold, every class in its share.
+    """Cross-validation as the field reports it: each graph validates in one fold, classes in proportion.
 
-    The very folds of scikit-learn's `StratifiedKFold(folds, shuffle=True, random_state=seed)`. `test` is empty.
+    The folds are those of scikit-learn's `StratifiedKFold(folds, shuffle=True, random_state=seed)`. `test` is empty.
 
     Args:
         y: the class of each graph, or a dataset of a classification.
-        folds: how many.
-        seed: of the shuffle.
+        folds: the number of folds.
+        seed: the random seed of the shuffle.
     """
-    # Here, not above: scikit-learn takes long to import, and few need it.
+    # Not at the top: scikit-learn is slow to import, and rarely needed.
     from sklearn.model_selection import StratifiedKFold
 
     folds, seed = whole_number("the number of folds", folds, 2, "Pass e.g. folds=10.", 2**31), seed_number(seed)
@@ -41,7 +41,7 @@ def stratified_folds(y: Dataset | Tensor | Sequence[int], folds: int = 10, seed:
     if int(members.min()) < folds:
         rare = int(members.argmin())
         raise ValueError(
-            f"Expected at least {folds} graphs of every class, one a fold (got {int(members[rare])} of class "
+            f"Expected at least {folds} graphs of every class, one per fold (got {int(members[rare])} of class "
             f"{int(found[rare])}). Take fewer folds, merge that class with another, or leave it out."
         )
     parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(labels.numel()), labels.numpy())
@@ -49,12 +49,12 @@ def stratified_folds(y: Dataset | Tensor | Sequence[int], folds: int = 10, seed:
 
 
 def random(count: Dataset | int, fractions: Fractions = (0.8, 0.1, 0.1), seed: int = 0) -> Split:
-    """Parts drawn at random, the same for the same seed on every machine; ids in each part ascend.
+    """A random split, the same for the same seed on every machine; ids in each part are sorted.
 
     Args:
         count: how many graphs, or a dataset: then a class that no training graph has is an error.
         fractions: of training, validation and test graphs; they add up to 1.
-        seed: of the draw.
+        seed: the random seed.
     """
     dataset = count if isinstance(count, Dataset) else None
     graphs = len(count) if isinstance(count, Dataset) else count
@@ -76,7 +76,7 @@ def random(count: Dataset | int, fractions: Fractions = (0.8, 0.1, 0.1), seed: i
 
 
 def checked_fractions(fractions: Fractions) -> list[float]:
-    """The fractions themselves, if they are of training, validation and test and add up to 1."""
+    """The fractions of training, validation and test, if they add up to 1; else an error."""
     if not isinstance(fractions, tuple | list):
         raise TypeError(f"Expected three fractions (got {shown(fractions)}). Pass e.g. (0.8, 0.1, 0.1).")
     values = [real_number("a fraction", f, "Pass three, e.g. (0.8, 0.1, 0.1).") for f in fractions]
@@ -89,7 +89,7 @@ def checked_fractions(fractions: Fractions) -> list[float]:
 
 
 def check_split(dataset: Dataset, split: Split) -> Split:
-    """The split itself, if its ids are those of graphs, no graph stands in two parts, and every class is trained on."""
+    """The split itself, if its ids exist, no graph is in two parts, and every class has training graphs."""
     if not isinstance(split, Split):
         raise TypeError(f"Expected a Split (got {shown(split)}). Pass esan.data.Split(train, valid, test).")
     ids = torch.cat([split.train, split.valid, split.test])
@@ -126,9 +126,10 @@ def _classes(y: Dataset | Tensor | Sequence[int]) -> Tensor:
         labels = y.y if isinstance(y, Dataset) else torch.as_tensor(y)
         labels = labels.cpu()
     except (TypeError, ValueError, RuntimeError, NotImplementedError, OverflowError):
-        raise TypeError(f"Expected a class number a graph (got {shown(y)}). Pass whole numbers.") from None
+        raise TypeError(f"Expected one class number per graph (got {shown(y)}). Pass whole numbers.") from None
     if labels.dim() != 1 or labels.is_floating_point() or not labels.numel():
         raise ValueError(
-            f"Expected a class number a graph (got {labels.dtype} of shape {tuple(labels.shape)}). Pass whole numbers."
+            f"Expected one class number per graph (got {labels.dtype} of shape {tuple(labels.shape)}). "
+            "Pass whole numbers."
         )
     return labels

@@ -1,4 +1,4 @@
-"""Tables in text: a CSV of molecules and their targets, and a file of labels, with errors that name the line."""
+"""Text tables: a CSV of molecules with targets, and a file of labels; errors name the line."""
 
 import csv
 import io
@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from esan.data.dataset import Skipped
-from esan.data.sets.from_arrays import Laid
-from esan.data.smiles import MOST_CHARACTERS, laid_molecules, molecules
+from esan.data.smiles import MOST_CHARACTERS, molecule_arrays, molecules
 from esan.data.targets import Cells
 from esan.graphs.readers.archives import gunzipped
+from esan.graphs.readers.arrays import GraphArrays
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _MISSING = ("", "nan", "na", "none", "null")
@@ -23,9 +23,9 @@ _MISSING = ("", "nan", "na", "none", "null")
 
 @dataclass
 class MoleculeTable:
-    """The molecules of a CSV that were read, their targets, and the rows that were left out."""
+    """The molecules of a CSV, their targets, and the lines that were left out."""
 
-    laid: Laid
+    arrays: GraphArrays
     y: Tensor | None
     cells: Cells
     smiles: tuple[str, ...]
@@ -39,11 +39,11 @@ def read_molecules(
     skip_unreadable: bool,
     skip_missing: bool = False,
 ) -> MoleculeTable:
-    """The molecules of a CSV (or .tsv; packed with gzip or not) with a line of column names.
+    """The molecules of a CSV (or .tsv, also with gzip) with a header line.
 
     Args:
         path: of the file.
-        smiles: the column of SMILES; by default the one that is called so.
+        smiles: the column of SMILES; by default the one called "smiles".
         targets: the column or columns of targets; by default all others.
         skip_unreadable: whether rows that RDKit does not read are left out, with a warning, instead of an error.
         skip_missing: whether rows that lack a target are left out, with a warning.
@@ -77,7 +77,7 @@ def read_molecules(
     lines_of = [[(row.line, row.cells[place]) for row, _ in kept] for place in places]
     columns = [_numbers(some, header[place], path) for some, place in zip(lines_of, places, strict=True)]
     return MoleculeTable(
-        laid=laid_molecules([molecule for _, molecule in kept]),
+        arrays=molecule_arrays([molecule for _, molecule in kept]),
         y=_joined(columns),
         cells=Cells(path, [row.line for row, _ in kept], [header[p] for p in places], [_whole(c) for c in lines_of]),
         smiles=tuple(row.cells[at].strip() for row, _ in kept),
@@ -86,7 +86,7 @@ def read_molecules(
 
 
 def read_labels(path: Path) -> tuple[Tensor, Cells]:
-    """A file with a line of numbers a graph, with commas or blanks between them; no line of names."""
+    """A file with one line of numbers per graph, separated by commas or blanks; no header."""
     lines = [(place, line) for place, line in enumerate(_text(path).splitlines(), start=1) if line.strip()]
     cells = [(place, re.split(r"[,\s]+", line.strip())) for place, line in lines]
     if not cells:
@@ -134,7 +134,7 @@ def _text(path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"Expected a text file in UTF-8 (got {path}: {error}). Save it anew.") from None
+        raise ValueError(f"Expected a text file in UTF-8 (got {path}: {error}). Save it again.") from None
 
 
 def _smiles_column(header: list[str], smiles: str | None, path: Path) -> int:

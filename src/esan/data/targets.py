@@ -1,4 +1,4 @@
-"""Of what kind a task is, read off its targets, and the targets in the form that trainings take."""
+"""Infers the task from the targets, and converts the targets to the form used for training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from esan.data.dataset import METRICS, Task
 
 @dataclass
 class Targets:
-    """Targets that were understood: class numbers `[G]` or floats `[G, T]`, and the user's labels of the classes."""
+    """Converted targets: class numbers `[G]` or floats `[G, T]`, and the user's labels of the classes."""
 
     y: Tensor | None
     task: Task
@@ -21,13 +21,13 @@ class Targets:
 
 @dataclass(frozen=True)
 class Cells:
-    """Where targets stand in a file, for errors; nowhere, if they come from memory.
+    """Where targets are in a file, for errors; empty if they come from memory.
 
     Attributes:
         file: their file.
         lines: the line of each graph.
         columns: the name of each column.
-        whole: whether all that is written in a column are whole numbers.
+        whole: whether all filled cells of a column are integers.
     """
 
     file: Path | None = None
@@ -36,7 +36,7 @@ class Cells:
     whole: Sequence[bool] = ()
 
     def at(self, bad: Tensor) -> str:
-        """The first place of a mask `[G, T]`, in words."""
+        """The first true entry of a mask `[G, T]`, in words."""
         graph, column = bad.nonzero()[0].tolist()
         if self.file is None:
             return f"for graph {graph}"
@@ -57,13 +57,13 @@ class Cells:
 def understood(y: Tensor | None, task: Task | str | None, cells: Cells | None = None) -> Targets:
     """The targets and their task.
 
-    Without a word on the task: one column of integers → classification; 0/1, with NaN for what is missing, in several
+    Without a task: one column of integers → classification; 0/1, with NaN for what is missing, in several
     columns or as floating-point numbers → labels; other floating-point numbers → regression.
 
     Args:
-        y: a line a graph; None for graphs whose targets are to be predicted, which needs a whole `task`.
+        y: one row per graph; None for graphs without targets, which needs a complete `task`.
         task: a `Task`, or its kind alone.
-        cells: where they stand in a file.
+        cells: where they are in a file.
     """
     cells = cells or Cells()
     if isinstance(task, str) and task not in METRICS:
@@ -119,7 +119,7 @@ def _class_numbers(columns: Tensor, cells: Cells) -> Tensor:
 
 
 def _numbered(columns: Tensor, task: Task, cells: Cells) -> Targets:
-    """Of a whole task: classes keep their numbers, even where some have no members here."""
+    """For a complete task: classes keep their numbers, even if some have no members here."""
     y = _class_numbers(columns, cells)
     if int(y.min()) < 0 or int(y.max()) >= task.out_channels:
         raise ValueError(

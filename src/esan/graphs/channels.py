@@ -1,4 +1,4 @@
-"""What the features of nodes and edges hold: numbers, categories, one category shown as 0/1, or nothing."""
+"""The kinds of node and edge features: numbers, categories, one-hot, or none."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,7 @@ class Categories:
 
 @dataclass(frozen=True)
 class OneHot:
-    """A feature that is one category number, given to the network as a 0/1 vector."""
+    """A feature that is one category number, passed to the network as a one-hot vector."""
 
     size: int
 
@@ -46,7 +46,7 @@ class OneHot:
 ATOMS = Categories(119, 5, 12, 12, 10, 6, 6, 2, 2)
 BONDS = Categories(5, 6, 2)
 
-#: 7 means seven numbers a line, None or 0 no features at all.
+#: 7 means seven numbers per node or edge, None or 0 no features.
 Channels = int | Categories | OneHot | None
 
 
@@ -56,5 +56,5 @@ def check_channels(name: str, value: Any) -> None:
     if value is not None and not number and not isinstance(value, Categories | OneHot):
         raise ValueError(
             f"Expected {name} to be a number of features, Categories, OneHot or None (got {value!r}). "
-            "7 means seven numbers a line."
+            "7 means seven numbers per node or edge."
         )

@@ -1,5 +1,6 @@
-"""`Graphs`: any number of undirected graphs as one disjoint union, which all of esan works on."""
+"""`Graphs`: the checked collection of undirected graphs, concatenated as in a PyG batch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
@@ -18,37 +19,40 @@ Level = Literal["graph", "node", "edge"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graphs(TensorRecord):
-    r"""Undirected graphs :math:`G = (A, X)`, any number of them, laid end to end.
+    r"""Undirected graphs :math:`G = (A, X)`, any number of them, concatenated.
 
-    Nodes, edges and arcs are numbered through the whole collection, graph after graph. An *edge* is undirected
-    and listed once; an *arc* is one direction of it, as a column of PyG's `edge_index` (a self-loop has one arc,
-    any other edge two). Counts are stored, never inferred.
+    Nodes and edges are numbered through the whole collection, graph after graph. `edges` lists each *undirected* edge
+    once; `edge_index` lists *directed* edges as PyG does, two columns per undirected edge and one per self-loop. Counts
+    are stored, never inferred.
 
     Attributes:
         num_nodes: nodes of each graph, `[G]`.
         num_edges: undirected edges of each graph, `[G]`.
-        num_arcs: arcs of each graph, `[G]`.
-        edges: both ends of each edge, the smaller first, sorted, `[2, E]`.
-        edge_index: source and target of each arc, sorted by target, then source, `[2, A]`.
-        arc_edge: the edge of each arc, `[A]`.
-        column: the place of each arc among the columns that the user gave, `[A]`.
+        num_directed_edges: directed edges (columns of `edge_index`) of each graph, `[G]`.
+        edges: both ends of each undirected edge, the smaller first, sorted, `[2, E]`.
+        edge_index: source and target of each directed edge, sorted by target, then source, `[2, A]`.
+        undirected_edge: the undirected edge of each directed edge, as a column of `edges`, `[A]`.
+        column: the position of each directed edge among the columns of the user's `edge_index`, `[A]`.
         x: node features, `[N, ...]`, or None.
-        edge_attr: arc features in the order of `edge_index` here, `[A, ...]`, or None.
-        y: targets, a line a graph, node or arc (arcs in the user's order), or None.
-        y_level: what a line of `y` belongs to.
+        edge_attr: features of the directed edges in the order of `edge_index` here, `[A, ...]`, or None.
+        y: targets, one row per graph, node or directed edge (edges in the user's order), or None.
+        y_level: what a row of `y` belongs to.
         edge_weight: a factor per message in the order of `edge_index` here, `[A]`, or None for 1.
         extra: all other fields of the user's, by name.
     """
+
+    #: As bag files of all versions have them.
+    stored_names: ClassVar[Mapping[str, str]] = {"num_directed_edges": "num_arcs", "undirected_edge": "arc_edge"}
 
     #: Left out of the fingerprint where they hold nothing, so that files written before they were added stay valid.
     optional: ClassVar[tuple[str, ...]] = ("edge_weight", "extra")
 
     num_nodes: Tensor
     num_edges: Tensor
-    num_arcs: Tensor
+    num_directed_edges: Tensor
     edges: Tensor
     edge_index: Tensor
-    arc_edge: Tensor
+    undirected_edge: Tensor
     column: Tensor
     x: Tensor | None = None
     edge_attr: Tensor | None = None
@@ -61,7 +65,7 @@ class Graphs(TensorRecord):
         return self.num_nodes.numel()
 
     def __getitem__(self, ids: Ids) -> "Graphs":
-        """Some of the graphs: a number, a slice, a list of numbers, or a truth value a graph."""
+        """Some of the graphs: a number, a slice, a list of numbers, or one truth value per graph."""
         return self.take(graph_ids(ids, len(self), self.device, "graphs"))
 
     def __repr__(self) -> str:
@@ -88,85 +92,85 @@ class Graphs(TensorRecord):
         return ragged.starts(self.num_edges)
 
     @cached
-    def arc_start(self) -> Tensor:
-        return ragged.starts(self.num_arcs)
+    def directed_edge_start(self) -> Tensor:
+        return ragged.starts(self.num_directed_edges)
 
     @cached
     def node_graph(self) -> Tensor:
         """The graph of each node, `[N]` (PyG's `batch`)."""
-        return ragged.owner(self.num_nodes)
+        return ragged.segment_index(self.num_nodes)
 
     @cached
     def edge_graph(self) -> Tensor:
-        """The graph of each edge, `[E]`."""
-        return ragged.owner(self.num_edges)
+        """The graph of each undirected edge, `[E]`."""
+        return ragged.segment_index(self.num_edges)
 
     @cached
     def degree(self) -> Tensor:
-        """How many arcs end at each node, `[N]`."""
+        """The in-degree of each node, `[N]`."""
         return torch.bincount(self.edge_index[1], minlength=self.node_graph.numel())
 
     @cached
-    def first_arc(self) -> Tensor:
-        """The first arc that ends at each node; its `degree` arcs follow one another, `[N]`."""
+    def first_in_edge(self) -> Tensor:
+        """The first column of `edge_index` that ends at each node, `[N]`; its `degree` columns are consecutive."""
         return ragged.starts(self.degree)
 
     @cached
     def incidence(self) -> tuple[Tensor, Tensor]:
         """Every (node, edge at that node), sorted by node; a self-loop is at its node once."""
-        return self.edge_index[1], self.arc_edge
+        return self.edge_index[1], self.undirected_edge
 
     @cached
-    def edge_arcs(self) -> Tensor:
-        """The two arcs of each edge, `[2, E]`; both are the same for a self-loop."""
-        by_edge = torch.argsort(self.arc_edge, stable=True)
-        last = torch.bincount(self.arc_edge, minlength=self.edges.size(1)).cumsum(0) - 1
+    def directed_edges(self) -> Tensor:
+        """The two directed edges of each undirected edge, `[2, E]`; both are the same for a self-loop."""
+        by_edge = torch.argsort(self.undirected_edge, stable=True)
+        last = torch.bincount(self.undirected_edge, minlength=self.edges.size(1)).cumsum(0) - 1
         first = torch.cat([last.new_zeros(1), last[:-1] + 1]) if last.numel() else last
         return torch.stack([by_edge[first], by_edge[last]])
 
     @cached
     def columns(self) -> Tensor:
-        """The user's columns graph after graph, each graph's in the order they were given in, `[A]`."""
+        """The user's columns sorted by graph; within a graph they keep the user's order, `[A]`."""
         of_column = torch.empty_like(self.column)
-        of_column[self.column] = ragged.owner(self.num_arcs)
+        of_column[self.column] = ragged.segment_index(self.num_directed_edges)
         return torch.argsort(of_column, stable=True)
 
     @cached
-    def column_place(self) -> Tensor:
-        """The place of each arc among `columns`; `column` itself unless a batch mixed the arcs of its graphs."""
-        place = torch.empty_like(self.column)
-        place[self.columns] = torch.arange(place.numel(), device=self.device)
-        return place[self.column]
+    def column_position(self) -> Tensor:
+        """The position of each directed edge among `columns`; equals `column` unless a batch mixed edges of graphs."""
+        position = torch.empty_like(self.column)
+        position[self.columns] = torch.arange(position.numel(), device=self.device)
+        return position[self.column]
 
     def take(self, ids: Tensor) -> "Graphs":
         """The graphs `ids`, in that order, renumbered."""
-        nodes, edges, arcs = self.num_nodes[ids], self.num_edges[ids], self.num_arcs[ids]
+        nodes, edges, columns = self.num_nodes[ids], self.num_edges[ids], self.num_directed_edges[ids]
         of_edges = ragged.Segments(self.edge_start[ids], edges)
-        of_arcs = ragged.Segments(self.arc_start[ids], arcs)
+        of_columns = ragged.Segments(self.directed_edge_start[ids], columns)
         by_node = ragged.starts(nodes) - self.node_start[ids]
         by_edge = ragged.starts(edges) - self.edge_start[ids]
-        by_arc = ragged.starts(arcs) - self.arc_start[ids]
+        by_column = ragged.starts(columns) - self.directed_edge_start[ids]
         y = self.y
         if y is not None:
-            y = y[ids] if self.y_level == "graph" else y[self._lines(ids, nodes, arcs)]
+            y = y[ids] if self.y_level == "graph" else y[self._y_rows(ids, nodes, columns)]
         of_nodes = ragged.Segments(self.node_start[ids], nodes)
         return Graphs(
             num_nodes=nodes,
             num_edges=edges,
-            num_arcs=arcs,
+            num_directed_edges=columns,
             edges=of_edges.pick(self.edges, by_node),
-            edge_index=of_arcs.pick(self.edge_index, by_node),
-            arc_edge=of_arcs.pick(self.arc_edge, by_edge),
-            column=of_arcs.pick(self.column_place, by_arc),
-            x=None if self.x is None else of_nodes.pick_lines(self.x),
-            edge_attr=None if self.edge_attr is None else of_arcs.pick_lines(self.edge_attr),
+            edge_index=of_columns.pick(self.edge_index, by_node),
+            undirected_edge=of_columns.pick(self.undirected_edge, by_edge),
+            column=of_columns.pick(self.column_position, by_column),
+            x=None if self.x is None else of_nodes.pick_rows(self.x),
+            edge_attr=None if self.edge_attr is None else of_columns.pick_rows(self.edge_attr),
             y=y,
             y_level=self.y_level,
-            edge_weight=None if self.edge_weight is None else of_arcs.pick_lines(self.edge_weight),
+            edge_weight=None if self.edge_weight is None else of_columns.pick_rows(self.edge_weight),
             extra=self.extra.take(ids),
         )
 
-    def _lines(self, ids: Tensor, nodes: Tensor, arcs: Tensor) -> Tensor:
+    def _y_rows(self, ids: Tensor, nodes: Tensor, columns: Tensor) -> Tensor:
         if self.y_level == "node":
             return ragged.ranges(self.node_start[ids], nodes)
-        return self.columns[ragged.ranges(self.arc_start[ids], arcs)]
+        return self.columns[ragged.ranges(self.directed_edge_start[ids], columns)]

@@ -1,4 +1,4 @@
-"""Extra fields of PyG data (`train_mask`, `pos`, `smiles`, ...), carried along as PyG batches them."""
+"""Extra fields of PyG data (`train_mask`, `pos`, `smiles`, ...), batched as PyG does."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -112,7 +112,7 @@ class Extra(Mapping[str, Any]):
 
     def derived(self, name: str) -> Tensor | None:
         """PyG's `follow_batch`: `pos_batch` has the graph of each entry of `pos`, `pos_ptr` where graphs begin."""
-        for ending, of_counts in (("_batch", ragged.owner), ("_ptr", ragged.boundaries)):
+        for ending, of_counts in (("_batch", ragged.segment_index), ("_ptr", ragged.boundaries)):
             field = self.fields.get(name.removesuffix(ending)) if name.endswith(ending) else None
             if isinstance(field, TensorField):
                 return of_counts(field.counts)
@@ -124,13 +124,13 @@ class Extra(Mapping[str, Any]):
 
 def names_in(data: Data) -> list[str]:
     """The names of the extra fields of `data`."""
-    # What a policy attached is no field of the user's.
+    # What a policy attached is not a field of the user.
     selected = "selection_policy" in data
     return [name for name in list(data.keys()) if name not in _OWN and not (selected and name.startswith("selection_"))]
 
 
 def of_list(graphs: Sequence[Data], num_nodes: Sequence[int], device: torch.device) -> Extra:
-    """The extra fields of these graphs, which have so many nodes each."""
+    """The extra fields of these graphs; `num_nodes` has the nodes of each."""
     names = {name for data in graphs for name in names_in(data)}
     return Extra({name: _of_list(name, graphs, num_nodes, device) for name in sorted(names)})
 
@@ -163,7 +163,7 @@ def _of_list(name: str, graphs: Sequence[Data], num_nodes: Sequence[int], device
 
 def _shifted(value: Tensor, shift: Tensor, counts: Tensor, dim: int) -> Tensor:
     """The entries of each graph, with its `shift` added."""
-    # How many there are in all is known: a GPU need not be waited for.
+    # The total is known, so there is no need to wait for a GPU.
     entries, owner = value.movedim(dim, 0), torch.repeat_interleave(counts, output_size=value.size(dim))
     each = shift[owner]
     each = each.reshape(*each.shape, *[1] * (entries.dim() - each.dim()))
@@ -215,8 +215,8 @@ def _steps(steps: Sequence[Any], dim: int, device: torch.device) -> Tensor | Non
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
-    """What each graph of a batch has.
+class BatchCounts:
+    """The counts of each graph of a batch.
 
     Attributes:
         nodes: nodes, `[G]`.
@@ -229,13 +229,13 @@ class Counts:
     order: Tensor
 
 
-def of_batch(batch: Batch, held: Counts) -> Extra:
+def of_batch(batch: Batch, counts_of: BatchCounts) -> Extra:
     """The extra fields of a PyG batch, also those that were added to it after it was made."""
     fields: dict[str, Field] = {}
     for name in sorted(names_in(batch), key=lambda name: (name != "edge_label_index", name)):
         if name in ("batch", "ptr") or _is_derived(batch, name):
             continue
-        fields[name] = _of_batch(batch, name, held, fields.get("edge_label_index"))
+        fields[name] = _of_batch(batch, name, counts_of, fields.get("edge_label_index"))
     return Extra(fields)
 
 
@@ -249,8 +249,8 @@ def _slices(batch: Batch) -> dict[str, Any]:
     return getattr(batch, "_slice_dict", None) or {}
 
 
-def _of_batch(batch: Batch, name: str, held: Counts, pairs: Field | None) -> Field:
-    value, slices, graphs = batch[name], _slices(batch).get(name), held.nodes.numel()
+def _of_batch(batch: Batch, name: str, counts_of: BatchCounts, pairs: Field | None) -> Field:
+    value, slices, graphs = batch[name], _slices(batch).get(name), counts_of.nodes.numel()
     if not _is_dense(value):
         if isinstance(value, list) and len(value) == graphs:
             return ListField(value)
@@ -260,55 +260,55 @@ def _of_batch(batch: Batch, name: str, held: Counts, pairs: Field | None) -> Fie
             f"Expected {name} as a tensor or a list of {graphs}, one per graph (got {type(value).__name__} in the "
             "batch). Set it before the graphs are batched."
         )
-    device = held.nodes.device
+    device = counts_of.nodes.device
     if value.dim() == 0:
         value = value.expand(1)
     dim = (batch.__cat_dim__(name, value) or 0) % value.dim()
     if isinstance(slices, Tensor) and slices.numel() == graphs + 1 and int(slices[-1]) == value.size(dim):
-        return _sliced(batch, name, value, torch.diff(slices).to(device), dim, held)
+        return _sliced(batch, name, value, torch.diff(slices).to(device), dim, counts_of)
     if name == "edge_label_index":
-        return _pairs_added(value, held)
-    return _added(name, value, dim, held, pairs)
+        return _pairs_added(value, counts_of)
+    return _added(name, value, dim, counts_of, pairs)
 
 
-def _sliced(batch: Batch, name: str, value: Tensor, counts: Tensor, dim: int, held: Counts) -> TensorField:
-    """A field that was there when the batch was made, which knows what it added to each graph."""
+def _sliced(batch: Batch, name: str, value: Tensor, counts: Tensor, dim: int, counts_of: BatchCounts) -> TensorField:
+    """A field that existed when the batch was made, which stores what it added to each graph."""
     shift = batch._inc_dict.get(name)
     if shift is None or not bool(shift.any()):
         return TensorField(value, counts, dim)
     shift = shift.to(counts.device)
-    if shift.dim() == 1 and torch.equal(shift, ragged.starts(held.nodes)):
-        step = held.nodes
+    if shift.dim() == 1 and torch.equal(shift, ragged.starts(counts_of.nodes)):
+        step = counts_of.nodes
     else:
-        # What the last graph would add to a next one is known to that graph alone.
+        # The increment of the last graph is not stored in the batch.
         examples = [batch.get_example(i) for i in range(counts.numel())]
         steps = _steps([one.__inc__(name, one[name]) for one in examples], dim, counts.device)
-        step = held.nodes.new_zeros(counts.numel()) if steps is None else steps
+        step = counts_of.nodes.new_zeros(counts.numel()) if steps is None else steps
         shift = step.cumsum(0) - step
     return TensorField(_shifted(value, -shift, counts, dim), counts, dim, step)
 
 
-def _pairs_added(value: Tensor, held: Counts) -> TensorField:
+def _pairs_added(value: Tensor, counts_of: BatchCounts) -> TensorField:
     """`edge_label_index` that was added to a batch: each column belongs to the graph of its first node."""
     check_pairs(value, "the batch")
-    last = held.nodes.cumsum(0)
-    graph = torch.bucketize(value[0], last, right=True).clamp(max=held.nodes.numel() - 1)
+    last = counts_of.nodes.cumsum(0)
+    graph = torch.bucketize(value[0], last, right=True).clamp(max=counts_of.nodes.numel() - 1)
     if bool((graph[1:] < graph[:-1]).any()):
         raise ValueError(
             "Expected the columns of edge_label_index graph by graph, as PyG batches them (got them mixed in the "
             "batch). Sort them by batch.batch[edge_label_index[0]]."
         )
-    counts = torch.bincount(graph, minlength=held.nodes.numel())
-    return TensorField(_shifted(value, -ragged.starts(held.nodes), counts, 1), counts, 1, held.nodes)
+    counts = torch.bincount(graph, minlength=counts_of.nodes.numel())
+    return TensorField(_shifted(value, -ragged.starts(counts_of.nodes), counts, 1), counts, 1, counts_of.nodes)
 
 
-def _added(name: str, value: Tensor, dim: int, held: Counts, pairs: Field | None) -> TensorField:
+def _added(name: str, value: Tensor, dim: int, counts_of: BatchCounts, pairs: Field | None) -> TensorField:
     """A field that was added to a batch, with one entry per graph, node, column of edge_index or edge_label_index."""
     size = value.size(dim)
-    levels = {"node": held.nodes, "graph": torch.ones_like(held.nodes), "edge": held.columns}
+    levels = {"node": counts_of.nodes, "graph": torch.ones_like(counts_of.nodes), "edge": counts_of.columns}
     if isinstance(pairs, TensorField):
         levels["pair"] = pairs.counts
-    # As many nodes as columns: the name tells, as in PyG.
+    # If there are as many nodes as columns, the name decides, as in PyG.
     order = sorted(levels, key=lambda level: (level in ("edge", "pair")) != ("edge" in name))
     level = next((level for level in order if int(levels[level].sum()) == size), None)
     if level is None or _is_index(name) or "batch" in name:
@@ -316,7 +316,7 @@ def _added(name: str, value: Tensor, dim: int, held: Counts, pairs: Field | None
             f"Expected {name} with one entry per graph, node or column of edge_index (got shape {tuple(value.shape)} "
             "in the batch). Set it before the graphs are batched."
         )
-    value = value.index_select(dim, held.order) if level == "edge" else value
+    value = value.index_select(dim, counts_of.order) if level == "edge" else value
     return TensorField(value, levels[level], dim)
 
 
@@ -334,7 +334,7 @@ def check_pair_range(extra: Extra, num_nodes: Tensor) -> None:
     field = extra.fields.get("edge_label_index")
     if not isinstance(field, TensorField):
         return
-    graph = ragged.owner(field.counts)
+    graph = ragged.segment_index(field.counts)
     outside = ((field.local < 0) | (field.local >= num_nodes[graph])).any(0)
     if bool(outside.any()):
         bad = int(outside.nonzero()[0])

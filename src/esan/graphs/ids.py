@@ -1,4 +1,4 @@
-"""What may stand in `bag[...]` and `graphs[...]`: numbers of graphs in any form that a list or tensor takes."""
+"""Indices of graphs, as in `bag[...]` and `graphs[...]`: numbers, slices, lists, tensors or masks."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ Ids = int | slice | Sequence[int] | Tensor
 
 
 def graph_ids(ids: Ids, count: int, device: torch.device, of: str) -> Tensor:
-    """The numbers of the graphs meant, from 0 to count - 1, at least one; `of` is what they are taken from."""
+    """The indices as a tensor of numbers from 0 to count - 1, at least one; `of` names what is indexed, for errors."""
     try:
         if isinstance(ids, slice):
             ids = range(*ids.indices(count))

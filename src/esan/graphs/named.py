@@ -7,8 +7,8 @@ from torch_geometric.data import Data
 from esan.checks import shown, whole_number
 from esan.limits import refuse_beyond_memory
 
-#: Named graphs are examples: those with more nodes or edges are refused, since all that is done with a graph takes
-#: many times its own memory. Larger graphs are given as PyG data.
+#: Named graphs are examples: more nodes or edges are refused, since everything done with a graph takes many times its
+#: memory. Larger graphs are passed as PyG data.
 MOST = 10_000_000
 #: Bytes per edge while a graph is put together: both ends of it, its key and their sorted copies.
 _EDGE_BYTES = 64
@@ -106,22 +106,22 @@ def shrikhande() -> Data:
 def disjoint_union(*graphs: Data) -> Data:
     """The graphs side by side as one; `disjoint_union(cycle(3), cycle(3))` is the paper's 2×C_3."""
     if not graphs:
-        raise ValueError("Expected at least one graph (got none). Pass the graphs to lay side by side.")
+        raise ValueError("Expected at least one graph (got none). Pass at least one graph.")
     for place, graph in enumerate(graphs):
         if not isinstance(graph, Data) or graph.edge_index is None:
             got = "one without edge_index" if isinstance(graph, Data) else shown(graph)
             raise TypeError(f"Expected PyG data with edge_index (got {got} at place {place}). Convert it first.")
     sizes = torch.tensor([graph.num_nodes for graph in graphs])
     shifts = (sizes.cumsum(0) - sizes).tolist()
-    arcs = [graph.edge_index + shift for graph, shift in zip(graphs, shifts, strict=True)]
-    return Data(edge_index=torch.cat(arcs, 1), num_nodes=int(sizes.sum()))
+    edges = [graph.edge_index + shift for graph, shift in zip(graphs, shifts, strict=True)]
+    return Data(edge_index=torch.cat(edges, 1), num_nodes=int(sizes.sum()))
 
 
 def copies(graph: Data, times: int) -> Data:
     """So many copies of a graph side by side, as one."""
-    n, arcs = int(graph.num_nodes or 0), graph.edge_index
+    n, edges = int(graph.num_nodes or 0), graph.edge_index
     shift = n * torch.arange(times)[:, None, None]
-    return Data(edge_index=(arcs + shift).transpose(0, 1).reshape(2, -1), num_nodes=n * times)
+    return Data(edge_index=(edges + shift).transpose(0, 1).reshape(2, -1), num_nodes=n * times)
 
 
 def check_size(name: str, nodes: int, edges: int) -> None:
@@ -130,7 +130,7 @@ def check_size(name: str, nodes: int, edges: int) -> None:
         if number > MOST:
             raise ValueError(
                 f"Expected a named graph of at most {MOST:,} nodes and edges (got {shown(number)} {what} of "
-                f"{name}). Take a smaller one; larger graphs are given as PyG data."
+                f"{name}). Take a smaller one; pass larger graphs as PyG data."
             )
 
 

@@ -5,23 +5,23 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
-from esan.bags.dedup import DedupStage
+from esan.bags import Bag, LayerView
+from esan.bags.dedup import DedupLayerView
 from esan.nn.convs.base import unknown_why
 from esan.nn.dropout import drop
 from esan.nn.execution.supported import stackable
 from esan.nn.layer import DSLayer, DSSLayer, Layer
 from esan.ops.dispatch import is_plain, never_compiled
-from esan.ops.gin import aligned_width, read_by_others
+from esan.ops.gin import aligned_width, without_fused_gradient
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What a layer gave, and the stage whose rows it belongs to.
+    """The rows that a layer computed, and the stage that they belong to.
 
     Attributes:
         h: the rows.
-        stage: whose they are.
+        stage: the view that they belong to.
         width: how many columns count, where zeros pad the rest; None for all.
     """
 
@@ -35,7 +35,7 @@ class Encoder(nn.Module):
     r""":math:`E_{\text{subgraphs}}`: layers one after another, each on the stage of the bag that it needs.
 
     Args:
-        layers: DS or DSS layers; what they give is 0 in rows of multiplicity 0.
+        layers: DS or DSS layers; their results are 0 in rows of multiplicity 0.
         dropout: on the rows, after each layer.
         dropout_on: what it is drawn for, from `DROPOUTS_ON`.
     """
@@ -51,7 +51,7 @@ class Encoder(nn.Module):
 
     @property
     def lookahead(self) -> int:
-        """How many hops earlier than usual the input or some convolution sees a change."""
+        """How many hops earlier than usual the input or some convolution sees a change of the graph."""
         convs = (int(getattr(getattr(layer, "inside", layer), "lookahead", 0)) for layer in self.layers)
         return max(self.input_lookahead, *convs)
 
@@ -59,49 +59,51 @@ class Encoder(nn.Module):
     def why_literal(self) -> str | None:
         """Why the stack is not exact on a compact bag in its present mode; None if it is."""
         for layer in self.layers:
-            said: Any = (
+            why: Any = (
                 layer.why_literal if isinstance(layer, Layer) else getattr(layer, "why_literal", unknown_why(layer))
             )
-            if said:
-                return said
+            if why:
+                return why
         if self.training and self.dropout > 0 and self.dropout_on == "pairs":
             return "dropout is drawn for every pair while training"
         return None
 
     def fused_by(self, like: Tensor, bag: Bag) -> list[Any]:
-        """Who computes each layer as one operator on rows like these; None where its modules are called."""
-        ahead = self.lookahead
-        return [_fused_by(layer, like, bag, bag.stage(t + ahead)) for t, layer in enumerate(self.layers, start=1)]
+        """The module that computes each layer as one operator on rows like these; None where its modules are called."""
+        lookahead = self.lookahead
+        return [
+            _fused_by(layer, like, bag, bag.layer_view(t + lookahead)) for t, layer in enumerate(self.layers, start=1)
+        ]
 
-    def input(self, bag: Bag, like: Tensor, width: int) -> tuple[Stage, int]:
-        """The stage whose rows the first layer should be given, and their width, padded with zeros."""
-        stage, layer = bag.stage(1 + self.lookahead), self.layers[0]
+    def input(self, bag: Bag, like: Tensor, width: int) -> tuple[LayerView, int]:
+        """The stage whose rows the first layer takes as input, and their width, padded with zeros."""
+        stage, layer = bag.layer_view(1 + self.lookahead), self.layers[0]
         fast = _fused_by(layer, like, bag, stage)
-        # The stage of the first layer, so that no row has to be copied into it; an operator that reads rows from where
-        # they are takes the fewest.
+        # The stage of the first layer, so that no row has to be copied; an operator that expands rows itself takes the
+        # fewest.
         earlier = getattr(fast, "READS_EARLIER_ROWS", False)
-        return bag.stage(self.input_lookahead) if earlier else stage, aligned_width(fast, width)
+        return bag.layer_view(self.input_lookahead) if earlier else stage, aligned_width(fast, width)
 
     @never_compiled
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
-        """What each layer gave, first to last."""
-        given, ahead = [], self.lookahead
+        """The results of all layers, first to last."""
+        results, lookahead = [], self.lookahead
         for t, layer in enumerate(self.layers, start=1):
-            stage = bag.stage(t + ahead)
+            stage = bag.layer_view(t + lookahead)
             h = drop(layer(h, bag, stage), stage, self.dropout, self.training, self.dropout_on, bag.seeds, t)
-            given.append(Encoded(read_by_others(h) if self.reads_all else h, stage))
-        return given
+            results.append(Encoded(without_fused_gradient(h) if self.reads_all else h, stage))
+        return results
 
-    def on_representatives(self, h: Tensor, bag: Bag, stages: list[DedupStage]) -> list[Encoded]:
+    def on_representatives(self, h: Tensor, bag: Bag, stages: list[DedupLayerView]) -> list[Encoded]:
         """`forward` with one row per representative; `stages` are those of the input and of each layer."""
-        given = []
+        results = []
         for layer, stage in zip(self.layers, stages[1:], strict=True):
             h = layer.on_representatives(h, bag, stage)  # type: ignore[operator]
-            given.append(Encoded(h, stage))
-        return given
+            results.append(Encoded(h, stage))
+        return results
 
 
-def _fused_by(layer: Any, like: Tensor, bag: Bag, stage: Stage) -> Any:
-    """Who computes a layer as one operator; None where its modules are called, or somebody looks at its rows."""
+def _fused_by(layer: Any, like: Tensor, bag: Bag, stage: LayerView) -> Any:
+    """The module that computes a layer as one operator; None where its modules are called, or hooks read its rows."""
     plain = is_plain(layer, DSLayer) or is_plain(layer, DSSLayer)
     return layer.fused_by(like, bag, stage) if plain else None

@@ -1,4 +1,4 @@
-"""Input encoders: from the features that graphs come with to the numbers that a first layer takes."""
+"""Encoders of node and edge features, and the input of the first layer: encoded features after the marks."""
 
 import copy
 import math
@@ -8,32 +8,38 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
-from esan.bags.dedup import DedupStage
+from esan.bags import Bag, LayerView
+from esan.bags.dedup import DedupLayerView
 from esan.graphs import Graphs
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels
 from esan.nn.execution.supported import stackable
-from esan.ops.caching import kept_tensors
+from esan.ops.caching import plain_tensors
 from esan.ops.device import is_capturing, is_gpu
 from esan.ops.dispatch import is_plain, is_plain_table
-from esan.ops.edges import Coded
+from esan.ops.edges import EdgeTypeFeatures
 from esan.ops.features import input_rows, lookup
-from esan.ops.segments import Grouping
+from esan.ops.segments import CSR
 
 
-def encoder(channels: Channels, width: int, name: str) -> "LineEncoder":
+def encoder(channels: Channels, width: int, name: str) -> "FeatureEncoder":
     """The module that encodes features of that kind; `width` is that of embeddings, `name` is for errors."""
     check_channels(f"the channels of {name}", channels)
     out_channels = encoded_width(channels, width)
     if isinstance(channels, Categories):
         return Embeddings(channels.sizes, out_channels, name)
     if isinstance(channels, OneHot):
-        return OneHotLines(out_channels, name)
+        return OneHotEncoder(out_channels, name)
     return Numbers(out_channels, name) if channels else Constant()
 
 
+def rename_key(state_dict: dict[str, Any], old: str, new: str) -> None:
+    """Rename the entries of a state_dict whose names begin with `old`, as versions before 0.2 wrote them."""
+    for key in [key for key in state_dict if key.startswith(old)]:
+        state_dict[new + key.removeprefix(old)] = state_dict.pop(key)
+
+
 def encoded_width(channels: Channels, width: int) -> int:
-    """How many numbers a line of features of that kind becomes; `width` is that of embeddings."""
+    """The width of encoded features of that kind; `width` is that of embeddings."""
     if isinstance(channels, Categories):
         return width
     if isinstance(channels, OneHot):
@@ -41,69 +47,69 @@ def encoded_width(channels: Channels, width: int) -> int:
     return channels or Constant.out_channels
 
 
-class LineEncoder(nn.Module):
-    """Lines of features → lines of `out_channels` numbers."""
+class FeatureEncoder(nn.Module):
+    """Rows of features → rows of width `out_channels`."""
 
     out_channels: int
-    #: Whether it has no parameters, and a line depends on its own numbers alone: then it serves several networks.
-    by_line = False
+    #: Whether it has no parameters and encodes each row by itself: then it serves several networks at once.
+    row_wise = False
 
-    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:
-        """`like` has the dtype and device of the result; it matters only where there is nothing to encode."""
+    def forward(self, value: Tensor | None, rows: int, like: Tensor) -> Tensor:
+        """Encode `rows` rows; `like` has the dtype and device of the result, for encoders that read no features."""
         raise NotImplementedError
 
-    def coded(
+    def encode_types(
         self,
         value: Tensor | None,  # noqa: ARG002
         like: Tensor,  # noqa: ARG002
-        most: int,  # noqa: ARG002
-        codes: dict[Any, Tensor] | None = None,  # noqa: ARG002
-    ) -> Coded | None:
-        """The same with each value that can occur encoded once; None where these are too many, or parts were changed.
+        max_types: int,  # noqa: ARG002
+        type_cache: dict[Any, Tensor] | None = None,  # noqa: ARG002
+    ) -> EdgeTypeFeatures | None:
+        """The same with each possible value encoded once; None where these are too many, or the encoder was changed.
 
         Args:
             value: the features.
             like: as in `forward`.
-            most: how many values are few.
-            codes: what others found the codes of the same lines to be, which is not looked for again; added to.
+            max_types: the largest number of possible values.
+            type_cache: the types of the same rows that other encoders computed; updated.
         """
         return None
 
 
 @stackable
-class Constant(LineEncoder):
-    """No features: every line is the number 1."""
+class Constant(FeatureEncoder):
+    """No features: every row is the number 1."""
 
     out_channels = 1
 
-    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:  # noqa: ARG002
-        return like.new_ones(lines, 1)
+    def forward(self, value: Tensor | None, rows: int, like: Tensor) -> Tensor:  # noqa: ARG002
+        return like.new_ones(rows, 1)
 
 
 @stackable
-class Nothing(LineEncoder):
+class Nothing(FeatureEncoder):
     """No features, and no columns: for networks whose other features (degrees) are all that there is."""
 
     out_channels = 0
 
-    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:  # noqa: ARG002
-        return like.new_empty(lines, 0)
+    def forward(self, value: Tensor | None, rows: int, like: Tensor) -> Tensor:  # noqa: ARG002
+        return like.new_empty(rows, 0)
 
 
 @stackable
-class Numbers(LineEncoder):
+class Numbers(FeatureEncoder):
     """Numbers as they are."""
 
     def __init__(self, out_channels: int, name: str) -> None:
         super().__init__()
         self.out_channels, self.name = out_channels, name
 
-    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:  # noqa: ARG002
-        value = _given(value, self.name)
+    def forward(self, value: Tensor | None, rows: int, like: Tensor) -> Tensor:  # noqa: ARG002
+        value = _required(value, self.name)
         value = value[:, None] if value.dim() == 1 else value
         if value.dim() != 2 or value.size(1) != self.out_channels:
             raise ValueError(
-                f"Expected {self.name} with {self.out_channels} numbers a line (got shape {tuple(value.shape)}). "
+                f"Expected {self.name} with {self.out_channels} numbers per row (got shape {tuple(value.shape)}). "
                 "Build the model for the width of the data."
             )
         return value.to(like.dtype)
@@ -113,28 +119,28 @@ class Numbers(LineEncoder):
 
 
 @stackable
-class OneHotLines(LineEncoder):
+class OneHotEncoder(FeatureEncoder):
     """A category number → a 0/1 vector."""
 
     def __init__(self, size: int, name: str) -> None:
         super().__init__()
         self.out_channels, self.name = size, name
 
-    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:  # noqa: ARG002
-        column = _columns(_given(value, self.name), (self.out_channels,), self.name)[:, 0]
+    def forward(self, value: Tensor | None, rows: int, like: Tensor) -> Tensor:  # noqa: ARG002
+        column = _columns(_required(value, self.name), (self.out_channels,), self.name)[:, 0]
         return F.one_hot(column, self.out_channels).to(like.dtype)
 
-    def coded(
-        self, value: Tensor | None, like: Tensor, most: int, codes: dict[Any, Tensor] | None = None
-    ) -> Coded | None:
-        if self.out_channels > most or not is_plain(self, OneHotLines):
+    def encode_types(
+        self, value: Tensor | None, like: Tensor, max_types: int, type_cache: dict[Any, Tensor] | None = None
+    ) -> EdgeTypeFeatures | None:
+        if self.out_channels > max_types or not is_plain(self, OneHotEncoder):
             return None
-        code = _codes(_given(value, self.name), (self.out_channels,), self.name, codes)
-        return Coded(torch.eye(self.out_channels, dtype=like.dtype, device=like.device), code)
+        edge_type = _edge_types(_required(value, self.name), (self.out_channels,), self.name, type_cache)
+        return EdgeTypeFeatures(torch.eye(self.out_channels, dtype=like.dtype, device=like.device), edge_type)
 
 
 @stackable
-class Embeddings(LineEncoder):
+class Embeddings(FeatureEncoder):
     """Category numbers → the sum of the embeddings of all columns."""
 
     def __init__(self, sizes: tuple[int, ...], width: int, name: str) -> None:
@@ -142,28 +148,28 @@ class Embeddings(LineEncoder):
         self.out_channels, self.sizes, self.name = width, sizes, name
         self.tables = nn.ModuleList(nn.Embedding(size, width) for size in sizes)
 
-    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:  # noqa: ARG002
-        columns = _columns(_given(value, self.name), self.sizes, self.name)
+    def forward(self, value: Tensor | None, rows: int, like: Tensor) -> Tensor:  # noqa: ARG002
+        columns = _columns(_required(value, self.name), self.sizes, self.name)
         total = self._looked_up(0, columns)
         for place in range(1, len(self.sizes)):
             total = total + self._looked_up(place, columns)
         return total
 
-    def coded(
+    def encode_types(
         self,
         value: Tensor | None,
         like: Tensor,  # noqa: ARG002
-        most: int,
-        codes: dict[Any, Tensor] | None = None,
-    ) -> Coded | None:
+        max_types: int,
+        type_cache: dict[Any, Tensor] | None = None,
+    ) -> EdgeTypeFeatures | None:
         plain = is_plain(self, Embeddings) and is_plain(self.tables, nn.ModuleList)
-        if math.prod(self.sizes) > most or not plain or not all(map(is_plain_table, self.tables)):
+        if math.prod(self.sizes) > max_types or not plain or not all(map(is_plain_table, self.tables)):
             return None
         total, *others = (table.weight for table in self.tables)
         for table in others:
-            # All sums of a row so far and one of this table; the number of each counts the tables as digits.
+            # All sums of a row so far and one of this table; the type counts the tables as digits.
             total = (total.unsqueeze(-2) + table.unsqueeze(-3)).flatten(-3, -2)  # type: ignore[operator]
-        return Coded(total, _codes(_given(value, self.name), self.sizes, self.name, codes))  # type: ignore[arg-type]
+        return EdgeTypeFeatures(total, _edge_types(_required(value, self.name), self.sizes, self.name, type_cache))  # type: ignore[arg-type]
 
     def _looked_up(self, place: int, columns: Tensor) -> Tensor:
         table: nn.Embedding = self.tables[place]  # type: ignore[assignment]
@@ -172,7 +178,7 @@ class Embeddings(LineEncoder):
         )
 
 
-def _given(value: Tensor | None, name: str) -> Tensor:
+def _required(value: Tensor | None, name: str) -> Tensor:
     if value is None:
         raise ValueError(f"Expected graphs with {name} (got none). Add it to the data, or build the model without it.")
     return value
@@ -182,13 +188,13 @@ def _columns(value: Tensor, sizes: tuple[int, ...], name: str) -> Tensor:
     columns = value[:, None] if value.dim() == 1 else value
     if columns.dim() != 2 or columns.size(1) != len(sizes):
         raise ValueError(
-            f"Expected {name} with {len(sizes)} category numbers a line (got shape {tuple(value.shape)}). "
+            f"Expected {name} with {len(sizes)} category numbers per row (got shape {tuple(value.shape)}). "
             f"Build the model with Categories of as many sizes as there are columns."
         )
     if columns.is_floating_point() and not is_capturing() and not bool((columns == columns.round()).all()):
         raise ValueError(f"Expected {name} to hold category numbers (got fractions). Use a plain number of channels.")
     columns = columns.long()
-    # On a GPU this look would stop the stream in every step; there the embedding itself checks.
+    # On a GPU this check would synchronise in every step; there the embedding itself checks.
     if columns.numel() and not is_gpu(columns.device):
         low, high = columns.amin(0), columns.amax(0)
         if bool((low < 0).any()) or bool((high >= torch.tensor(sizes)).any()):
@@ -199,22 +205,22 @@ def _columns(value: Tensor, sizes: tuple[int, ...], name: str) -> Tensor:
     return columns
 
 
-def _codes(value: Tensor, sizes: tuple[int, ...], name: str, codes: dict[Any, Tensor] | None) -> Tensor:
-    """Category numbers, of several columns as the digits of one number."""
-    codes = {} if codes is None else codes
-    # The version tells lines that somebody has written to since.
+def _edge_types(value: Tensor, sizes: tuple[int, ...], name: str, type_cache: dict[Any, Tensor] | None) -> Tensor:
+    """Category numbers, of several columns as the digits of one number, from the cache if they are there."""
+    type_cache = {} if type_cache is None else type_cache
+    # The version changes when the tensor is written to.
     key = sizes, None if value.is_inference() else value._version
-    if key not in codes:
-        with kept_tensors():
+    if key not in type_cache:
+        with plain_tensors():
             columns = _columns(value, sizes, name)
-            code = columns[:, 0]
+            edge_type = columns[:, 0]
             for place, size in enumerate(sizes[1:], start=1):
-                code = code * size + columns[:, place]
-            codes[key] = code.contiguous()
-    return codes[key]
+                edge_type = edge_type * size + columns[:, place]
+            type_cache[key] = edge_type.contiguous()
+    return type_cache[key]
 
 
-#: Lines that are checked at once.
+#: Rows that are checked at once.
 _AT_ONCE = 2**14
 
 
@@ -232,25 +238,29 @@ class NodeFeatures(nn.Module):
 
     def __init__(self, in_channels: Channels, width: int, marked: bool, degrees: int | None = None) -> None:
         super().__init__()
-        self.lines = Nothing() if degrees and not in_channels else encoder(in_channels, width, "x")
+        self.encoder = Nothing() if degrees and not in_channels else encoder(in_channels, width, "x")
         self.marked, self.degrees = marked, degrees or None
 
     @property
     def out_channels(self) -> int:
         """How many columns a row has."""
-        return 2 * self.marked + self.lines.out_channels + (self.degrees or 0)
+        return 2 * self.marked + self.encoder.out_channels + (self.degrees or 0)
 
     @property
     def lookahead(self) -> int:
         """How many layers earlier than usual the rows show that an edge is missing: degrees show it in the input."""
         return 1 if self.degrees else 0
 
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
+        rename_key(state_dict, f"{prefix}lines.", f"{prefix}encoder.")
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
     @torch.no_grad()
     def check(self, graphs: Graphs) -> None:
-        """Raise for features of nodes that cannot be encoded: on a GPU nobody looks at numbers in a step."""
-        lines = copy.deepcopy(self.lines).cpu()
+        """Raise for features of nodes that cannot be encoded: on a GPU a step does not check them."""
+        encoder = copy.deepcopy(self.encoder).cpu()
         for some in () if graphs.x is None else graphs.x.split(_AT_ONCE):
-            lines(some.cpu(), some.size(0), torch.empty(0))
+            encoder(some.cpu(), some.size(0), torch.empty(0))
         # A subgraph has no edges that its graph has not.
         if self.degrees and graphs.degree.numel():
             self._check_degree(int(graphs.degree.max()))
@@ -261,36 +271,36 @@ class NodeFeatures(nn.Module):
                 f"Expected degrees below {self.degrees} (got {highest}). Build the model with degrees={highest + 1}."
             )
 
-    def forward(self, bag: Bag, stage: Stage | DedupStage, like: Tensor, width: int | None = None) -> Tensor:
+    def forward(self, bag: Bag, stage: LayerView | DedupLayerView, like: Tensor, width: int | None = None) -> Tensor:
         """The rows of a stage.
 
         Args:
             bag: the graphs.
             stage: which rows.
-            like: a tensor of the dtype and device that they shall have.
-            width: that of the rows, if zeros shall pad them.
+            like: a tensor of the dtype and device of the result.
+            width: that of the result, padded with zeros.
         """
         width = width or self.out_channels
         marked = stage.marked if self.marked else None
         if not self.degrees:
             return input_rows(self.encoded(bag, like), stage.by_node, marked, width)
-        assert isinstance(stage, Stage)
+        assert isinstance(stage, LayerView)
         degree = stage.degree
         if not is_gpu(degree.device) and degree.numel():
             self._check_degree(int(degree.max()))
         # Each degree is looked up as if it were a node whose features are its one-hot vector.
         table = torch.eye(self.degrees, dtype=like.dtype, device=like.device)
-        by_degree = Grouping(degree.clamp(max=self.degrees - 1), self.degrees)
-        by_degree.real = stage.by_node.real
-        if isinstance(self.lines, Nothing):
+        by_degree = CSR(degree.clamp(max=self.degrees - 1), self.degrees)
+        by_degree.row_ranges = stage.by_node.row_ranges
+        if isinstance(self.encoder, Nothing):
             return input_rows(table, by_degree, marked, width)
-        before = 2 * self.marked + self.lines.out_channels
+        before = 2 * self.marked + self.encoder.out_channels
         rows = input_rows(self.encoded(bag, like), stage.by_node, marked, before)
         return torch.cat([rows, input_rows(table, by_degree, None, width - before)], 1)
 
     def encoded(self, bag: Bag, like: Tensor) -> Tensor:
         """The encoded features of the nodes: once per node, and then expanded, never once per pair."""
-        return self.lines(bag.graphs.x, bag.graphs.node_graph.numel(), like)
+        return self.encoder(bag.graphs.x, bag.graphs.node_graph.numel(), like)
 
     def extra_repr(self) -> str:
         return f"marked={self.marked}" + (f", degrees={self.degrees}" if self.degrees else "")

@@ -5,9 +5,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
-from esan.bags.dedup import DedupStage
-from esan.nn.convs.base import GIN, GINE, Conv, EdgeFeatures, WeightedMLP
+from esan.bags import Bag, LayerView
+from esan.bags.dedup import DedupLayerView
+from esan.nn.convs.base import Conv, EdgeFeatures, GINConv, GINEConv, WeightedMLP
 from esan.nn.execution.replay import in_part, may_replay, replaying
 from esan.nn.execution.supported import stackable, usual_activation
 from esan.nn.linear import Linear
@@ -15,7 +15,7 @@ from esan.nn.norm import BatchNorm, is_relu, on_rows
 from esan.nn.terms import Inside, Shared, SharedByOthers, Term
 from esan.ops.dispatch import is_plain, never_compiled
 from esan.ops.gin import GINBranch, SharedBranch, gin_layer, implementation_for
-from esan.ops.norm import Normed, normalised_sum
+from esan.ops.norm import Summand, normalised_sum
 
 #: How the features of a node are pooled over the bag; "others" is the sum without the subgraph itself.
 BAG_POOLS = ("sum", "mean", "max", "others")
@@ -24,15 +24,15 @@ BAG_POOLS = ("sum", "mean", "max", "others")
 class Layer(nn.Module):
     r"""A sum of terms with a norm each: :math:`h' = \sigma\big(\sum_k \mathrm{norm}_k(\mathrm{term}_k(h))\big)`.
 
-    A subclass says what its terms are. Where all of them are GIN convolutions that nobody has changed, the whole layer
-    is one fused operator (`esan.ops.gin`); else every module is called, and what it gives is combined here.
+    A subclass says what its terms are. Where all of them are unchanged GIN convolutions, the whole layer is one fused
+    operator (`esan.ops.gin`); else every module is called, and their results are combined here.
     """
 
     act: Callable[[Tensor], Tensor]
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """The summands, from the modules that the layer has now; the first gives one row per row of the bag."""
+        """The summands, from the modules that the layer has now; the first has one row per row of the bag."""
         raise NotImplementedError
 
     @property
@@ -41,9 +41,9 @@ class Layer(nn.Module):
         return next((why for term in self.terms if (why := term.why_literal)), None)
 
     @never_compiled
-    def forward(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor:
+    def forward(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor:
         """Rows → rows of a stage; h has the rows of this stage, or of an earlier one."""
-        if not replaying():
+        if not replaying(bag):
             return self._as_one(bag, stage, h)
         if may_replay(self):
             return in_part(self._as_one, [self], bag, stage, h)
@@ -53,55 +53,56 @@ class Layer(nn.Module):
         unchanged = all(is_plain(part, type(part)) for part in parts) and usual_activation(self.act)
         return in_part(self._sum, parts, bag, stage, *values) if unchanged else self._sum(bag, stage, *values)
 
-    def _as_one(self, bag: Bag, stage: Stage, h: Tensor) -> Tensor:
+    def _as_one(self, bag: Bag, stage: LayerView, h: Tensor) -> Tensor:
         fused = self._fused(h, bag, stage)
         if fused is not None:
             return fused
         inputs = self._inputs(bag, stage, h)
         return self._sum(bag, stage, *(term(x, bag, stage) for term, x in zip(self.terms, inputs, strict=True)))
 
-    def _inputs(self, bag: Bag, stage: Stage, h: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
-        """What the convolution of each term is applied to."""
-        h = stage.lift(h)
+    def _inputs(self, bag: Bag, stage: LayerView, h: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
+        """The rows that the convolution of each term is applied to."""
+        h = stage.expand(h)
         return tuple(term.reads(h, stage) for term in self.terms)
 
-    def _sum(self, bag: Bag, stage: Stage, *values: Tensor) -> Tensor:
+    def _sum(self, bag: Bag, stage: LayerView, *values: Tensor) -> Tensor:
         """From what the convolutions gave to what the layer gives."""
         terms = self.terms
         others = terms[1:]
         usual = len(others) <= 1 and not any(term.per_row for term in others) and is_relu(self.act)
         if usual and _distinct(term.norm for term in terms) and all(is_plain(t.norm, BatchNorm) for t in terms):
             summands = [
-                Normed(x, term.norm.state, term.multiplicity(bag, stage)) for term, x in zip(terms, values, strict=True)
+                Summand(x, term.norm.state, term.multiplicity(bag, stage))
+                for term, x in zip(terms, values, strict=True)
             ]
             return normalised_sum(summands[0], summands[1] if others else None, stage)
         total = None
         for term, value in zip(terms, values, strict=True):
             normed = on_rows(term.norm, value, term.multiplicity(bag, stage))
-            normed = normed if term.per_row else stage.spread(normed)
+            normed = normed if term.per_row else stage.broadcast(normed)
             total = normed if total is None else total + normed
         assert total is not None
         return stage.zero_empty_rows(self.act(total))
 
     # -- as one fused operator -----------------------------------------------------------------------------------
 
-    def fused_by(self, like: Tensor, bag: Bag, stage: Stage) -> Any:
-        """Who computes the layer as one operator on rows like these; None where modules are called."""
+    def fused_by(self, like: Tensor, bag: Bag, stage: LayerView) -> Any:
+        """The module that computes the layer as one operator on rows like these; None where its modules are called."""
         return None if (branches := self._branches(bag)) is None else implementation_for(like, branches, stage)
 
     def _branches(self, bag: Bag) -> list[GINBranch] | None:
-        """The terms as plain tensors, if the layer is a sum that the operator knows."""
+        """The terms as plain tensors, if the layer is a sum that the operator supports."""
         terms = self.terms
         shares = len(terms) == 2 and isinstance(terms[1], Shared) and terms[1].pool in ("sum", "mean")
         if not is_relu(self.act) or not (len(terms) == 1 or shares):
             return None
         branches = [branch for term in terms if (branch := _branch(term.conv, term.norm, bag)) is not None]
-        # A norm that is used twice follows its batches one after the other.
+        # A norm that is used twice updates its statistics once after the other.
         if len(branches) < len(terms) or not _distinct(norm.num_batches for b in branches for norm in b.norms):
             return None
         return branches
 
-    def _fused(self, h: Tensor, bag: Bag, stage: Stage) -> Tensor | None:
+    def _fused(self, h: Tensor, bag: Bag, stage: LayerView) -> Tensor | None:
         branches = self._branches(bag)
         fast = None if branches is None else implementation_for(h, branches, stage)
         if branches is None or fast is None:
@@ -111,21 +112,21 @@ class Layer(nn.Module):
         if others:
             term = self.terms[1]
             assert isinstance(term, Shared)
-            shared = SharedBranch(others[0], bag.shared.between_nodes(term.adjacency), bag.node_weight, term.pool)
+            shared = SharedBranch(others[0], bag.shared.between_nodes(term.adjacency), bag.node_multiplicity, term.pool)
         # Hooks on the layer may read its result, and the gradient of it.
         chained = not stage.plain and (is_plain(self, DSLayer) or is_plain(self, DSSLayer))
-        return gin_layer(fast, h, inside, shared, stage, bag.stage_with(h.size(0), stage), chained)
+        return gin_layer(fast, h, inside, shared, stage, bag.layer_view_with_rows(h.size(0), stage), chained)
 
 
 def _distinct(things: Iterable[Any]) -> bool:
-    """Whether no object is there twice; None does not count."""
+    """Whether no object occurs twice; None does not count."""
     numbers = [id(thing) for thing in things if thing is not None]
     return len(set(numbers)) == len(numbers)
 
 
 def _branch(conv: Any, norm: Any, bag: Bag) -> GINBranch | None:
-    """A GIN convolution and its norm as plain tensors; None if it is none, or anybody has changed a part of it."""
-    if not (is_plain(conv, GIN) or is_plain(conv, GINE)) or not is_plain(norm, BatchNorm):
+    """A GIN convolution and its norm as plain tensors; None if it is another one, or a part of it was changed."""
+    if not (is_plain(conv, GINConv) or is_plain(conv, GINEConv)) or not is_plain(norm, BatchNorm):
         return None
     mlp = conv.mlp
     parts: list[tuple[Any, type[nn.Module]]] = [(mlp, WeightedMLP)]
@@ -134,10 +135,10 @@ def _branch(conv: Any, norm: Any, bag: Bag) -> GINBranch | None:
     if not all(is_plain(part, kind) for part, kind in parts) or mlp.first.bias is None or mlp.second.bias is None:
         return None
     features = None
-    if isinstance(conv, GINE):
+    if isinstance(conv, GINEConv):
 
         def features(h: Tensor) -> Any:
-            return EdgeFeatures.for_messages(conv.edges, bag.graphs.edge_attr, h, bag.found)
+            return EdgeFeatures.for_messages(conv.edge_encoder, bag.graphs.edge_attr, h, bag.cache)
 
     return GINBranch(
         features=features,
@@ -169,8 +170,8 @@ class DSLayer(Layer):
     def terms(self) -> tuple[Term, ...]:
         return (Inside(self.inside, self.norm),)
 
-    def on_representatives(self, h: Tensor, bag: Bag, stage: DedupStage) -> Tensor:
-        """`forward` where rows that are alike are computed once, with one row per representative."""
+    def on_representatives(self, h: Tensor, bag: Bag, stage: DedupLayerView) -> Tensor:
+        """`forward` on one row per representative, which stands for all rows that are equal to it."""
         branches = self._branches(bag)
         assert branches is not None
         return stage.zero_empty_rows(stage.fast.layer(h, branches[0], stage))

@@ -3,14 +3,14 @@
 from torch import Tensor, nn
 
 from esan.nn.execution.supported import stackable
-from esan.ops.limits import WIDEST
+from esan.ops.dispatch import MAX_WIDTH
 from esan.ops.linear import linear
 
 
 def is_wide(network: nn.Module) -> bool:
     """Whether some layer is wider than the kernels take, so that a library does its products on a GPU."""
     layers = (module for module in network.modules() if isinstance(module, Linear))
-    return any(max(layer.in_features, layer.out_features) > WIDEST for layer in layers)
+    return any(max(layer.in_features, layer.out_features) > MAX_WIDTH for layer in layers)
 
 
 @stackable

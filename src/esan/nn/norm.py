@@ -1,4 +1,4 @@
-"""Norms that know how many pairs a row stands for, and how modules that need not know are called."""
+"""Norms weighted by the multiplicities of rows, and how modules that take no multiplicities are called."""
 
 import inspect
 from functools import lru_cache
@@ -71,7 +71,7 @@ class NoNorm(nn.Identity):
         return x
 
 
-#: Modules of torch that give the same for a row whatever the other rows are, and draw nothing at random.
+#: Modules of torch that treat each row by itself, and draw no random numbers.
 _BY_ROW = (
     *(nn.Linear, Linear, nn.LayerNorm, nn.RMSNorm, nn.Identity, nn.Sequential),
     *(nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softplus),
@@ -79,7 +79,7 @@ _BY_ROW = (
 
 
 def on_rows(module: Any, x: Tensor, multiplicity: Tensor | None) -> Tensor:
-    """What a norm or an MLP gives for rows: `module(x, multiplicity)`, or `module(x)` if it takes no more than that.
+    """The result of a norm or an MLP: `module(x, multiplicity)`, or `module(x)` if it takes no multiplicities.
 
     The latter is exact where every row stands for one pair, or where the module treats rows one by one.
     """
@@ -95,11 +95,11 @@ def on_rows(module: Any, x: Tensor, multiplicity: Tensor | None) -> Tensor:
 
 
 def why_every_pair(module: Any) -> str | None:
-    """Why a norm or an MLP must be given every pair as a row of its own; None if it need not."""
+    """Why a norm or an MLP needs one row per pair; None if it does not."""
     if isinstance(module, nn.SyncBatchNorm):
         raise TypeError(
             "Expected a norm that knows how many pairs a row stands for (got SyncBatchNorm). Leave esan's norms in "
-            "place and call esan.train.synced(model), whose statistics are those of all processes."
+            "place and call esan.train.convert_sync_batch_norm(model), whose statistics are those of all processes."
         )
     if _takes_multiplicity(module) or all(type(part) in _BY_ROW for part in module.modules()):
         return None
@@ -111,7 +111,7 @@ def _takes_multiplicity(module: Any) -> bool:
     return _takes_two(module.forward) if "forward" in vars(module) else _class_takes_two(kind)
 
 
-@lru_cache(256)  # classes may be made as a program runs
+@lru_cache(256)  # classes may be created at run time
 def _class_takes_two(kind: type[nn.Module]) -> bool:
     return _takes_two(kind.forward.__get__(object()))
 

@@ -14,7 +14,7 @@ from esan.nn.linear import Linear
 
 
 class SetEncoder(nn.Module):
-    r""":math:`E_{\text{sets}}`: a line a subgraph → a line a graph, whatever the order of the subgraphs."""
+    r""":math:`E_{\text{sets}}`: one row per subgraph → one row per graph, invariant to the order of the subgraphs."""
 
     out_channels: int
 
@@ -61,7 +61,7 @@ class DeepSets(SetEncoder):
 
     def forward(self, x: Tensor, bag: Bag) -> Tensor:
         for own, pooled in zip(self.own, self.bag, strict=True):
-            x = F.elu(own(x) + bag.by_graph.spread(pooled(_mean(x, bag))))
+            x = F.elu(own(x) + bag.by_graph.broadcast(pooled(_mean(x, bag))))
         return _mean(x, bag)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:

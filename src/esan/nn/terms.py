@@ -1,11 +1,11 @@
-"""Terms: the summands of an equivariant layer, each a convolution with a norm behind it."""
+"""Terms: the summands of an equivariant layer, each a convolution followed by a norm."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor
 
-from esan.bags import Bag, Stage
+from esan.bags import Bag, LayerView
 from esan.nn.convs.base import Conv, why_every_pair_in
 from esan.nn.execution.replay import call_conv
 from esan.nn.norm import why_every_pair
@@ -17,13 +17,13 @@ class Term:
 
     Attributes:
         conv: its convolution.
-        norm: over what the convolution gives.
+        norm: over the rows of its result.
     """
 
     conv: Conv
     norm: Any
 
-    #: Whether it gives one row per row of the bag; else one per node, which all rows of the node get.
+    #: Whether it has one row per row of the bag; else one per node, which is broadcast to all rows of the node.
     per_row: ClassVar[bool] = True
 
     @property
@@ -31,31 +31,31 @@ class Term:
         """Why the term is not exact on a compact bag; None if it is."""
         return why_every_pair_in(self.conv) or why_every_pair(self.norm)
 
-    def reads(self, h: Tensor, stage: Stage) -> Tensor:
+    def reads(self, h: Tensor, stage: LayerView) -> Tensor:
         """What the convolution is applied to, from the rows h of a stage."""
         raise NotImplementedError
 
-    def arguments(self, bag: Bag, stage: Stage) -> tuple[Any, ...]:
+    def arguments(self, bag: Bag, stage: LayerView) -> tuple[Any, ...]:
         """What the convolution is given besides: edges, features of edges, multiplicities."""
         raise NotImplementedError
 
-    def __call__(self, x: Tensor, bag: Bag, stage: Stage) -> Tensor:
+    def __call__(self, x: Tensor, bag: Bag, stage: LayerView) -> Tensor:
         """What the convolution gives for what it reads."""
         return call_conv(self.conv, x, self.arguments, bag, stage)
 
-    def multiplicity(self, bag: Bag, stage: Stage) -> Tensor | None:  # noqa: ARG002
-        """How often each row that it gives counts in the norm; None for once."""
+    def multiplicity(self, bag: Bag, stage: LayerView) -> Tensor | None:  # noqa: ARG002
+        """How often each row of its result counts in the norm; None for once."""
         return stage.multiplicity
 
 
 class Inside(Term):
     r"""Message passing inside each subgraph: :math:`L(A_i, h_i)`."""
 
-    def reads(self, h: Tensor, stage: Stage) -> Tensor:  # noqa: ARG002
+    def reads(self, h: Tensor, stage: LayerView) -> Tensor:  # noqa: ARG002
         return h
 
-    def arguments(self, bag: Bag, stage: Stage) -> tuple[Any, ...]:
-        return stage.arcs, bag.graphs.edge_attr, stage.multiplicity
+    def arguments(self, bag: Bag, stage: LayerView) -> tuple[Any, ...]:
+        return stage.edges, bag.graphs.edge_attr, stage.multiplicity
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,19 +75,19 @@ class Shared(Term):
     def why_literal(self) -> str | None:
         return "bag_pool='max' needs every pair" if self.pool == "max" else super().why_literal
 
-    def reads(self, h: Tensor, stage: Stage) -> Tensor:
+    def reads(self, h: Tensor, stage: LayerView) -> Tensor:
         return stage.pool_bag(h, self.pool)
 
-    def arguments(self, bag: Bag, stage: Stage) -> tuple[Any, ...]:  # noqa: ARG002
-        return bag.shared.between_nodes(self.adjacency), bag.graphs.edge_attr, bag.node_weight
+    def arguments(self, bag: Bag, stage: LayerView) -> tuple[Any, ...]:  # noqa: ARG002
+        return bag.shared.between_nodes(self.adjacency), bag.graphs.edge_attr, bag.node_multiplicity
 
-    def multiplicity(self, bag: Bag, stage: Stage) -> Tensor | None:  # noqa: ARG002
-        return bag.node_weight
+    def multiplicity(self, bag: Bag, stage: LayerView) -> Tensor | None:  # noqa: ARG002
+        return bag.node_multiplicity
 
 
 @dataclass(frozen=True, eq=False)
 class SharedByOthers(Term):
-    r"""What the other subgraphs know, inside each: :math:`L(\operatorname{agg}_j A_j, \sum_{j \ne i} h_j)`."""
+    r"""The sum over the other subgraphs, inside each: :math:`L(\operatorname{agg}_j A_j, \sum_{j \ne i} h_j)`."""
 
     adjacency: str
 
@@ -95,8 +95,8 @@ class SharedByOthers(Term):
     def why_literal(self) -> str | None:
         return "bag_pool='others' needs every pair"
 
-    def reads(self, h: Tensor, stage: Stage) -> Tensor:
-        return stage.spread(stage.pool_bag(h, "sum")) - h
+    def reads(self, h: Tensor, stage: LayerView) -> Tensor:
+        return stage.broadcast(stage.pool_bag(h, "sum")) - h
 
-    def arguments(self, bag: Bag, stage: Stage) -> tuple[Any, ...]:
+    def arguments(self, bag: Bag, stage: LayerView) -> tuple[Any, ...]:
         return bag.shared.between_rows(self.adjacency), bag.graphs.edge_attr, stage.multiplicity

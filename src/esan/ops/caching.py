@@ -1,4 +1,4 @@
-"""`cached`: values computed once, usable everywhere wherever they were first asked for."""
+"""`cached`: cached properties whose tensors are ordinary ones, whatever mode they were first computed in."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 @contextmanager
-def kept_tensors() -> Iterator[None]:
-    """Within, tensors are made that are kept: neither of inference mode nor of a transform of `torch.func`.
+def plain_tensors() -> Iterator[None]:
+    """Within, new tensors are ordinary ones, neither of inference mode nor of a transform of `torch.func`.
 
-    The former could not be trained with later, the latter are dead once the transform is over.
+    The former cannot be used in training later, the latter are invalid after the transform.
     """
     with torch.inference_mode(False):
         if torch._C._functorch.peek_interpreter_stack() is None:
@@ -26,12 +26,12 @@ def kept_tensors() -> Iterator[None]:
 
 
 class cached(cached_property[T]):  # noqa: N801 (used as a decorator)
-    """As `functools.cached_property`, for values that hold tensors; see `kept_tensors`."""
+    """As `functools.cached_property`, for values that hold tensors; see `plain_tensors`."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
-        def normally(instance: Any) -> T:
-            with kept_tensors():
+        def compute(instance: Any) -> T:
+            with plain_tensors():
                 return make(instance)
 
-        super().__init__(normally)
+        super().__init__(compute)
         self.__doc__ = make.__doc__

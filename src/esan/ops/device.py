@@ -130,6 +130,23 @@ def captured(graph: Any, pool: Any, device: torch.device) -> Iterator[None]:
         yield
 
 
+class Recording:
+    """Work recorded as a CUDA graph.
+
+    Attributes:
+        results: what the work gave; every replay writes it anew, in the same memory.
+    """
+
+    def __init__(self, work: Callable[[], Any], pool: Any, device: torch.device) -> None:
+        self._graph = new_graph()
+        with captured(self._graph, pool, device):
+            self.results = work()
+
+    def replay(self) -> None:
+        """Do the work again."""
+        self._graph.replay()
+
+
 @contextmanager
 def on_capture_stream(device: torch.device) -> Iterator[None]:
     """Within, work is done on the stream that captures are made on, after all before it and before all behind it."""

@@ -1,4 +1,4 @@
-"""The one place that decides which implementation of an operator runs: torch's reference, numba's or Triton's."""
+"""Which implementation of an operator runs, decided in one place: torch's reference, numba's or Triton's."""
 
 import inspect
 import os
@@ -16,18 +16,24 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
 
+from esan.ops.compile_messages import report_triton
 from esan.ops.numba import runtime
-from esan.ops.waiting import watch_triton
 
 
 class Backend(Enum):
-    """Who computes an operator; the reference is its meaning, the others are only allowed to be faster."""
+    """Which implementation computes an operator; the others give the result of the reference, only faster."""
 
     REFERENCE = "reference"
     NUMBA = "numba"
     TRITON = "triton"
 
 
+#: Rows of the largest table of edge features that Triton's message kernels look up themselves: each has a gradient sum.
+MAX_FUSED_TABLE = 4
+#: The widest layer that Triton's kernels take at once, and the most columns that a program works on.
+MAX_WIDTH = 128
+#: Rows of the largest embedding table whose gradient Triton's kernels compute.
+MAX_TABLE = 128
 #: Types that numba's loops are compiled for.
 _COMPILED = (torch.float32, torch.float64)
 _REFERENCE: ContextVar[bool] = ContextVar("reference", default=False)
@@ -51,26 +57,26 @@ def reference() -> Iterator[None]:
 
 
 def backend(*tensors: Tensor | None) -> Backend:
-    """Who computes on these tensors; None stands for a tensor that is absent.
+    """The backend for these tensors; None stands for an absent tensor.
 
-    Triton takes tensors on a GPU whose fractions are in single precision, numba those on a CPU whose fractions are all
-    in single or all in double precision. Whatever torch follows (`torch.func`, forward-mode derivatives, a
-    `TorchDispatchMode`, `torch.compile`, `torch.export`) or is no plain tensor has the reference.
+    Triton takes tensors on a GPU whose floats are in single precision, numba those on a CPU whose floats are all in
+    single or all in double precision. The reference runs under whatever traces torch (`torch.func`, forward-mode
+    derivatives, a `TorchDispatchMode`, `torch.compile`, `torch.export`), and on subclasses of tensors.
     """
-    given = [t for t in tensors if t is not None]
-    if _REFERENCE.get() or _transformed(given):
+    present = [t for t in tensors if t is not None]
+    if _REFERENCE.get() or _traced(present):
         return Backend.REFERENCE
-    kinds = {t.dtype for t in given if t.is_floating_point()}
-    if _triton_runs_on(given[0].device):
-        return Backend.TRITON if kinds <= {torch.float32} else Backend.REFERENCE
-    if given[0].device.type == "cpu" and len(kinds) <= 1 and kinds <= {*_COMPILED} and runtime.available():
+    dtypes = {t.dtype for t in present if t.is_floating_point()}
+    if _triton_runs_on(present[0].device):
+        return Backend.TRITON if dtypes <= {torch.float32} else Backend.REFERENCE
+    if present[0].device.type == "cpu" and len(dtypes) <= 1 and dtypes <= {*_COMPILED} and runtime.available():
         return Backend.NUMBA
     return Backend.REFERENCE
 
 
 def implementation(family: str, *tensors: Tensor | None) -> Any:
-    """The module `esan.ops.<backend>.<family>` of who computes on these tensors; None where the reference does, or
-    where that backend has none of its own.
+    """The module `esan.ops.<backend>.<family>` for these tensors; None where the reference runs, or where the backend
+    has no such module.
     """
     chosen = backend(*tensors)
     return None if chosen is Backend.REFERENCE else _module(chosen, family)
@@ -83,44 +89,44 @@ def _module(chosen: Backend, family: str) -> Any:
     return import_module(name) if find_spec(name) is not None else None
 
 
-def _transformed(tensors: list[Tensor]) -> bool:
-    """Whether torch follows what is computed, so that nothing may happen behind its back."""
+def _traced(tensors: list[Tensor]) -> bool:
+    """Whether torch traces the computation, so that every operation must be torch's own."""
     if any(type(t) not in (Tensor, nn.Parameter, nn.Buffer) for t in tensors):
         return True
     # Derivatives in forward mode have a level while a `dual_level` is open; modes are e.g. torch's counter of FLOPs.
-    followed = forward_ad._current_level >= 0 or torch._C._len_torch_dispatch_stack() > 0
-    return followed or torch._C._functorch.peek_interpreter_stack() is not None or torch.compiler.is_compiling()
+    traced = forward_ad._current_level >= 0 or torch._C._len_torch_dispatch_stack() > 0
+    return traced or torch._C._functorch.peek_interpreter_stack() is not None or torch.compiler.is_compiling()
 
 
 def _triton_runs_on(device: torch.device) -> bool:
-    """Whether Triton's kernels run there: on a GPU, or on a CPU by its interpreter, for tests."""
-    there = device.type == "cuda" or (device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1")
-    return there and _triton_is_installed()
+    """Whether Triton's kernels run there: on a GPU, or by its interpreter on a CPU, for tests."""
+    runs = device.type == "cuda" or (device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1")
+    return runs and _triton_is_installed()
 
 
 @cache
 def _triton_is_installed() -> bool:
     if find_spec("triton") is None:
         return False
-    watch_triton()
+    report_triton()
     return True
 
 
 def say_if_slow(like: Tensor) -> None:
-    """A warning, once, where networks on tensors like this one run without a faster backend that can be installed."""
+    """Warn once if a faster backend for tensors like this one could be installed."""
     if like.device.type == "cpu":
         runtime.say_if_missing()
 
 
 def fills_at_once(device: torch.device) -> int:
-    """How many rows of work keep a device busy: less at a time would leave a GPU idle; 0 for a CPU."""
+    """How many rows keep a device busy: fewer at a time leave a GPU idle; 0 for a CPU."""
     return 2**25 if device.type == "cuda" else 0
 
 
 def is_plain(module: Any, kind: type[nn.Module]) -> bool:
-    """Whether a module is exactly what it was built as, so that its parameters may be read in place of calling it.
+    """Whether a module is unchanged, so that its parameters may be read instead of calling it.
 
-    A subclass, a hook, a method set on the instance and hooks of all modules may do something else: then it is called.
+    A subclass, a hook (also a global one) or a method set on the instance may do something else: then it is called.
     """
     return type(module) is kind and not is_changed(module) and not _has_any_global_hook()
 
@@ -134,7 +140,7 @@ def is_changed(module: nn.Module) -> bool:
 
 @cache
 def _methods(kind: type[nn.Module]) -> frozenset[str]:
-    """The names of all methods of a class: one of them on an instance is a method that somebody has replaced."""
+    """The names of all methods of a class; one of them in an instance's own attributes is a replaced method."""
     return frozenset(name for name in dir(kind) if inspect.isroutine(inspect.getattr_static(kind, name)))
 
 
@@ -146,16 +152,20 @@ def is_plain_table(module: Any) -> bool:
 
 
 def never_compiled(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """For a forward pass that `torch.compile` calls as it is: its operators are compiled already."""
-    # Versions of torch before 2.7 know no reason.
-    known = "reason" in inspect.signature(torch.compiler.disable).parameters
-    why = {"reason": "esan's operators are compiled already, so that its networks run as they are"} if known else {}
+    """Decorate a forward pass that `torch.compile` runs eagerly: its operators are compiled already."""
+    # Versions of torch before 2.7 take no reason.
+    takes_reason = "reason" in inspect.signature(torch.compiler.disable).parameters
+    why = (
+        {"reason": "esan's operators are compiled already, so that its networks run as they are"}
+        if takes_reason
+        else {}
+    )
     return torch.compiler.disable(forward, **why)
 
 
 def refuse_export() -> None:
-    """Refuse to be recorded by `torch.export`: what would be recorded is one bag's indices, not a network."""
-    # Versions of torch before 2.7 do not say.
+    """Refuse `torch.export`: it would record the indices of one bag, not a network."""
+    # Versions of torch before 2.7 lack the function.
     if getattr(torch.compiler, "is_exporting", bool)():
         raise RuntimeError(
             "Expected a network that is run by esan (got torch.export, whose graphs hold no bags). Save "
@@ -164,12 +174,12 @@ def refuse_export() -> None:
 
 
 def autocasts(x: Tensor) -> bool:
-    """Whether torch chooses the precision of products itself, so that they are left to it."""
+    """Whether autocast chooses the precision of matrix products."""
     return torch.is_autocast_enabled(x.device.type)
 
 
 def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """For the backward pass of a fused operator, which is no part of autograd's graph: refuse second derivatives."""
+    """Decorate the backward pass of a fused operator, which autograd cannot differentiate again: refuse to."""
 
     @wraps(backward)
     def once(ctx: Any, *grads: Any) -> Any:

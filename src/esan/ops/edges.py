@@ -1,4 +1,4 @@
-"""Edges between rows, and the sums of messages along them that all base encoders are made of."""
+"""`Edges`: directed edges between rows, and the sum of messages along them that all convolutions are made of."""
 
 from dataclasses import dataclass
 
@@ -9,51 +9,50 @@ from torch import Tensor
 from esan.ops.caching import cached
 from esan.ops.dispatch import implementation
 from esan.ops.features import lookup
-from esan.ops.real import Real
-from esan.ops.segments import Grouping
+from esan.ops.segments import CSR, RowRanges
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
-    """Features of edges where few vectors differ (a bond has a handful of kinds): each vector once, a number per edge.
+class EdgeTypeFeatures:
+    """Edge features with few distinct vectors (a bond has a handful of types): each vector once, and a type per edge.
 
     Attributes:
         table: the vectors, `[K, d]`; for several networks one table each, `[S, K, d]`.
-        code: the row of the table of each edge of the graph, `[E]`.
+        edge_type: the row of the table of each edge of the graph, `[E]`.
     """
 
     table: Tensor
-    code: Tensor
+    edge_type: Tensor
 
-    def expanded(self) -> Tensor:
-        """A vector per edge of the graph, `[E, d]`."""
-        return lookup(self.table, self.code)
+    def expand(self) -> Tensor:
+        """One vector per edge of the graph, `[E, d]`."""
+        return lookup(self.table, self.edge_type)
 
 
 @dataclass(frozen=True, eq=False)
-class Arcs:
-    """Edges between rows, sorted by target.
+class Edges:
+    """Directed edges between rows, sorted by target.
 
     Attributes:
-        edge_index: source and target row of each edge, as PyG has it, `[2, B]`.
-        copies: which edges here are copies of one edge of the graph; their owner is the row of their edge features.
-        num_rows: how many rows they end at; they come from `out_of.size` rows, which may be others.
-        weight: a factor per message, or None for 1: of the user's `edge_weight`, and of `adjacency="sum"`.
-        real: which rows are not padding; None if all are, or padding is read too.
+        edge_index: source and target row of each edge, as in PyG, `[2, B]`.
+        by_edge_id: the edges by the edge of the graph that they are copies of; `by_edge_id.index` is `edge_id`.
+        num_rows: the number of rows that they end at; they come from `by_source.size` rows, which may differ.
+        weight: one factor per message, or None for 1: the user's `edge_weight`, and that of `adjacency="sum"`.
+        row_ranges: which rows are not padding; None if there is no padding, or padding is read too.
     """
 
     edge_index: Tensor
-    copies: Grouping
+    by_edge_id: CSR
     num_rows: int
     weight: Tensor | None = None
-    real: Real | None = None
-    #: The codes that were asked for, of each edge as they are, and in the order of `out_of`.
+    row_ranges: RowRanges | None = None
+    #: The last `edge_type` of the graph's edges, with those of these edges as they are and in the order of `by_source`.
     _types: tuple[Tensor, Tensor, Tensor] | None = None
 
     @property
-    def arc(self) -> Tensor:
-        """The edge of the graph that each is a copy of, `[B]`."""
-        return self.copies.owner
+    def edge_id(self) -> Tensor:
+        """The edge of the graph that each is a copy of, `[B]`: a column of its `edge_index`, a row of `edge_attr`."""
+        return self.by_edge_id.index
 
     @property
     def source(self) -> Tensor:
@@ -62,7 +61,7 @@ class Arcs:
 
     @cached
     def ends(self) -> tuple[Tensor, Tensor]:
-        """The row that each comes from, and the row that it ends at, each contiguous."""
+        """Source and target row of each, each contiguous."""
         source, target = self.edge_index
         return source.contiguous(), target.contiguous()
 
@@ -71,47 +70,47 @@ class Arcs:
         """How many edges end at each row, `[num_rows]`."""
         return torch.bincount(self.edge_index[1], minlength=self.num_rows)
 
-    def types_of(self, code: Tensor) -> tuple[Tensor, Tensor]:
-        """The codes of these edges as they are and in the order of `out_of`, from those of the graph's edges."""
-        if self._types is None or self._types[0] is not code:
-            object.__setattr__(self, "_types", (code, *self._types_of(code)))
+    def types_of(self, edge_type: Tensor) -> tuple[Tensor, Tensor]:
+        """The types of these edges as they are and in the order of `by_source`, from those of the graph's edges."""
+        if self._types is None or self._types[0] is not edge_type:
+            object.__setattr__(self, "_types", (edge_type, *self._types_of(edge_type)))
         assert self._types is not None
         return self._types[1:]
 
-    def _types_of(self, code: Tensor) -> tuple[Tensor, Tensor]:
-        flat = code.reshape(-1).long()  # categories may come as fractions
-        return flat.index_select(0, self.arc), flat.index_select(0, self.out_arc)
+    def _types_of(self, edge_type: Tensor) -> tuple[Tensor, Tensor]:
+        flat = edge_type.reshape(-1).long()  # categories may come as floats
+        return flat.index_select(0, self.edge_id), flat.index_select(0, self.edge_id_by_source)
 
-    def factor(self, x: Tensor, weight: Tensor | None = None) -> Tensor | None:
+    def weight_like(self, x: Tensor, weight: Tensor | None = None) -> Tensor | None:
         """The factor of each message, in the precision of x; `weight` in place of the edges' own."""
         weight = self.weight if weight is None else weight
         return None if weight is None else weight.detach().to(x.dtype)
 
     @cached
-    def into(self) -> Grouping:
+    def by_target(self) -> CSR:
         """The edges by the row that they end at."""
-        return Grouping(self.edge_index[1], self.num_rows, ordered=True)
+        return CSR(self.edge_index[1], self.num_rows, is_sorted=True)
 
     @cached
-    def out_of(self) -> Grouping:
+    def by_source(self) -> CSR:
         """The edges by the row that they come from."""
-        return Grouping(self.edge_index[0], self.num_rows)
+        return CSR(self.edge_index[0], self.num_rows)
 
     @cached
-    def out_target(self) -> Tensor:
-        """The row that each edge of `out_of.order` ends at."""
-        return self.edge_index[1].index_select(0, self.out_of.order)
+    def target_by_source(self) -> Tensor:
+        """The target row of each edge, in the order of `by_source`."""
+        return self.edge_index[1].index_select(0, self.by_source.perm)
 
     @cached
-    def out_arc(self) -> Tensor:
-        """The edge of the graph that each edge of `out_of.order` is a copy of."""
-        return self.arc.index_select(0, self.out_of.order)
+    def edge_id_by_source(self) -> Tensor:
+        """The `edge_id` of each edge, in the order of `by_source`."""
+        return self.edge_id.index_select(0, self.by_source.perm)
 
     @cached
-    def copy_ends(self) -> tuple[Tensor, Tensor]:
-        """The rows that each edge of `copies.order` comes from and ends at."""
+    def ends_by_edge_id(self) -> tuple[Tensor, Tensor]:
+        """Source and target row of each edge, in the order of `by_edge_id`."""
         source, target = self.edge_index
-        return source.index_select(0, self.copies.order), target.index_select(0, self.copies.order)
+        return source.index_select(0, self.by_edge_id.perm), target.index_select(0, self.by_edge_id.perm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +119,13 @@ class PickedEdges:
 
     source: Tensor
     target: Tensor
-    arc: Tensor
+    edge_id: Tensor
 
 
 def message_sum(
     x: Tensor,
-    edges: Arcs,
-    e: Tensor | Coded | None = None,
+    edges: Edges,
+    e: Tensor | EdgeTypeFeatures | None = None,
     own: Tensor | None = None,
     weight: Tensor | None = None,
 ) -> Tensor:
@@ -135,20 +134,20 @@ def message_sum(
     Args:
         x: `[num_rows, d]`.
         edges: along which messages are sent.
-        e: a vector per edge of the graph, `[E, d]`, or coded; None for no edge features.
+        e: one vector per edge of the graph, `[E, d]`, or by edge type; None for no edge features.
         own: o, a tensor of one number; None leaves the term out.
-        weight: a constant factor per edge (no gradient flows to it), in place of the edges' own.
+        weight: one constant factor per edge (no gradient flows to it), in place of the edges' own.
     """
-    factor = edges.factor(x, weight)
-    table = e.table if isinstance(e, Coded) else e
-    fast = implementation("messages", x, table, own, factor) if x.dim() == 2 else None
+    weight = edges.weight_like(x, weight)
+    table = e.table if isinstance(e, EdgeTypeFeatures) else e
+    fast = implementation("messages", x, table, own, weight) if x.dim() == 2 else None
     if fast is not None:
-        return fast.message_sum(x, edges, e, own, factor)
+        return fast.message_sum(x, edges, e, own, weight)
     messages = x.index_select(0, edges.edge_index[0])
     if e is not None:
-        features = e.expanded() if isinstance(e, Coded) else e
-        messages = F.relu(messages + features.index_select(0, edges.arc))
-    if factor is not None:
-        messages = messages * factor[:, None]
+        features = e.expand() if isinstance(e, EdgeTypeFeatures) else e
+        messages = F.relu(messages + features.index_select(0, edges.edge_id))
+    if weight is not None:
+        messages = messages * weight[:, None]
     total = x.new_zeros(edges.num_rows, x.size(1)).index_add(0, edges.edge_index[1], messages)
     return total if own is None else total + own * x

@@ -1,20 +1,19 @@
-"""Operators on input features: rows of embedding tables, and the rows that a first layer takes."""
+"""Operators on input features: rows of embedding tables, and the input rows of the first layer."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from esan.ops.dispatch import implementation
-from esan.ops.limits import LOOKED_UP, SMALL_TABLE
-from esan.ops.segments import Grouping, expand
+from esan.ops.dispatch import MAX_FUSED_TABLE, MAX_TABLE, implementation
+from esan.ops.segments import CSR, broadcast
 
-#: Where features can take at most so many values, each of them is encoded once.
-_FEW_VALUES = 64
+#: Distinct values of edge features, at most, for which each value is encoded once.
+_MAX_EDGE_TYPES = 64
 
 
 def lookup(table: Tensor, index: Tensor) -> Tensor:
-    """Row `index[i]` of a table; of several tables, if it has a leading dimension, each for as many of the indices."""
-    fast = implementation("lookup", table) if table.size(-2) <= LOOKED_UP else None
+    """Row `index[i]` of a table; a leading dimension means one table per network, each for its part of the indices."""
+    fast = implementation("features", table) if table.size(-2) <= MAX_TABLE else None
     if fast is not None:
         # In a fixed order of summation, and without the sort that torch's own gradient takes on a GPU.
         return fast.lookup(table, index)
@@ -24,14 +23,14 @@ def lookup(table: Tensor, index: Tensor) -> Tensor:
     return torch.cat([F.embedding(own, rows) for own, rows in zip(parts, table, strict=True)])
 
 
-def few_values(like: Tensor) -> int:
-    """Edge features with at most so many values are best given as a table of them, and a number per edge."""
+def max_edge_types(like: Tensor) -> int:
+    """Edge features with at most so many distinct values are best given as `EdgeTypeFeatures`."""
     fast = implementation("messages", like)
-    return SMALL_TABLE if fast is not None and hasattr(fast, "Gather") else _FEW_VALUES
+    return MAX_FUSED_TABLE if fast is not None and hasattr(fast, "MessageSum") else _MAX_EDGE_TYPES
 
 
-def input_rows(x: Tensor, by_node: Grouping, marked: Tensor | None, width: int) -> Tensor:
-    """One row per node → each of its rows, behind two marks [marked, not marked] if there are marks, then zeros.
+def input_rows(x: Tensor, by_node: CSR, marked: Tensor | None, width: int) -> Tensor:
+    """One row per node → each of its rows: two marks [marked, not marked] if there are marks, x, then zeros.
 
     Args:
         x: `[nodes, d]`.
@@ -39,10 +38,10 @@ def input_rows(x: Tensor, by_node: Grouping, marked: Tensor | None, width: int) 
         marked: whether each row is marked; None for no marks.
         width: of the result.
     """
-    fast = implementation("input", x)
+    fast = implementation("features", x)
     if fast is not None:
         return fast.input_rows(x, by_node, marked, width)
-    rows = expand(x, by_node)
+    rows = broadcast(x, by_node)
     if marked is not None:
         rows = torch.cat([torch.stack([marked, ~marked], 1).to(x.dtype), rows], 1)
     extra = width - rows.size(1)

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from esan.ops.dispatch import autocasts, implementation
-from esan.ops.edges import Arcs, Coded
+from esan.ops.edges import Edges, EdgeTypeFeatures
 from esan.ops.norm import NormState
 from esan.ops.rows import RowView
+from esan.ops.segments import RowRanges
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +26,10 @@ class GINBranch:
         inner: the norm inside the MLP.
         w2: the second matrix.
         b2: its bias.
-        outer: the norm behind the MLP.
+        outer: the norm after the MLP.
     """
 
-    features: Callable[[Tensor], Tensor | Coded] | None
+    features: Callable[[Tensor], Tensor | EdgeTypeFeatures] | None
     own: Tensor
     w1: Tensor
     b1: Tensor
@@ -58,27 +59,27 @@ class SharedBranch:
     """
 
     branch: GINBranch
-    edges: Arcs
+    edges: Edges
     multiplicity: Tensor | None
     pool: str
 
 
 class LayerRows(RowView, Protocol):
-    """What the operator also asks of the rows that it computes."""
+    """What the operator also reads of the rows that it computes."""
 
     num_rows: int
-    real: Any
+    row_ranges: RowRanges | None
 
     @property
-    def arcs(self) -> Arcs: ...
-    def arcs_from(self, known: int) -> Arcs: ...
+    def edges(self) -> Edges: ...
+    def edges_from(self, x_rows: int) -> Edges: ...
 
 
 def implementation_for(like: Tensor, branches: list[GINBranch], view: LayerRows) -> Any:
-    """Who computes a layer of these branches as one operator on rows like these; None if nobody does."""
+    """The module that computes a layer of these branches as one operator on rows like these; None if there is none."""
     weights = [matrix for branch in branches for matrix in branch.matrices]
     fast = None if autocasts(like) else implementation("gin", like, *weights)
-    return fast if fast is not None and fast.takes(like, branches, view) else None
+    return fast if fast is not None and fast.supports(like, branches, view) else None
 
 
 def gin_layer(
@@ -86,7 +87,7 @@ def gin_layer(
 ) -> Tensor:
     r""":math:`\mathrm{ReLU}(\mathrm{branch}_1(h_{v,s}) + \mathrm{branch}_2(\mathrm{pool}_s h_{v,s}))`, 0 in empty rows.
 
-    Its meaning is what `esan.nn.Layer` computes by calling its modules one after another.
+    The reference is `esan.nn.Layer`, which calls its modules one after another.
 
     Args:
         fast: `implementation_for` these branches.
@@ -95,7 +96,7 @@ def gin_layer(
         shared: the branch of what all subgraphs share; None for none.
         view: the rows that are computed.
         given: the rows that are read, which may be fewer.
-        chained: whether nothing but the next layer reads the result, so that it may prepare the gradient.
+        chained: whether only the next layer reads the result, so that it may compute its gradient in a fused form.
     """
     return fast.layer(h, inside, shared, view, given, chained)
 
@@ -105,7 +106,7 @@ def aligned_width(fast: Any, width: int) -> int:
     return width if fast is None or not hasattr(fast, "aligned_width") else fast.aligned_width(width)
 
 
-def read_by_others(h: Tensor) -> Tensor:
-    """Say that the next layer is not alone in reading these rows: it must not prepare their gradient."""
-    h.__dict__.pop("_esan_ahead", None)
+def without_fused_gradient(h: Tensor) -> Tensor:
+    """The rows, marked as read by more than the next layer: it must not compute their gradient in a fused form."""
+    h.__dict__.pop("_esan_fused_gradient", None)
     return h

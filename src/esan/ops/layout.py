@@ -1,4 +1,4 @@
-"""Lay padded batches out: all their fields, gathered from the dataset and renumbered for the batch.
+"""All fields of padded batches, gathered from the dataset and renumbered for the batch.
 
 A dataset has *axes* (its nodes, its edges, ...). The items of an axis come in one block or several, and within a block
 graph by graph. A batch has the same axes: each block holds the items of the batch's graphs, then padding up to its
@@ -6,7 +6,7 @@ capacity. A *segment* is what one graph, or padding, has of a block. Only where 
 
 An index into an axis is stored as `position << bits | block`, where `position` counts within the segment of its graph:
 the index in a batch is the begin of that segment plus `position`, wherever the graph stands. So nothing is sorted or
-searched for per batch. `lay_out_reference` is the meaning; `esan.ops.triton.layout` does the same in one launch.
+searched for per batch. `lay_out_reference` is the reference; `esan.ops.triton.layout` does the same in one launch.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Segments:
+class BatchSegments:
     """The T segments of a batch: axis by axis, block by block, those of its B graphs before those of padding.
 
     Attributes:
-        counts: items of each graph in each of the R blocks of all axes, `[G + 1, R]`, int32; the last line is of −1,
-            which stands for no graph.
+        counts: items of each graph in each of the R blocks of all axes, `[G + 1, R]`, int32; the last row is for
+            −1, which stands for no graph.
         start: where these items begin in the dataset, `[R, G + 1]`.
         capacity: items of each block of a batch, `[R]`, int32; 0 for blocks whose padding is counted in other blocks.
         size: the size of each segment: its index in the counts `[B + 1, R]` of the batch's graphs and padding, `[T]`.
@@ -42,9 +42,9 @@ class Segments:
 
     def begin(self, ids: Tensor) -> Tensor:
         """Where each segment begins on its axis, `[N, T]`, int32, in the batches of the graphs `ids`, `[N, B]`."""
-        known = self.counts[ids]
-        padding = self.capacity - known.sum(1, dtype=torch.int32)
-        size = torch.cat([known, padding[:, None]], 1).flatten(1).index_select(1, self.size)
+        counts = self.counts[ids]
+        padding = self.capacity - counts.sum(1, dtype=torch.int32)
+        size = torch.cat([counts, padding[:, None]], 1).flatten(1).index_select(1, self.size)
         return size.cumsum(1, dtype=torch.int32).sub_(size).sub_(self.before)
 
 
@@ -59,7 +59,7 @@ class Fill:
 
 
 @dataclass(frozen=True, eq=False)
-class Gather:
+class FieldGather:
     """Values along one axis, and where in a batch's buffer of ints or floats they go.
 
     Item i of a graph gets `times · (plus + values[i])`, where an index among the values is renumbered for the batch.
@@ -106,7 +106,7 @@ class Gather:
 
 
 def lay_out_reference(
-    gathers: Sequence[Gather], segments: Segments, ids: Tensor, ints: Tensor, floats: Tensor, networks: int
+    gathers: Sequence[FieldGather], segments: BatchSegments, ids: Tensor, ints: Tensor, floats: Tensor, networks: int
 ) -> None:
     """Write the fields of K batches, for several networks each.
 
@@ -119,11 +119,11 @@ def lay_out_reference(
         floats: those of floats.
         networks: how many networks there are.
     """
-    (steps, given), ids = ids.shape[:2], ids.flatten(0, 1)
+    (steps, listed), ids = ids.shape[:2], ids.flatten(0, 1)
     begin, network = segments.begin(ids).long(), torch.arange(networks, device=ids.device)[:, None]
     for gather in gathers:
         values = _gathered(gather, segments, ids, begin).flatten(1)
-        values = values.view(steps, given, values.size(1)).expand(-1, networks, -1)
+        values = values.view(steps, listed, values.size(1)).expand(-1, networks, -1)
         each = torch.arange(values.size(2), device=ids.device)
         where = (gather.offset + network * gather.network + each * gather.stride).flatten()
         if gather.is_float:
@@ -132,7 +132,7 @@ def lay_out_reference(
             ints[:, where] = (values + network * gather.step).flatten(1)
 
 
-def _gathered(gather: Gather, segments: Segments, ids: Tensor, begin: Tensor) -> Tensor:
+def _gathered(gather: FieldGather, segments: BatchSegments, ids: Tensor, begin: Tensor) -> Tensor:
     """The values of one network's batches, numbered for it, `[N, count, width]`."""
     graphs = ids.size(1)
     item = torch.arange(gather.count, device=ids.device).expand(ids.size(0), -1).contiguous()
@@ -140,9 +140,9 @@ def _gathered(gather: Gather, segments: Segments, ids: Tensor, begin: Tensor) ->
     # The last segment that begins at or before the item: empty ones before it begin there too.
     column = gather.column + torch.searchsorted(own, item, right=True) - 1
     k, place = item - begin.gather(1, column), segments.place[column].long()
-    real = place < graphs
+    in_graph = place < graphs
     graph = ids.gather(1, place.clamp(max=graphs - 1))
-    old = (segments.start[segments.block[column].long(), graph] + k).masked_fill(~real, 0)
+    old = (segments.start[segments.block[column].long(), graph] + k).masked_fill(~in_graph, 0)
 
     values = gather.values.reshape(-1, gather.width) if gather.values.dim() else gather.values.reshape(1, 1)
     values = values if values.size(0) else values.new_zeros(1, gather.width)
@@ -151,8 +151,8 @@ def _gathered(gather: Gather, segments: Segments, ids: Tensor, begin: Tensor) ->
     if gather.to >= 0:
         block = (code - (value << gather.bits)).squeeze(2)
         segment = gather.to + block * gather.to_block + place
-        value += begin.gather(1, segment.masked_fill(~real, 0))[:, :, None]
+        value += begin.gather(1, segment.masked_fill(~in_graph, 0))[:, :, None]
     fills = torch.tensor([astuple(fill) for fill in gather.fills] or [astuple(Fill())], device=ids.device)
     plus, base, times, stride = fills[(place - graphs).clamp(min=0)].unbind(2)
     padding = plus + times * begin.gather(1, base) + stride * k
-    return torch.where(real[:, :, None], value + gather.plus, padding[:, :, None]) * gather.times
+    return torch.where(in_graph[:, :, None], value + gather.plus, padding[:, :, None]) * gather.times

@@ -10,10 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from esan.ops.dispatch import autocasts, first_order, implementation
-from esan.ops.limits import WIDEST
+from esan.ops.dispatch import MAX_WIDTH, autocasts, first_order, implementation
 
-#: Rows of a network that are few, and blocks of a matrix: of graphs, and of a head.
+#: Up to so many rows per network, and blocks of a matrix, the kernels are used: for the rows of graphs, in a head.
 _FEW, _FEW_BLOCKS = 1024, 4
 
 
@@ -27,13 +26,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, tf32: bool = False) -
         tf32: whether products of layers wider than the kernels take round their factors to TF32 on a GPU.
     """
     stacked = weight.dim() > 2
-    rounds = tf32 and x.is_cuda and max(weight.shape[-2:]) > WIDEST and not autocasts(x)
+    rounds = tf32 and x.is_cuda and max(weight.shape[-2:]) > MAX_WIDTH and not autocasts(x)
     if not stacked and not rounds:
         return F.linear(x, weight, bias)
     networks = weight.size(0) if stacked else 1
-    blocks = math.prod(-(-width // WIDEST) for width in weight.shape[-2:])
+    blocks = math.prod(-(-width // MAX_WIDTH) for width in weight.shape[-2:])
     few = x.size(0) <= networks * _FEW and blocks <= _FEW_BLOCKS
-    fast = implementation("blocks", x, weight) if stacked and (few or blocks == 1) else None
+    fast = implementation("linear", x, weight) if stacked and (few or blocks == 1) else None
     if fast is not None:
         return _in_blocks(fast, x, weight, bias)
     bias = bias if bias is None or stacked else bias[None]
@@ -44,22 +43,22 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, tf32: bool = False) -
 def _in_blocks(fast: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """By the kernels, as many columns at once as they take.
 
-    For few rows of a wide head too: a library's product would keep more memory for itself than the network takes, and
-    may add up in another order for many networks than for one. A layer of many blocks would be many kernels.
+    Also for few rows of a wide head: a library's product would allocate more workspace than the network takes, and may
+    sum in another order for many networks than for one. A layer of many blocks would be many kernels.
     """
-    given, found = x.split(WIDEST, 1), []
-    count = -(-weight.size(1) // WIDEST)
-    biases = [None] * count if bias is None else bias.split(WIDEST, 1)
-    for matrix, own in zip(weight.split(WIDEST, 1), biases, strict=True):
-        first, *others = zip(given, matrix.split(WIDEST, 2), strict=True)
-        y = fast.Affine.apply(*first, own)
+    parts, found = x.split(MAX_WIDTH, 1), []
+    count = -(-weight.size(1) // MAX_WIDTH)
+    biases = [None] * count if bias is None else bias.split(MAX_WIDTH, 1)
+    for matrix, own in zip(weight.split(MAX_WIDTH, 1), biases, strict=True):
+        first, *others = zip(parts, matrix.split(MAX_WIDTH, 2), strict=True)
+        y = fast.LinearFunction.apply(*first, own)
         for rows, block in others:
-            y = y + fast.Affine.apply(rows, block, None)
+            y = y + fast.LinearFunction.apply(rows, block, None)
         found.append(y)
     return found[0] if len(found) == 1 else torch.cat(found, 1)
 
 
-#: Held while products round: backward passes of several devices have threads of their own, and the switch is one.
+#: Held while products round: backward passes of several devices run in threads of their own, and the switch is global.
 _SWITCHING = RLock()
 
 
@@ -75,7 +74,7 @@ def _rounding(wanted: bool) -> Iterator[None]:
     switch, on = ("fp32_precision", "tf32") if new else ("allow_tf32", True)
     with _SWITCHING:
         before = getattr(products, switch)
-        # What is inherited is not to be fixed here.
+        # An inherited setting is restored as inherited.
         before = "none" if new and before == getattr(torch.backends, "fp32_precision", None) else before
         setattr(products, switch, on)
         try:

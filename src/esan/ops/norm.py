@@ -1,4 +1,4 @@
-"""Batch normalisation over rows that count as often as the pairs they stand for, and the end of a layer."""
+"""Batch normalisation weighted by the multiplicities of rows, and the end of a layer: norms, their sum and ReLU."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from esan.ops.dispatch import implementation
 from esan.ops.rows import RowView, zero_empty_rows
-from esan.ops.segments import expand
+from esan.ops.segments import broadcast
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +45,12 @@ class NormState:
 
     def refuse_single(self, x: Tensor, multiplicity: Tensor | None) -> None:
         """Refuse a single row that stands for one pair, unless running statistics normalise it."""
-        # What multiplicities say is not asked here: a GPU would have to be waited for.
+        # Multiplicities are not read here: that would synchronise with a GPU.
         if multiplicity is None and self.reads_batch and x.size(0) == 1:
             raise single_pair()
 
     def begin_tracking(self) -> float | None:
-        """Count a batch; the part that it has in the running statistics, None where there are none to follow it."""
+        """Count a batch; its weight in the running statistics, or None if there are none to update."""
         if not self.training or self.running_mean is None or self.num_batches is None:
             return None
         if _captured(self.num_batches):
@@ -63,21 +63,21 @@ class NormState:
         return self.momentum if self.momentum is not None else 1.0 / float(self.num_batches)
 
     def track(self, mean: Tensor, var: Tensor, total: Tensor | float) -> None:
-        """Let the running statistics follow a batch of `total` pairs with that mean and variance."""
-        share = self.begin_tracking()
-        if share is None or self.running_mean is None or self.running_var is None:
+        """Update the running statistics by a batch of `total` pairs with that mean and variance."""
+        momentum = self.begin_tracking()
+        if momentum is None or self.running_mean is None or self.running_var is None:
             return
         with torch.no_grad():
             # Not by `lerp_`, for which torch.func.vmap has no rule.
-            self.running_mean.add_(mean.to(self.running_mean.dtype) - self.running_mean, alpha=share)
+            self.running_mean.add_(mean.to(self.running_mean.dtype) - self.running_mean, alpha=momentum)
             var = var * (total / (total - 1)) if self.unbiased else var
-            self.running_var.add_(var.to(self.running_var.dtype) - self.running_var, alpha=share)
+            self.running_var.add_(var.to(self.running_var.dtype) - self.running_var, alpha=momentum)
 
 
 def _captured(buffer: Tensor) -> bool:
-    """Whether a transform of `torch.func` is under way that this buffer is no argument of."""
-    followed = torch._C._functorch.peek_interpreter_stack() is not None
-    return followed and not torch._C._functorch.is_functorch_wrapped_tensor(buffer)
+    """Whether a transform of `torch.func` is running that this buffer is not an argument of."""
+    traced = torch._C._functorch.peek_interpreter_stack() is not None
+    return traced and not torch._C._functorch.is_functorch_wrapped_tensor(buffer)
 
 
 def single_pair() -> ValueError:
@@ -88,7 +88,7 @@ def single_pair() -> ValueError:
 
 
 @dataclass(frozen=True, eq=False)
-class Normed:
+class Summand:
     """One summand of a layer before its norm.
 
     Attributes:
@@ -103,7 +103,7 @@ class Normed:
 
 
 def batch_norm(x: Tensor, norm: NormState, multiplicity: Tensor | None, relu: bool = False) -> Tensor:
-    r"""The normalised rows, and ReLU of them if wanted, in the same pass.
+    r"""The normalised rows, with ReLU in the same pass if wanted.
 
     .. math:: \mu = \tfrac1N \sum_r w_r x_r, \quad \sigma^2 = \tfrac1N \sum_r w_r (x_r - \mu)^2, \quad N = \sum_r w_r
 
@@ -116,7 +116,7 @@ def batch_norm(x: Tensor, norm: NormState, multiplicity: Tensor | None, relu: bo
     norm.refuse_single(x, multiplicity)
     multiplicity = None if multiplicity is None else multiplicity.to(x.dtype)
     fast = implementation("norm", x)
-    if fast is not None and fast.takes(x, norm):
+    if fast is not None and fast.supports(x, norm):
         return fast.batch_norm(x, norm, multiplicity, relu)
     y = _reference(x, norm, multiplicity)
     return F.relu(y) if relu else y
@@ -130,18 +130,18 @@ def _reference(x: Tensor, norm: NormState, multiplicity: Tensor | None) -> Tenso
     # One pair has two rows at most: itself, and a background row of multiplicity 0.
     if multiplicity is not None and x.size(0) <= 2 and int(total) == 1:
         raise single_pair()
-    share = (weight / total)[:, None]
-    mean = (share * x).sum(0)
+    fraction = (weight / total)[:, None]
+    mean = (fraction * x).sum(0)
     centred = x - mean
     # Of the centred rows: the mean of squares less the square of the mean cancels badly in single precision.
-    var = (share * centred.square()).sum(0)
+    var = (fraction * centred.square()).sum(0)
     norm.track(mean.detach(), var.detach(), total)
     y = centred * torch.rsqrt(var + norm.eps)
     y = y if norm.gamma is None else y * norm.gamma
     return y if norm.beta is None else y + norm.beta
 
 
-def normalised_sum(rows: Normed, nodes: Normed | None, view: RowView) -> Tensor:
+def normalised_sum(rows: Summand, nodes: Summand | None, view: RowView) -> Tensor:
     r"""The end of a layer: :math:`\mathrm{ReLU}(\mathrm{norm}_1(x_{v,s}) + \mathrm{norm}_2(y_v))`, 0 in empty rows.
 
     Args:
@@ -153,9 +153,9 @@ def normalised_sum(rows: Normed, nodes: Normed | None, view: RowView) -> Tensor:
     both: list[Any] = [rows] if nodes is None else [rows, nodes]
     for summand in both:
         summand.norm.refuse_single(summand.x, summand.multiplicity)
-    if fast is not None and all(fast.takes(s.x, s.norm) for s in both):
+    if fast is not None and all(fast.supports(s.x, s.norm) for s in both):
         return fast.normalised_sum(rows, nodes, view)
     total = batch_norm(rows.x, rows.norm, rows.multiplicity)
     if nodes is not None:
-        total = total + expand(batch_norm(nodes.x, nodes.norm, nodes.multiplicity), view.by_node)
+        total = total + broadcast(batch_norm(nodes.x, nodes.norm, nodes.multiplicity), view.by_node)
     return zero_empty_rows(F.relu(total), view)

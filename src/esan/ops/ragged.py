@@ -1,4 +1,4 @@
-"""Segments of unequal length laid end to end: where each starts, and how to pick some of them."""
+"""Ragged lists stored end to end: where segments begin, which segment an element is in, and picking segments."""
 
 from functools import cached_property
 
@@ -16,10 +16,10 @@ def starts(counts: Tensor) -> Tensor:
     return (flat.cumsum(0) - flat).reshape(counts.shape)
 
 
-def counted(owner: Tensor, size: int) -> Tensor:
+def segment_counts(index: Tensor, size: int) -> Tensor:
     """How many elements each segment has, from the segment of each element."""
-    # Not `bincount`: it would wait for a GPU to tell the largest owner.
-    return owner.new_zeros(size).scatter_add_(0, owner, owner.new_ones(1).expand_as(owner))
+    # Not `bincount`: it would synchronise with a GPU to read the largest index.
+    return index.new_zeros(size).scatter_add_(0, index, index.new_ones(1).expand_as(index))
 
 
 def boundaries(counts: Tensor) -> Tensor:
@@ -27,14 +27,14 @@ def boundaries(counts: Tensor) -> Tensor:
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
-def owner(counts: Tensor) -> Tensor:
+def segment_index(counts: Tensor) -> Tensor:
     """Which segment each element belongs to: 0 `counts[0]` times, 1 `counts[1]` times, ..."""
     return torch.repeat_interleave(counts)
 
 
-def ranges(first: Tensor, counts: Tensor) -> Tensor:
-    """The ranges `first[i], first[i] + 1, ...` of `counts[i]` numbers each, one after another."""
-    shift = first - starts(counts)
+def ranges(start: Tensor, counts: Tensor) -> Tensor:
+    """The ranges `start[i], start[i] + 1, ...` of `counts[i]` numbers each, one after another."""
+    shift = start - starts(counts)
     total = torch.repeat_interleave(shift, counts)
     return total + torch.arange(total.numel(), device=total.device)
 
@@ -52,50 +52,50 @@ class Segments:
     """Segments to be picked out of lists, one after another.
 
     Args:
-        first: where each begins.
-        counts: how long it is.
+        start: where each begins.
+        counts: how long each is.
     """
 
-    def __init__(self, first: Tensor, counts: Tensor) -> None:
-        self.first, self.counts = first, counts
+    def __init__(self, start: Tensor, counts: Tensor) -> None:
+        self.start, self.counts = start, counts
 
     @cached_property
     def total(self) -> int:
-        """Elements of all segments."""
+        """The number of elements of all segments."""
         return int(self.counts.sum())
 
     @cached_property
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where each begins and how long it is, for compiled loops."""
-        return self.first.contiguous().numpy(), self.counts.contiguous().numpy()
+        """Start and length of each, for compiled loops."""
+        return self.start.contiguous().numpy(), self.counts.contiguous().numpy()
 
     @cached_property
-    def owner(self) -> Tensor:
+    def index(self) -> Tensor:
         """The segment of each element."""
-        return owner(self.counts)
+        return segment_index(self.counts)
 
     @cached_property
-    def places(self) -> Tensor:
-        """Where the elements are, segment after segment."""
-        return ranges(self.first, self.counts)
+    def positions(self) -> Tensor:
+        """The positions of the elements, segment after segment."""
+        return ranges(self.start, self.counts)
 
     def take(self, ids: Tensor) -> "Segments":
-        """The segments of these numbers, in that order."""
-        return Segments(self.first[ids], self.counts[ids])
+        """The segments with these numbers, in that order."""
+        return Segments(self.start[ids], self.counts[ids])
 
     def pick(self, values: Tensor, shift: Tensor) -> Tensor:
-        """The whole numbers of the segments, the `shift` of each added to them.
+        """The integers of the segments, with the `shift` of each segment added to them.
 
         Args:
-            values: a list, or lists of one length as lines of a table.
-            shift: a number a segment.
+            values: a list, or lists of one length as rows of a tensor.
+            shift: one number per segment.
         """
         fast = implementation("indices", values)
         if fast is not None:
             return fast.pick(values, self, shift)
-        return values.index_select(-1, self.places).add_(shift.index_select(0, self.owner))
+        return values.index_select(-1, self.positions).add_(shift.index_select(0, self.index))
 
-    def pick_lines(self, values: Tensor) -> Tensor:
-        """The lines of the segments, as they are."""
+    def pick_rows(self, values: Tensor) -> Tensor:
+        """The rows of the segments, unchanged."""
         fast = None if values.requires_grad else implementation("indices", values)
-        return values.index_select(0, self.places) if fast is None else fast.pick_lines(values, self)
+        return values.index_select(0, self.positions) if fast is None else fast.pick_rows(values, self)

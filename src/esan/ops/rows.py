@@ -1,19 +1,20 @@
-"""Operators on the rows of a layer: from those of an earlier layer to those of a later one, and the pools over them."""
+"""Operators on the rows of a layer: expand the rows of an earlier layer, pool over bags and nodes, drop out."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from esan.ops.dispatch import implementation
-from esan.ops.segments import Grouping, segment_sum
+from esan.ops.segments import CSR, RowRanges, segment_sum
 
 #: How rows are pooled.
 REDUCTIONS = ("sum", "mean", "max")
 
 
 class RowView(Protocol):
-    """The rows that a layer works on, as index tensors; `esan.bags.Stage` is one.
+    """The rows that a layer works on, as index tensors; `esan.bags.LayerView` is one.
 
     Attributes:
         plain: whether the rows are those of one network, without padding.
@@ -31,38 +32,38 @@ class RowView(Protocol):
     background: int
 
     @property
-    def by_node(self) -> Grouping: ...
+    def by_node(self) -> CSR: ...
     @property
-    def by_subgraph(self) -> Grouping: ...
+    def by_subgraph(self) -> CSR: ...
     @property
-    def by_graph(self) -> Grouping: ...
+    def by_graph(self) -> CSR: ...
     @property
-    def stored_by_node(self) -> Grouping: ...
+    def stored_by_node(self) -> CSR: ...
     @property
     def empty_rows(self) -> Tensor: ...
     @property
     def subgraph_graph(self) -> Tensor: ...
     @property
     def nodes_of_subgraph(self) -> Tensor: ...
-    def lift_index(self, rows: int) -> Tensor: ...
+    def expand_index(self, rows: int) -> Tensor: ...
     def multiplicity_in(self, kind: torch.dtype) -> Tensor | None: ...
-    def bag_weight(self, reduce: str, kind: torch.dtype) -> Tensor | None: ...
+    def pool_factor(self, reduce: str, kind: torch.dtype) -> Tensor | None: ...
     def background_first(self, h: Tensor) -> Tensor: ...
 
 
-def lift(h: Tensor, view: RowView) -> Tensor:
-    """Rows of an earlier layer → rows of this one: a pair that was not stored takes its background's value."""
+def expand(h: Tensor, view: RowView) -> Tensor:
+    """Rows of an earlier layer → rows of this one: a pair that was not stored takes its background row's value."""
     fast = implementation("rows", h)
-    if fast is not None and hasattr(fast, "lift"):
-        return fast.lift(h, view)
-    return h.index_select(0, view.lift_index(h.size(0)))
+    if fast is not None and hasattr(fast, "expand"):
+        return fast.expand(h, view)
+    return h.index_select(0, view.expand_index(h.size(0)))
 
 
 def zero_empty_rows(h: Tensor, view: RowView) -> Tensor:
     """The rows, with 0 in those of multiplicity 0.
 
-    Their values cancel in every pool; zeroing them avoids loss of precision: a norm may blow them up, as it divides by
-    the deviation of the others.
+    Their values cancel in every pool; zeroing them avoids loss of precision, since a norm may make them large: it
+    divides by the deviation of the other rows.
     """
     if not view.background:
         return h
@@ -71,7 +72,7 @@ def zero_empty_rows(h: Tensor, view: RowView) -> Tensor:
         return fast.zero_empty_rows(h, view)
     multiplicity = view.multiplicity_in(torch.float32)
     assert multiplicity is not None
-    # Not by the list of empty rows: a GPU would have to be waited for to know how many there are.
+    # Not by the list of empty rows: counting them would synchronise with a GPU.
     return torch.where(multiplicity[:, None] > 0, h, 0.0)
 
 
@@ -80,15 +81,15 @@ def pool_bag(h: Tensor, view: RowView, reduce: str) -> Tensor:
     _check(reduce, view, "the maximum over the bag")
     if reduce == "max":
         return view.by_node.max(h)
-    return segment_sum(h, view.by_node, view.bag_weight(reduce, h.dtype))
+    return segment_sum(h, view.by_node, view.pool_factor(reduce, h.dtype))
 
 
-def lift_and_pool(h: Tensor, view: RowView, reduce: str) -> tuple[Tensor, Tensor]:
-    """`lift`, and `pool_bag` of what it gives, by sum or mean."""
+def expand_and_pool(h: Tensor, view: RowView, reduce: str) -> tuple[Tensor, Tensor]:
+    """The result of `expand`, and `pool_bag` of it by sum or mean."""
     fast = implementation("rows", h) if view.plain and reduce in ("sum", "mean") else None
-    if fast is not None and hasattr(fast, "lift_and_pool"):
-        return fast.lift_and_pool(h, view, reduce)
-    h = lift(h, view)
+    if fast is not None and hasattr(fast, "expand_and_pool"):
+        return fast.expand_and_pool(h, view, reduce)
+    h = expand(h, view)
     return h, pool_bag(h, view, reduce)
 
 
@@ -110,12 +111,29 @@ def pool_nodes(h: Tensor, view: RowView, reduce: str) -> Tensor:
 
 
 def _sum_nodes(h: Tensor, view: RowView) -> Tensor:
-    """What each subgraph would have if nothing differed from the background, and what its stored rows differ by."""
+    """The sum of each subgraph's background rows, plus the differences of its stored rows from them."""
     h = view.background_first(h)
     background = view.networks * view.background
-    alike = segment_sum(h[:background], view.by_graph).index_select(0, view.subgraph_graph)
-    differing = h[background:] - h.index_select(0, view.stored_by_node.owner)
-    return alike + segment_sum(differing, view.by_subgraph)
+    background_sum = segment_sum(h[:background], view.by_graph).index_select(0, view.subgraph_graph)
+    differences = h[background:] - h.index_select(0, view.stored_by_node.index)
+    return background_sum + segment_sum(differences, view.by_subgraph)
+
+
+def dropout(
+    h: Tensor, p: float, training: bool, seeds: Tensor | None, layer: int, row_ranges: RowRanges | None
+) -> Tensor:
+    """Each entry is 0 with probability p, else 1 / (1 − p) times itself.
+
+    Args:
+        h: rows.
+        p: the probability.
+        training: whether anything is dropped.
+        seeds: one per network that the rows belong to, `[S]`; None to draw from torch's own generator.
+        layer: the number of the layer before it; each layer has a mask of its own.
+        row_ranges: which rows are not padding.
+    """
+    fast: Any = None if seeds is None or not p or not training else implementation("dropout", h)
+    return F.dropout(h, p, training) if fast is None else fast.DropoutFunction.apply(h, p, seeds, layer, row_ranges)
 
 
 def _check(reduce: str, view: RowView, what: str) -> None:

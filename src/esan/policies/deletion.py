@@ -1,4 +1,4 @@
-"""Policies that delete a little: node-deleted (ND, k-ND) and edge-deleted (ED) subgraphs."""
+"""Policies that delete few edges: node-deleted (ND, k-ND) and edge-deleted (ED) subgraphs."""
 
 from dataclasses import dataclass
 from math import comb
@@ -13,15 +13,15 @@ from esan.ops import ragged
 from esan.policies.policy import Policy
 from esan.policies.selection import Selection
 
-#: Most nodes that a subgraph of k-ND loses: of larger sets there are too many, unless the graph has hardly more nodes.
+#: The largest k of k-ND: there are too many larger sets, unless the graph has hardly more nodes.
 MOST_DELETED = 100
-#: What counts of subsets are cut off at: more than this many are refused, and whole numbers of torch end there.
+#: Counts of subsets are clamped to this: more are refused, and int64 ends there.
 _CEILING = 2**62
 
 
 @dataclass(frozen=True)
 class NodeDeletion(Policy):
-    r"""ND: one subgraph a node, without that node's edges; k-ND: one a set of k nodes, :math:`m = \binom{n}{k}`.
+    r"""ND: one subgraph per node, without that node's edges; k-ND: one per set of k nodes, :math:`m = \binom{n}{k}`.
 
     The deleted nodes stay, isolated, so that all subgraphs keep the same nodes. A graph of fewer than k nodes has
     no such set; its bag is the graph itself.
@@ -45,24 +45,24 @@ class NodeDeletion(Policy):
         number = _binomial(graphs.num_nodes, self.k)
         subgraphs = number.clamp(min=1)
         which = ragged.ranges(torch.zeros_like(number), number)
-        graph = ragged.owner(number)
-        # With n < k the one subgraph of the bag is the graph: its number is passed over here.
+        graph = ragged.segment_index(number)
+        # With n < k the only subgraph is the graph itself: its number is skipped here.
         subgraph = ragged.starts(subgraphs)[graph] + which
         node = (subsets[which] + graphs.node_start[graph, None]).reshape(-1)
         subgraph = subgraph.repeat_interleave(self.k)
         degree = graphs.degree[node]
-        arc = ragged.ranges(graphs.first_arc[node], degree)
-        return Selection.deleting(graphs, subgraphs, subgraph.repeat_interleave(degree), graphs.arc_edge[arc])
+        edge = graphs.undirected_edge[ragged.ranges(graphs.first_in_edge[node], degree)]
+        return Selection.deleting(graphs, subgraphs, subgraph.repeat_interleave(degree), edge)
 
     def _refuse_too_many(self, graphs: Graphs) -> None:
-        """Each k-subset is listed with its nodes, and each arc of a graph with the subsets that hold its target."""
+        """Each k-subset is listed with its nodes, and each directed edge with the subsets that contain its target."""
         sizes, which = graphs.num_nodes.unique(return_inverse=True)
-        arcs = torch.zeros_like(sizes).index_add_(0, which, graphs.num_arcs).tolist()
+        columns = torch.zeros_like(sizes).index_add_(0, which, graphs.num_directed_edges).tolist()
         count = torch.bincount(which).tolist()
         listed = subsets = 0
-        for n, graphs_of_size, arcs_of_size in zip(sizes.tolist(), count, arcs, strict=True):
+        for n, graphs_of_size, columns_of_size in zip(sizes.tolist(), count, columns, strict=True):
             subsets += graphs_of_size * comb(n, self.k)
-            listed += arcs_of_size * comb(n - 1, self.k - 1)
+            listed += columns_of_size * comb(n - 1, self.k - 1)
         what = f"{self.k}-node-deleted subgraphs, {shown(subsets)} of them,"
         remedy = "Take a smaller k, smaller graphs, or ND, which deletes one node at a time."
         refuse_beyond_memory(8 * (subsets * (self.k + 2) + 2 * listed), what, remedy, graphs.device)
@@ -70,7 +70,7 @@ class NodeDeletion(Policy):
 
 @dataclass(frozen=True)
 class EdgeDeletion(Policy):
-    """ED: one subgraph an undirected edge, without both directions of it; a graph without edges gives itself."""
+    """ED: one subgraph per undirected edge, without both directions of it; a graph without edges gives itself."""
 
     def select(self, graphs: Graphs) -> Selection:
         subgraphs = graphs.num_edges.clamp(min=1)
@@ -80,14 +80,14 @@ class EdgeDeletion(Policy):
 
 
 def _binomial(n: Tensor, k: int) -> Tensor:
-    """How many k-subsets there are of n things each, in whole numbers of any size, cut off at a ceiling."""
+    """The binomial coefficients C(n, k), clamped to a ceiling."""
     sizes, which = n.unique(return_inverse=True)
     # Not by products of tensors: C(70, 35) overflows on the way to C(70, 69) = 70.
     return torch.tensor([min(comb(size, k), _CEILING) for size in sizes.tolist()], device=n.device)[which]
 
 
 def _subsets(n: int, k: int, device: torch.device) -> Tensor:
-    """All k-subsets of 0..n-1 in colexicographic order, a line each, `[C(n, k), k]`."""
+    """All k-subsets of 0..n-1 in colexicographic order, one row each, `[C(n, k), k]`."""
     numbers = torch.arange(n + 1, device=device)
     rank = torch.arange(int(_binomial(numbers[-1], k)), device=device)
     chosen = []

@@ -1,4 +1,4 @@
-"""Policies that leave all edges: node marking, and the identity."""
+"""Policies that keep all edges: node marking (NM) and the identity."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from esan.policies.selection import Selection
 
 @dataclass(frozen=True)
 class NodeMarking(Policy):
-    """One subgraph a node: the whole graph, with that node marked."""
+    """NM: one subgraph per node: the graph itself, with that node marked."""
 
     @property
     def marked(self) -> bool:  # type: ignore[override]

@@ -11,7 +11,7 @@ from esan.policies.marking import NodeMarking, Whole
 from esan.policies.policy import Policy
 from esan.policies.wrappers import Augmented, Sampled
 
-#: What each of the paper's names makes of the number in parentheses behind it.
+#: The policy of each of the paper's names; the argument is the number in parentheses after it.
 NAMES: dict[str, Callable[..., Policy]] = {
     "ND": lambda number=1: NodeDeletion(number),
     "ED": lambda: EdgeDeletion(),
@@ -87,7 +87,7 @@ def _short_name(policy: Policy) -> str | None:
 
 
 def policy_called(text: str) -> Policy | str:
-    """The policy whose `repr` is `text`; the text itself where it is none of ours."""
+    """The policy whose `repr` is `text`; the text itself if it is no policy of esan."""
     try:
         known = policy_named(text)
     except ValueError:
@@ -116,7 +116,7 @@ def _from_short_name(text: str, hops: int) -> Policy | None:
     try:
         policy = NAMES[name]() if number is None else NAMES[name](number)
     except TypeError:
-        # Only what does not fit the name is unknown; a number out of range is for the policy itself to refuse.
+        # A number out of range raises ValueError in the policy itself.
         return None
     policy = Augmented(policy) if match["hat"] else policy
     if match["fraction"] is None and match["percent"] is None:
@@ -151,8 +151,8 @@ def _from_repr(text: str) -> Policy | None:
     if name not in _CLASSES:
         return None
     values: dict[str, Any] = {}
-    for piece in arguments.split(", ") if arguments else []:
-        argument = _ARGUMENT.fullmatch(piece)
+    for assignment in arguments.split(", ") if arguments else []:
+        argument = _ARGUMENT.fullmatch(assignment)
         if argument is None:
             return None
         text = argument["value"]

@@ -1,4 +1,4 @@
-"""`Policy`: the rule that turns a graph into a bag of subgraphs; the one class a user writes to add a rule."""
+"""`Policy`: the rule that selects the subgraphs of a graph; subclass it to add a policy."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -12,21 +12,21 @@ from esan.graphs import Graphs, read
 from esan.policies.selected import SelectedData, graphs_of
 from esan.policies.selection import Selection
 
-#: How many subgraphs each graph has → which of them are kept, a truth value a subgraph.
+#: The number of subgraphs of each graph → which of them are kept, one truth value per subgraph.
 Keep = Callable[[Tensor], Tensor]
 
 
 class Policy(ABC):
     r"""A subgraph selection policy :math:`\pi: G \mapsto S_G^\pi`, for a whole collection of graphs at once.
 
-    Write `select` and nothing else; what it selects of a graph must not depend on the numbering of the nodes, nor on
-    the other graphs: a large collection is selected from some graphs at a time. A policy is also a PyG transform:
+    A subclass implements `select` only. What it selects of a graph must not depend on the numbering of the nodes or on
+    the other graphs: a large collection is processed in chunks of graphs. A policy is also a PyG transform:
     `policy(data)` is the same `data` with its selection attached, for an ordinary PyG `DataLoader`.
     """
 
-    #: Whether the policy gives nodes the two identifying features; a model for it needs `marked=policy.marked`.
+    #: Whether the policy marks nodes with two identifying features; a model for it needs `marked=policy.marked`.
     marked: bool = False
-    #: Whether `select` draws at random, so that each epoch wants a bag of its own.
+    #: Whether `select` is random, so that each epoch needs a new bag.
     random: ClassVar[bool] = False
 
     @abstractmethod
@@ -34,22 +34,22 @@ class Policy(ABC):
         """What each subgraph of each graph changes."""
 
     def drawn(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:  # noqa: ARG002
-        """The same, with what is random in it drawn from `generator`: write this one too if there is anything."""
+        """`select`, drawing random numbers from `generator`; a random policy implements this too."""
         return self.select(graphs)
 
     def some(self, graphs: Graphs, keep: Keep, generator: torch.Generator | None = None) -> Selection:
-        """Some of the subgraphs, renumbered; a policy that can find these alone may write this one too.
+        """Some of the subgraphs, renumbered; a policy that can find these alone may implement this too.
 
         Args:
             graphs: what is selected from.
-            keep: given how many subgraphs each graph has, a truth value a subgraph; at least one of each graph.
-            generator: of what is random in the policy itself.
+            keep: from the number of subgraphs of each graph, one truth value per subgraph; at least one of each graph.
+            generator: for the random numbers of the policy itself.
         """
         selection = self.drawn(graphs, generator)
         return selection.only(keep(selection.num_subgraphs))
 
     def checked(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
-        """The same, or an error that says what is wrong with a policy of one's own."""
+        """`drawn`, with an error that says what is wrong with a user's policy."""
         selection = self.drawn(graphs, generator)
         if not isinstance(selection, Selection):
             raise TypeError(

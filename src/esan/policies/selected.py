@@ -1,4 +1,4 @@
-"""`SelectedData`: a PyG `Data` that carries its selection, so that PyG's own `DataLoader` can batch it."""
+"""`SelectedData`: PyG data with its selection attached, so that PyG's own `DataLoader` can batch it."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ class SelectedData(Data):
 
     @staticmethod
     def of(data: Data, graphs: Graphs, selection: Selection, policy: str) -> "SelectedData":
-        """`data` itself is not changed; `policy` is what the policy is called."""
+        """A copy of `data` with the selection; `policy` is the name of the policy."""
         selected = SelectedData.from_dict(data.to_dict())
         for name, tensor in selection.tensors().items():
             selected[_PREFIX + name] = tensor
@@ -52,7 +52,7 @@ class SelectedData(Data):
 
 def graphs_of(batch: Batch) -> list[Data]:
     """The graphs of a PyG batch, one by one."""
-    # PyG takes a batch apart where it was put together: what was added since is lost, and too little is an error.
+    # PyG splits a batch as it was made: fields added since are lost, and missing ones are an error.
     again = None
     try:
         graphs = batch.to_data_list()
@@ -85,7 +85,7 @@ def read_carried(source: Source) -> tuple[Graphs, Selection, str]:
             "or apply the policy to the data: policy(data)."
         )
     graphs = read(source)
-    # Another transform may have renumbered the edges since, and the selection would mean others.
+    # A later transform may have renumbered the edges, and the selection would mean others.
     if not torch.equal(source[_EDGES], graphs.edges):
         raise ValueError(
             f"Expected the {source[_EDGES].size(1)} edges that the selection was made of (got "
@@ -96,7 +96,7 @@ def read_carried(source: Source) -> tuple[Graphs, Selection, str]:
         raise ValueError(f"Expected one policy for all graphs (got {' and '.join(policies[:2])}). Apply one of them.")
     if source[_PREFIX + "num_subgraphs"].numel() != len(graphs):
         raise ValueError(
-            f"Expected a selection a graph (got {source[_PREFIX + 'num_subgraphs'].numel()} selections on "
+            f"Expected one selection per graph (got {source[_PREFIX + 'num_subgraphs'].numel()} selections on "
             f"{counted(len(graphs), 'graph')}). Apply the policy to each graph."
         )
     held: dict[str, Any] = {name: _agreed(source[_PREFIX + name], name) for name in _FLAGS}
@@ -108,23 +108,23 @@ def read_carried(source: Source) -> tuple[Graphs, Selection, str]:
 def _agreed(flag: Tensor, name: str) -> bool:
     if not bool((flag == flag[0]).all()):
         raise ValueError(
-            f"Expected selections of one kind (got graphs that differ in {name}). Let the policy choose alike for all "
-            "graphs, or pass it to Bag.of, which asks it once for all of them."
+            f"Expected selections of one kind (got graphs that differ in {name}). Let the policy choose the same for "
+            "all graphs, or pass it to Bag.of, which selects once for all of them."
         )
     return bool(flag[0])
 
 
 def checked_source(source: Any, *policies: str, remedy: str = _REMEDY) -> Any:
-    """`source`, unless it carries the selection of another policy, which would be passed over in silence.
+    """`source`; an error if it carries the selection of another policy, which would be ignored.
 
     Args:
-        source: graphs, or whatever else they are read from; several come back as a list, gone through once.
-        policies: the names of the policy that is asked for; errors have the first.
-        remedy: how an error ends.
+        source: graphs, or what they are read from; an iterable comes back as a list.
+        policies: the names of the requested policy; errors use the first.
+        remedy: the last sentence of an error.
     """
     items = [source]
     if isinstance(source, Dataset):
-        # All graphs of a PyG dataset have the same transforms, and these may take long: the first one tells.
+        # All graphs of a PyG dataset have the same transforms, which may be slow: the first graph is enough.
         items = [source[i] for i in range(min(1, len(source)))]
     elif (held := several(source)) is not None:
         items = source = held

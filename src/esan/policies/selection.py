@@ -1,4 +1,4 @@
-"""`Selection`: what each subgraph of a bag changes, and nothing else."""
+"""`Selection`: the differences of each subgraph from its graph: edges and marked nodes."""
 
 from dataclasses import dataclass
 
@@ -18,8 +18,8 @@ class Selection(TensorRecord):
 
     All subgraphs keep the nodes of their graph, in its order; they differ in edges and marks. The *background* of
     every subgraph is either the graph itself (policies that delete a little) or the graph without edges (policies
-    that keep a little); an *entry* (subgraph, edge) says that this edge is the other way round in that subgraph.
-    So the size is that of the differences, never subgraphs times edges.
+    that keep a little). An *entry* (subgraph, edge) says that this edge differs from the background in that subgraph.
+    So the size is the number of differences, not subgraphs times edges.
 
     Make one with `Selection.deleting` or `Selection.keeping`.
 
@@ -83,7 +83,7 @@ class Selection(TensorRecord):
     @cached
     def subgraph_graph(self) -> Tensor:
         """The graph of each subgraph."""
-        return ragged.owner(self.num_subgraphs)
+        return ragged.segment_index(self.num_subgraphs)
 
     @cached
     def _entries(self) -> ragged.Segments:
@@ -100,12 +100,12 @@ class Selection(TensorRecord):
         return ragged.Segments(ragged.starts(counts), counts)
 
     def holders(self, graphs: Graphs) -> Tensor:
-        """In how many subgraphs each edge is, `[E]`: the entries of the sum of all adjacency matrices of a bag."""
+        """The number of subgraphs that have each undirected edge, `[E]`: the summed adjacency matrices."""
         listed = torch.bincount(self.entry_edge, minlength=graphs.edges.size(1))
         return self.num_subgraphs[graphs.edge_graph] - listed if self.keeps_edges else listed
 
     def num_pairs(self, graphs: Graphs) -> int:
-        """How many (node, subgraph) pairs there are."""
+        """The number of (node, subgraph) pairs."""
         return int((graphs.num_nodes * self.num_subgraphs).sum())
 
     def take(self, ids: Tensor, graphs: Graphs) -> "Selection":
@@ -125,11 +125,11 @@ class Selection(TensorRecord):
             mark_node=marks.pick(self.mark_node, by_node),
         )
 
-    def only(self, kept: Tensor) -> "Selection":
-        """The subgraphs where `kept` (a truth value a subgraph) is true, renumbered; at least one of each graph."""
-        left = left_of_each(self.subgraph_graph[kept], self.num_subgraphs.numel())
-        number = kept.cumsum(0) - 1
-        entry, mark = kept[self.entry_subgraph], kept[self.mark_subgraph]
+    def only(self, mask: Tensor) -> "Selection":
+        """The subgraphs where `mask` (one truth value per subgraph) is true, renumbered; at least one of each graph."""
+        left = count_subgraphs(self.subgraph_graph[mask], self.num_subgraphs.numel())
+        number = mask.cumsum(0) - 1
+        entry, mark = mask[self.entry_subgraph], mask[self.mark_subgraph]
         return Selection(
             num_subgraphs=left,
             keeps_edges=self.keeps_edges,
@@ -141,8 +141,8 @@ class Selection(TensorRecord):
         )
 
 
-def left_of_each(graph: Tensor, graphs: int) -> Tensor:
-    """How many subgraphs are kept of each graph, given the graph of each that is: at least one."""
+def count_subgraphs(graph: Tensor, graphs: int) -> Tensor:
+    """The number of subgraphs of each graph, from the graph of each subgraph; an error if a graph has none."""
     left = torch.bincount(graph, minlength=graphs)
     if bool((left == 0).any()):
         raise ValueError(
@@ -161,7 +161,7 @@ def _checked(
 ) -> Selection:
     if not isinstance(num_subgraphs, Tensor):
         raise TypeError(
-            f"Expected num_subgraphs as a tensor, one number a graph (got {num_subgraphs!r}). "
+            f"Expected num_subgraphs as a tensor, one number per graph (got {num_subgraphs!r}). "
             "Pass e.g. graphs.num_nodes, or torch.full_like(graphs.num_nodes, 3)."
         )
     if num_subgraphs.shape != graphs.num_nodes.shape or bool((num_subgraphs < 1).any()):
@@ -171,7 +171,7 @@ def _checked(
             f"among them {got}). Let the policy give the graph itself where it finds nothing."
         )
     nothing = num_subgraphs.new_empty(0)
-    owner = ragged.owner(num_subgraphs)
+    owner = ragged.segment_index(num_subgraphs)
     entry_subgraph, entry_edge = _listed(owner, graphs.edge_graph, *entries, "edge")
     mark_subgraph, mark_node = nothing, nothing
     if marks is not None:
@@ -182,18 +182,18 @@ def _checked(
 
 
 def _listed(owner: Tensor, of_item: Tensor, subgraph: Tensor, item: Tensor, what: str) -> tuple[Tensor, Tensor]:
-    """The list of a policy, sorted and each entry once; `owner` and `of_item` are the graphs of all that there is."""
+    """The entries of a policy, sorted and unique; `owner` and `of_item` are the graphs of all subgraphs and items."""
     if subgraph.shape != item.shape or subgraph.dim() != 1:
         raise ValueError(
             f"Expected two lists of one length (got shapes {tuple(subgraph.shape)} and {tuple(item.shape)}). "
             "List (subgraph, edge) and (subgraph, node) as two flat tensors."
         )
-    # Before they are sorted: a number out of range would come out of that as another one.
+    # Before sorting: the keys of numbers out of range would decode to others.
     _check_range(subgraph, owner.numel(), "subgraph", what)
     _check_range(item, of_item.numel(), what, what)
     width = max(of_item.numel(), 1)
     key = subgraph * width + item
-    # Most policies list their entries in order already; looking is far cheaper than sorting.
+    # Most policies list their entries in order; checking is far cheaper than sorting.
     if not bool((key[1:] > key[:-1]).all()):
         key = torch.unique(key)
     subgraph, item = key // width, key % width

@@ -1,4 +1,4 @@
-"""Policies made of another: augmented (the graph itself joins the bag) and sampled (a random part of the bag)."""
+"""Policies that wrap another: augmented (plus the graph itself) and sampled (a random part of the bag)."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -56,7 +56,7 @@ class Augmented(Policy):
 class Sampled(Policy):
     r"""A uniform random part of a policy's bag: ceil(fraction · m) subgraphs of each graph, without replacement.
 
-    `esan.Loader` draws a fresh part for every batch, so for every epoch.
+    `esan.Loader` draws a new sample for every batch, so in every epoch.
 
     Args:
         policy: the policy sampled from.
@@ -85,28 +85,28 @@ class Sampled(Policy):
         return self.policy.some(graphs, lambda num_subgraphs: self.sample(num_subgraphs, generator), generator)
 
     def sample(self, num_subgraphs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """A truth value a subgraph: is it in the sample? The generator's device is where the numbers are drawn."""
-        return self.kept_by(Sampled.numbers(int(num_subgraphs.sum()), generator), num_subgraphs)
+        """Whether each subgraph is in a random sample; random numbers are drawn on the device of the generator."""
+        return self.sample_by(Sampled.numbers(int(num_subgraphs.sum()), generator), num_subgraphs)
 
     @staticmethod
     def numbers(count: int, generator: torch.Generator | None = None) -> Tensor:
-        """The random numbers that decide on so many subgraphs."""
+        """One random number per subgraph."""
         generator = random_source(generator)
         device = generator.device if generator is not None else torch.device("cpu")
         return torch.rand(count, generator=generator, device=device, dtype=torch.float64)
 
-    def kept_by(self, numbers: Tensor, num_subgraphs: Tensor) -> Tensor:
-        """The sample that these numbers, one a subgraph, decide on: those of the smallest in each graph."""
-        graph = ragged.owner(num_subgraphs)
-        # Graph by graph, and in each by its numbers: what is kept of one graph does not depend on the others.
+    def sample_by(self, numbers: Tensor, num_subgraphs: Tensor) -> Tensor:
+        """The sample that these numbers, one per subgraph, decide: the smallest of each graph."""
+        graph = ragged.segment_index(num_subgraphs)
+        # Sorted by graph, then by number: the sample of one graph does not depend on the others.
         order = numbers.to(graph.device).argsort(stable=True)
         order = order[graph[order].argsort(stable=True)]
         rank = torch.arange(graph.numel(), device=graph.device) - ragged.starts(num_subgraphs)[graph]
-        # Less a little: in floating point 0.7 * 10 is more than 7, and would be 8 of 10.
+        # Minus a little: in floating point 0.7 * 10 is more than 7, and would give 8 of 10.
         wanted = torch.ceil(self.fraction * num_subgraphs.double() - 1e-9).long().clamp(min=1)
-        kept = torch.empty_like(graph, dtype=torch.bool)
-        kept[order] = rank < wanted[graph]
-        return kept
+        mask = torch.empty_like(graph, dtype=torch.bool)
+        mask[order] = rank < wanted[graph]
+        return mask
 
 
 def _check_policy(policy: Any) -> None:

@@ -1,12 +1,12 @@
-"""Records from folders: every one that can be read, each job once, and what was wrong with the others."""
+"""`gather`: all readable records under some folders, each job once, and the problems of the other files."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from esan.report.paper import by_recipe
-from esan.report.rows import Row, row_of, unrun
+from esan.report.paper_tables import by_recipe
+from esan.report.rows import Row, empty_row, row_of
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.records import Record
 
@@ -15,18 +15,18 @@ _NAMES = re.compile(r"record\.json|\d+-\d+\.json")
 
 
 @dataclass(frozen=True)
-class Gathered:
-    """What was found.
+class GatheredRecords:
+    """The records under some folders.
 
     Attributes:
         records: each job once, in the order of their paths.
-        problems: a line for every file that could not be used, with its path.
-        begun: the recipes of runs that have no record yet, one a run.
+        problems: one line with its path for every file that could not be used.
+        unfinished: the recipes of runs that have no record yet, one per run.
     """
 
     records: tuple[Record, ...]
     problems: tuple[str, ...]
-    begun: tuple[Recipe, ...] = ()
+    unfinished: tuple[Recipe, ...] = ()
 
     def by_recipe(self) -> dict[str, list[Record]]:
         """The records of each recipe, by its name, folds and seeds in order."""
@@ -36,20 +36,20 @@ class Gathered:
         return found
 
     def rows(self) -> list[Row]:
-        """A row for each recipe, those of one dataset together."""
-        begun: dict[str, list[Recipe]] = {}
-        for recipe in self.begun:
-            begun.setdefault(recipe.name, []).append(recipe)
+        """One row per recipe, those of one dataset together."""
+        unfinished: dict[str, list[Recipe]] = {}
+        for recipe in self.unfinished:
+            unfinished.setdefault(recipe.name, []).append(recipe)
         done = self.by_recipe()
-        rows = [row_of(records, begun=len(begun.get(name, []))) for name, records in done.items()]
-        rows += [unrun(some[0], len(some)) for name, some in begun.items() if name not in done]
+        rows = [row_of(records, unfinished=len(unfinished.get(name, []))) for name, records in done.items()]
+        rows += [empty_row(some[0], len(some)) for name, some in unfinished.items() if name not in done]
         order = list(by_recipe())
         # The paper's rows in its order, then all others by name.
-        place = {name: at for at, name in enumerate(order)}
-        return sorted(rows, key=lambda r: (r.data, place.get(r.recipe.partition("~")[0], len(order)), r.recipe))
+        position = {name: index for index, name in enumerate(order)}
+        return sorted(rows, key=lambda r: (r.data, position.get(r.recipe.partition("~")[0], len(order)), r.recipe))
 
 
-def gather(folders: Sequence[str | Path]) -> Gathered:
+def gather(folders: Sequence[str | Path]) -> GatheredRecords:
     """All records under some folders, or files of records themselves.
 
     A file that cannot be read is named among the problems, and the others are used. Of two records of one job the first
@@ -88,17 +88,17 @@ def gather(folders: Sequence[str | Path]) -> Gathered:
             problems.append(f"{shown}: left out. Its recipe differs from that in {_near(example)}, of the same name.")
             continue
         jobs[job], records[path] = path, record
-    begun = []
+    unfinished = []
     for path in sorted(p for folder in map(Path, folders) if folder.is_dir() for p in folder.rglob("recipe.toml")):
         if not path.with_name("record.json").exists():
             try:
-                begun.append(Recipe.load(path))
+                unfinished.append(Recipe.load(path))
             except (ValueError, TypeError, OSError) as error:
                 problems.append(f"{_near(path)}: left out. {error}")
-    return Gathered(tuple(records.values()), tuple(problems), tuple(begun))
+    return GatheredRecords(tuple(records.values()), tuple(problems), tuple(unfinished))
 
 
 def _near(path: Path) -> str:
-    """A path as one would type it from here, if it is not far."""
+    """A path relative to the working directory, if it is below."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

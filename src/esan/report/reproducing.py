@@ -1,29 +1,29 @@
-"""Run the rows of a table of the paper as a resumable campaign, and keep their records with its Markdown."""
+"""`reproduce`: run the rows of a table of the paper as a resumable campaign; store records and Markdown."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from esan.report.docs import results_page, table_text
-from esan.report.paper import TABLES, table_named
-from esan.report.results import chosen_rows, is_kept, is_meant, keep, result_file, results_of
-from esan.report.timing import keep_timed, measure, times_of, timing_recipes
-from esan.report.tuning import GRID
-from esan.train.campaigns.campaign import finished, run_campaign
+from esan.report.grid_results import GRID
+from esan.report.paper_tables import TABLES, table_named
+from esan.report.results_page import results_page, table_text
+from esan.report.stored_results import chosen_rows, has_result, is_selected, load_results, result_file, save_result
+from esan.report.timing import load_times, measure, save_times, timing_recipes
+from esan.train.campaigns.campaign import finished_record, run_campaign
 from esan.train.campaigns.executors import Executor, Failure
 from esan.train.campaigns.grid import search
 from esan.train.recipes.catalogue import named
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.files import write_text
+from esan.train.runs.directory import write_text
 from esan.train.runs.job import Job, protocol
 from esan.train.runs.records import Record
 
-#: Told of what has come to an end, in words.
-Say = Callable[[str], None]
+#: Called with a line of progress.
+ProgressLine = Callable[[str], None]
 
 
 def _nothing(words: str) -> None:
-    """Say nothing."""
+    """Ignore progress."""
 
 
 def table_jobs(
@@ -33,7 +33,7 @@ def table_jobs(
 
     Args:
         table: its name.
-        rows: which rows, see `esan.report.results.chosen_rows`; empty for all.
+        rows: which rows, see `esan.report.stored_results.chosen_rows`; empty for all.
         seeds: how many seeds; None for those of the recipes.
         changes: settings such as "lr=0.001" that make variants of the rows.
     """
@@ -50,42 +50,42 @@ def reproduce(
     rows: Sequence[str] = (),
     seeds: int | None = None,
     changes: Sequence[str] = (),
-    say: Say = _nothing,
+    say: ProgressLine = _nothing,
     **settings: Any,
 ) -> dict[str, Failure]:
-    """Run what a table lacks; its records and its Markdown are brought up to date whenever a group of jobs has ended.
+    """Run the missing jobs of a table; its records and Markdown are updated after every group of jobs.
 
     Args:
         table: its name.
-        results: the folder of the results, a folder a table.
+        results: the folder of the results, one folder per table.
         runs: the folder of the runs, with their checkpoints.
         executor: where they run.
         rows: which rows; empty for all.
         seeds: how many seeds; None for those of the recipes.
         changes: settings that make variants of the rows.
-        say: told how it goes on.
+        say: called with lines of progress.
         settings: anything else for `run_campaign`: together, device, root, cache, bars.
 
     Returns:
-        why some jobs have no record, by their names.
+        the failures by name of job.
     """
     table_named(table)
     if table == "timing":
         return _time(results, rows, say, **settings)
     jobs = table_jobs(table, rows, seeds, changes)
     folder = results / table
-    missing = [job for job in jobs if not is_kept(job, folder)]
+    missing = [job for job in jobs if not has_result(job, folder)]
     say(f"{table}: {len(jobs) - len(missing)} of {len(jobs)} runs are there")
 
-    def harvest(done: int, total: int) -> None:
+    def store_finished(done: int, total: int) -> None:
         for job in missing:
-            if not result_file(job, folder).is_file() and (record := finished(job, runs)) is not None:
-                keep(record, folder)
+            if not result_file(job, folder).is_file() and (record := finished_record(job, runs)) is not None:
+                save_result(record, folder)
         write_table(table, results)
         if done:
             say(f"{table}: {len(jobs) - total + done} of {len(jobs)} runs")
 
-    outcome = run_campaign(missing, runs, executor, progress=harvest, **settings)
+    outcome = run_campaign(missing, runs, executor, progress=store_finished, **settings)
     write_table(table, results)
     return outcome.failures
 
@@ -97,26 +97,26 @@ def tune(
     executor: Executor | None = None,
     *,
     rows: Sequence[str] = (),
-    say: Say = _nothing,
+    say: ProgressLine = _nothing,
     **settings: Any,
 ) -> dict[str, Failure]:
-    """Run the grids of rows, as the paper tunes them, one row after another; those that are there are not run again.
+    """Run the grid searches of rows, as the paper tunes them, one row after another; stored ones are not run again.
 
-    Of each row the records of its own configuration and of the best one are kept, and a file with the scores of all;
-    the records of the others stay in the folder of the runs. A row of which a run failed keeps no scores: the best of a
-    part is not the best.
+    Stored are the records of the row itself and of its best configuration, and a file with the scores of all; the other
+    records stay in the folder of the runs. A row with a failed run stores no scores: the best of some configurations is
+    not the best of all.
 
     Args:
         table: its name.
-        results: the folder of the results, a folder a table.
+        results: the folder of the results, one folder per table.
         runs: the folder of the runs, with their checkpoints.
         executor: where they run.
         rows: which rows; empty for all that have a grid.
-        say: told how it goes on.
+        say: called with lines of progress.
         settings: anything else for `run_campaign`: together, device, root, cache, bars.
 
     Returns:
-        why some jobs have no record, by their names.
+        the failures by name of job.
     """
     write_table(table, results)  # a folder that cannot be written to is better known before than after
     failures: dict[str, Failure] = {}
@@ -127,27 +127,27 @@ def tune(
 
 
 def _tune_row(
-    recipe: Recipe, folder: Path, runs: Path, executor: Executor | None, say: Say, **settings: Any
+    recipe: Recipe, folder: Path, runs: Path, executor: Executor | None, say: ProgressLine, **settings: Any
 ) -> dict[str, Failure]:
     target = folder / recipe.name / GRID
     if target.is_file() or not recipe.grid:
         say(f"{recipe.name}: {'its grid is there' if recipe.grid else 'the paper tunes nothing'}")
         return {}
     jobs = [job for one in recipe.configurations() for job in protocol(one)]
-    known = [Record.load(result_file(job, folder)) for job in jobs if is_kept(job, folder)]
+    known = [Record.load(result_file(job, folder)) for job in jobs if has_result(job, folder)]
     say(f"{recipe.name}: {len(known)} of {len(jobs)} runs of its grid are there")
 
-    def tell(done: int, total: int) -> None:
+    def report_progress(done: int, total: int) -> None:
         say(f"{recipe.name}: {len(jobs) - total + done} of {len(jobs)} runs")
 
-    found = search(recipe, runs, executor, known=known, progress=tell, **settings)
+    found = search(recipe, runs, executor, known=known, progress=report_progress, **settings)
     if found.failures:
         return found.failures
     for one in found.scored:
         if one is found.best or one.recipe.name == recipe.name:
             for record in one.records:
                 if record not in known:
-                    keep(record, folder)
+                    save_result(record, folder)
     found.to_csv(target)
     say(f"{recipe.name}: {found.best.recipe.name} is the best of {len(found.scored)}")
     return {}
@@ -162,8 +162,8 @@ def check_rows(table: str, rows: Sequence[str]) -> None:
 
 
 def rows_of_all(rows: Sequence[str]) -> dict[str, list[str]]:
-    """All tables that have some of the rows, each with those that it has; all of them if no rows are asked for."""
-    found = {table: [row for row in rows if any(is_meant(row, name) for name in _names(table))] for table in TABLES}
+    """All tables that have some of the rows, each with those that it has; all of them for no rows."""
+    found = {table: [row for row in rows if any(is_selected(row, name) for name in _names(table))] for table in TABLES}
     for row in rows:
         if not any(row in some for some in found.values()):
             raise ValueError(
@@ -180,13 +180,13 @@ def _names(table: str) -> list[str]:
 def _timing_rows(rows: Sequence[str]) -> list[str]:
     known = _names("timing")
     for row in rows:
-        if not any(is_meant(row, name) for name in known):
+        if not any(is_selected(row, name) for name in known):
             raise ValueError(f"Expected a row of the table timing (got {row!r}). There are {', '.join(known)}.")
-    return [name for name in known if not rows or any(is_meant(row, name) for row in rows)]
+    return [name for name in known if not rows or any(is_selected(row, name) for row in rows)]
 
 
 def write_table(table: str, results: Path) -> Path:
-    """Write the Markdown of a table from the records that are kept."""
+    """Write the Markdown of a table from its stored records."""
     path = results / table / "README.md"
     write_text(path, table_text(table, results).removeprefix("#"))
     return path
@@ -198,20 +198,20 @@ def write_page(results: Path, page: Path) -> None:
 
 
 def problems_of(results: Path) -> list[str]:
-    """What is wrong with the files that are kept, of all tables."""
-    return [problem for table in TABLES if table != "timing" for problem in results_of(results / table).problems]
+    """What is wrong with the stored files of all tables."""
+    return [problem for table in TABLES if table != "timing" for problem in load_results(results / table).problems]
 
 
-def _time(results: Path, rows: Sequence[str], say: Say, **settings: Any) -> dict[str, Failure]:
+def _time(results: Path, rows: Sequence[str], say: ProgressLine, **settings: Any) -> dict[str, Failure]:
     """Measure the rows of the table of times that are not there yet, one after another."""
     wanted = _timing_rows(rows)
-    missing = [name for name in wanted if name not in times_of(results / "timing")]
+    missing = [name for name in wanted if name not in load_times(results / "timing")]
     say(f"timing: {len(wanted) - len(missing)} of {len(wanted)} rows are there")
     device, root, cache = settings.get("device", "cpu"), settings.get("root"), settings.get("cache")
     failures = {}
     for name in missing:
         try:
-            keep_timed(measure(name, device, root=root, cache=cache), results / "timing")
+            save_times(measure(name, device, root=root, cache=cache), results / "timing")
         except (ValueError, OSError) as error:
             failures[name] = Failure(str(error))
             continue

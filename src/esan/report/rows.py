@@ -1,4 +1,4 @@
-"""`Row`: what the records of one recipe come to, and how far that is from the paper."""
+"""`Row`: the result of one recipe from its records, and its difference from the paper."""
 
 import math
 from collections.abc import Sequence
@@ -6,34 +6,34 @@ from dataclasses import dataclass, replace
 
 from esan.data.dataset import METRICS
 from esan.data.sets.catalogue import CATALOGUE
-from esan.report.paper import Cited, cited_for, method
+from esan.report.paper_tables import PaperNumber, method, paper_number
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import protocol
 from esan.train.runs.records import HIGHER_IS_BETTER, Record
-from esan.train.runs.selection import Spread, summary
+from esan.train.runs.summary import MeanStd, summary
 
 
 @dataclass(frozen=True)
-class Number:
+class Measured:
     """A mean over runs, in the units of the paper: per cent for accuracy and ROC-AUC.
 
     Attributes:
         mean: over the runs.
-        spread: their standard deviation; None of a single run.
+        std: their standard deviation; None for a single run.
         digits: how many to print after the point.
     """
 
     mean: float
-    spread: float | None
+    std: float | None
     digits: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.{self.digits}f}" + ("" if self.spread is None else f" ± {self.spread:.{self.digits}f}")
+        return f"{self.mean:.{self.digits}f}" + ("" if self.std is None else f" ± {self.std:.{self.digits}f}")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table.
+    """A row of a table.
 
     Attributes:
         name: how the paper calls it, or the name of its recipe.
@@ -47,7 +47,7 @@ class Row:
         epoch: the epoch of `ours`, where all runs share one.
         jobs: how many runs the protocol has.
         records: of those that are done.
-        begun: how many more have been begun.
+        unfinished: how many more runs were started and have no record.
         part: what `ours` and `best` are measured on: "test", or "valid" where there is no test set.
         targets: of own data, the columns that are predicted, if the recipe names them.
     """
@@ -56,20 +56,20 @@ class Row:
     recipe: str
     data: str
     metric: str
-    paper: Cited | None = None
-    ours: Number | None = None
-    best: Number | None = None
+    paper: PaperNumber | None = None
+    ours: Measured | None = None
+    best: Measured | None = None
     rule: str = ""
     epoch: int | None = None
     jobs: int = 0
     records: tuple[Record, ...] = ()
-    begun: int = 0
+    unfinished: int = 0
     part: str = "test"
     targets: str = ""
 
     @property
-    def falls(self) -> bool:
-        """Whether less is better."""
+    def lower_is_better(self) -> bool:
+        """Whether lower values are better."""
         return not HIGHER_IS_BETTER.get(self.metric, True)
 
     @property
@@ -77,59 +77,59 @@ class Row:
         """Ours, turned so that more is better; less than any number if nothing was run."""
         if self.ours is None:
             return -math.inf
-        return -self.ours.mean if self.falls else self.ours.mean
+        return -self.ours.mean if self.lower_is_better else self.ours.mean
 
     @property
     def difference(self) -> float | None:
-        """Ours less the paper's, in its units."""
+        """Ours minus the paper's, in its units."""
         return None if self.ours is None or self.paper is None else self.ours.mean - self.paper.value
 
     @property
-    def deviations(self) -> float | None:
+    def paper_stds(self) -> float | None:
         """The difference in standard deviations of the paper, positive if ours is better; None if it has none."""
-        if self.difference is None or self.paper is None or not self.paper.spread:
+        if self.difference is None or self.paper is None or not self.paper.std:
             return None
-        return (-self.difference if self.falls else self.difference) / self.paper.spread
+        return (-self.difference if self.lower_is_better else self.difference) / self.paper.std
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all of its runs are done."""
         return len(self.records) >= self.jobs
 
     @property
     def state(self) -> str:
-        """How far it has come: "not yet run", "4 of 10 runs, 2 begun", or "10 seeds"."""
-        done, begun = len(self.records), f", {self.begun} begun" if self.begun else ""
+        """Its progress: "not yet run", "4 of 10 runs, 2 begun", or "10 seeds"."""
+        done, unfinished = len(self.records), f", {self.unfinished} begun" if self.unfinished else ""
         if not done:
-            return f"not yet run{begun}"
+            return f"not yet run{unfinished}"
         if done < self.jobs:
-            return f"{done} of {self.jobs} runs{begun}"
+            return f"{done} of {self.jobs} runs{unfinished}"
         folds, seeds = len({r.fold for r in self.records}), len({r.seed for r in self.records})
         parts = [f"{folds} folds"] * (folds > 1) + [f"{seeds} seeds"] * (seeds > 1)
-        return (" × ".join(parts) or "1 run") + begun
+        return (" × ".join(parts) or "1 run") + unfinished
 
     @property
     def verdict(self) -> str:
         """ "good" if ours is the paper's up to two standard deviations, or better; "bad" if it is worse; else ""."""
         if self.difference is None or self.paper is None or self.ours is None:
             return ""
-        worse = self.difference if self.falls else -self.difference
+        worse = self.difference if self.lower_is_better else -self.difference
         # A number that is printed with so many digits is no nearer than half of the last.
-        room = max(2 * (self.paper.spread or 0.0), 0.5 * 10.0**-self.paper.digits)
-        return "good" if worse <= room else "bad"
+        tolerance = max(2 * (self.paper.std or 0.0), 0.5 * 10.0**-self.paper.digits)
+        return "good" if worse <= tolerance else "bad"
 
 
-def row_of(records: Sequence[Record], jobs: int | None = None, begun: int = 0) -> Row:
-    """The line of one recipe's records.
+def row_of(records: Sequence[Record], jobs: int | None = None, unfinished: int = 0) -> Row:
+    """The row of one recipe's records.
 
     Args:
         records: of one recipe, each job once.
-        jobs: how many runs there are to be; None for those of the recipe's protocol.
-        begun: how many more have been begun.
+        jobs: how many runs there should be; None for those of the recipe's protocol.
+        unfinished: how many more runs were started and have no record.
     """
     first = records[0]
-    recipe, cited = first.recipe, cited_for(first.recipe.name)
-    # How many seeds a protocol has says nothing about one run, and may have grown since.
+    recipe, cited = first.recipe, paper_number(first.recipe.name)
+    # The number of seeds of a protocol does not change one run, and may have grown since.
     found = summary([replace(record, recipe=recipe) for record in records])
     return Row(
         name=method(recipe.name),
@@ -137,37 +137,37 @@ def row_of(records: Sequence[Record], jobs: int | None = None, begun: int = 0) -
         data=recipe.data,
         metric=first.metric,
         paper=cited,
-        ours=number(found.value, found.runs, first.metric, cited),
-        best=number(found.best, found.runs, first.metric, cited),
+        ours=in_paper_units(found.value, first.metric, cited),
+        best=in_paper_units(found.best, first.metric, cited),
         rule=found.rule,
         epoch=found.epoch,
         jobs=max(len(protocol(recipe)) if jobs is None else jobs, len(records)),
         records=tuple(records),
-        begun=begun,
+        unfinished=unfinished,
         part=found.part,
         targets=recipe.targets,
     )
 
 
-def unrun(recipe: Recipe, begun: int = 0) -> Row:
-    """The line of a recipe of which nothing has ended."""
+def empty_row(recipe: Recipe, unfinished: int = 0) -> Row:
+    """The row of a recipe without records."""
     known = CATALOGUE.get(recipe.data)
     return Row(
         method(recipe.name),
         recipe.name,
         recipe.data,
         known.task.metric if known else METRICS.get(recipe.task, ""),
-        cited_for(recipe.name),
+        paper_number(recipe.name),
         jobs=len(protocol(recipe)),
-        begun=begun,
+        unfinished=unfinished,
         targets=recipe.targets,
     )
 
 
-def number(found: Spread | None, runs: int, metric: str, cited: Cited | None) -> Number | None:
+def in_paper_units(found: MeanStd | None, metric: str, cited: PaperNumber | None) -> Measured | None:
     """A mean over runs in the units of the paper, with as many digits as it has for the same."""
     if found is None:
         return None
     digits = max(cited.digits, 1) if cited else 4 if metric == "mae" else 2
     scale = 1.0 if metric == "mae" else 100.0
-    return Number(found.mean * scale, found.std * scale if runs > 1 else None, digits)
+    return Measured(found.mean * scale, None if found.std is None else found.std * scale, digits)

@@ -1,10 +1,10 @@
-"""SVG, written plainly: a few shapes, and colours that follow the reader's light or dark setting."""
+"""SVG shapes as text, with colours for light and dark screens."""
 
 from collections.abc import Iterable
 from html import escape
 
-#: Names of tones → (on a light page, on a dark page). The pairs are told apart with any kind of colour vision, and
-#: with none: lines also differ in dashes, marks in being full or hollow.
+#: Names of tones → (on a light page, on a dark page). The pairs can be distinguished with any colour vision: lines also
+#: differ in dashes, marks in being filled or hollow.
 TONES: dict[str, tuple[str, str]] = {
     "page": ("#ffffff", "#14171a"),
     "ink": ("#1c2126", "#e6e8ea"),
@@ -40,7 +40,7 @@ def tones() -> str:
 
 
 def drawing(width: float, height: float, shapes: Iterable[str], title: str, alone: bool = False) -> str:
-    """A whole picture; `alone` gives it its own colours, so that it can be a file."""
+    """An SVG image; `alone` adds the colours, so that it can be a file."""
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
     style = f"<style>{tones()}</style>" if alone else ""
     back = f'<rect class="f-page" width="{width:g}" height="{height:g}"/>' if alone else ""

@@ -1,11 +1,11 @@
-"""Tables in Markdown: the paper's number beside ours, a line a recipe."""
+"""Tables of results, one line per recipe with the paper's number beside ours: their columns, and as Markdown."""
 
 from collections.abc import Sequence
 
+from esan.report.formatting import NOT_RUN, UNITS, cost, difference, escape_markdown, sample_spread
 from esan.report.rows import Row
-from esan.report.words import NOT_RUN, UNITS, cost, difference, in_markdown, votes
 
-#: The columns of a table, and where they are aligned.
+#: The columns of a table, and their alignment.
 HEAD = {
     "method": "---",
     "paper": "--:",
@@ -23,7 +23,7 @@ HEAD = {
 
 
 def cells(row: Row) -> dict[str, str]:
-    """What stands in each column of `HEAD` for a row."""
+    """The text of each column of `HEAD` for a row."""
     spent = cost(row)
     return {
         "method": row.name,
@@ -32,8 +32,8 @@ def cells(row: Row) -> dict[str, str]:
         "ours is": row.rule,
         "difference": difference(row),
         "best validation": "" if row.best is None else str(row.best),
-        "votes differ": votes(row),
-        "runs": row.state if row.records or row.begun else "",
+        "votes differ": sample_spread(row),
+        "runs": row.state if row.records or row.unfinished else "",
         "epochs": spent["epochs"],
         "time a run": spent["time"],
         "memory": spent["memory"],
@@ -42,18 +42,18 @@ def cells(row: Row) -> dict[str, str]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """One table of rows; columns of which nothing is known are left out."""
+    """One table of rows; empty columns are left out."""
     shown, lines = columns(rows)
     drawn = [list(shown.values()), [HEAD[name] for name in shown], *([line[name] for name in shown] for line in lines)]
     head, rule, *body = drawn
-    body = [[in_markdown(cell) for cell in line] for line in body]
+    body = [[escape_markdown(cell) for cell in line] for line in body]
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body)) + "\n"
 
 
 def columns(rows: Sequence[Row]) -> tuple[dict[str, str], list[dict[str, str]]]:
-    """The columns of `HEAD` that these rows need, with the words above them, and the cells of each row.
+    """The columns of `HEAD` that these rows need, with their headings, and the cells of each row.
 
-    What differs among the rows stands beside them; what all share is said once, above them or in their heading.
+    What differs between rows has a column; what all rows share is said once, in a heading or above the table.
     """
     lines = [cells(row) for row in rows]
     parts, chosen = {row.part for row in rows if row.best}, {row.rule for row in rows if row.rule}
@@ -67,22 +67,23 @@ def columns(rows: Sequence[Row]) -> tuple[dict[str, str], list[dict[str, str]]]:
 
 
 def markdown(rows: Sequence[Row], level: int = 2) -> str:
-    """A table for every dataset and metric, below a heading that names both, with what its numbers are.
+    """One table per dataset and metric, below a heading that names both.
 
     Args:
         rows: of any number of datasets.
         level: of the headings.
     """
     parts = [
-        f"{'#' * level} {in_markdown(title)}\n\n{told(some)}{table(some)}" for title, some in by_metric(rows).items()
+        f"{'#' * level} {escape_markdown(title)}\n\n{rule_line(some)}{table(some)}"
+        for title, some in by_metric(rows).items()
     ]
     return "\n".join(parts)
 
 
-def told(rows: Sequence[Row]) -> str:
-    """What the numbers of these rows are, if they are all the same; else it stands beside each."""
+def rule_line(rows: Sequence[Row]) -> str:
+    """The line that says how epochs were chosen, if all rows share that rule; else it has a column."""
     found = rule_of(rows)
-    return f"Ours: {in_markdown(found)}.\n\n" if found else ""
+    return f"Ours: {escape_markdown(found)}.\n\n" if found else ""
 
 
 def rule_of(rows: Sequence[Row]) -> str:

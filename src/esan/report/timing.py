@@ -1,4 +1,4 @@
-"""The paper's table of times: seconds for one training epoch, measured here one recipe at a time."""
+"""`measure`: seconds per training epoch of a recipe, and the paper's table of them."""
 
 import json
 import math
@@ -10,16 +10,16 @@ from statistics import median
 
 import torch
 
-from esan.report.paper import method
-from esan.train.engines.ensembles import Teams
+from esan.report.paper_tables import method
+from esan.train.engines.engine_factory import EngineFactory
 from esan.train.recipes.catalogue import named
-from esan.train.runs.files import write_text
+from esan.train.runs.directory import write_text
 from esan.train.runs.job import Job
-from esan.train.runs.machine import hardware, now, versions
 from esan.train.runs.prepare import prepare
+from esan.train.runs.records import hardware, now, versions
 from esan.train.runs.run import Run
 
-#: Seconds an epoch on an RTX 2080, as the paper prints them; NCI1 with batches of 32, ZINC with batches of 128.
+#: Seconds per epoch on an RTX 2080, as the paper prints them; NCI1 with batches of 32, ZINC with batches of 128.
 PRINTED = """
 method        nci1       nci1-20%   zinc
 gin           1.00±0.05  -          1.45±0.01
@@ -35,19 +35,19 @@ dss-gin-ego+  3.19±0.03  2.90±0.01  3.69±0.05
 
 
 @dataclass(frozen=True)
-class Timed:
+class EpochTimes:
     """How long epochs of one recipe took.
 
     Attributes:
         recipe: its name.
         seconds: of each epoch that was timed.
-        setup_seconds: from nothing to the first epoch: data, bag and network.
-        graphs: how many an epoch has.
+        setup_seconds: before the first epoch: data, bag and network.
+        graphs: per epoch.
         hardware: what it ran on.
-        versions: of esan and what it stands on.
+        versions: of esan and its main dependencies.
         finished: when.
-        warm_seconds: of the epochs before, in which kernels are compiled and steps captured.
-        seeds: how many networks an epoch trained, side by side.
+        warm_seconds: of the epochs before, in which kernels are compiled and CUDA graphs captured.
+        seeds: how many networks were trained in lock-step.
     """
 
     recipe: str
@@ -67,7 +67,7 @@ class Timed:
 
 
 def timing_recipes() -> dict[str, str]:
-    """The recipes of the table and what the paper prints for each."""
+    """The recipes of the table and the time that the paper prints for each."""
     head, *lines = [line.split() for line in PRINTED.strip().splitlines()]
     found = {}
     for name, *cells in lines:
@@ -87,7 +87,7 @@ def measure(
     *,
     root: str | Path | None = None,
     cache: str | Path | None = None,
-) -> Timed:
+) -> EpochTimes:
     """Time some training epochs of one recipe, alone on the device.
 
     Args:
@@ -101,8 +101,8 @@ def measure(
     """
     since = time.perf_counter()
     chosen = named(recipe)
-    prepared, teams = prepare(chosen, root=root, cache=cache, device=device), Teams()
-    runs = [Run(Job(chosen, seed=seed), prepared, None, teams) for seed in range(seeds)]
+    prepared, make_engine = prepare(chosen, root=root, cache=cache, device=device), EngineFactory()
+    runs = [Run(Job(chosen, seed=seed), prepared, None, make_engine) for seed in range(seeds)]
     setup, train = time.perf_counter() - since, runs[0].split.train
     seconds = []
     for _ in range(warm + epochs):
@@ -110,23 +110,22 @@ def measure(
         orders = [train[torch.randperm(len(train), generator=run.order)] for run in runs]
         losses = [run.engine.train_epoch(order) for run, order in zip(runs, orders, strict=True)]
         for run in runs:
-            run.engine.issue()
-        # Numbers on this side of the bus: the epoch has ended.
+            run.engine.flush()
+        # Reading the losses waits for the end of the epoch.
         torch.stack(losses).tolist()
         seconds.append(round(time.perf_counter() - since, 5))
-    place = torch.device(device)
     before = round(sum(seconds[:warm]), 3)
-    told = hardware(place), versions(), now()
-    return Timed(recipe, tuple(seconds[warm:]), round(setup, 3), len(train), *told, before, seeds)
+    machine = hardware(torch.device(device)), versions(), now()
+    return EpochTimes(recipe, tuple(seconds[warm:]), round(setup, 3), len(train), *machine, before, seeds)
 
 
-def keep_timed(timed: Timed, folder: Path) -> None:
-    """Write what was measured to the folder of the table."""
+def save_times(timed: EpochTimes, folder: Path) -> None:
+    """Write the times to the folder of the table."""
     write_text(folder / f"{timed.recipe}.json", json.dumps(asdict(timed), indent=1) + "\n")
 
 
-def times_of(folder: Path) -> dict[str, Timed]:
-    """What was measured, by recipe; a damaged file is an error that names it."""
+def load_times(folder: Path) -> dict[str, EpochTimes]:
+    """The stored times by recipe; ValueError names a damaged file."""
     found = {}
     for path in sorted(folder.rglob("*.json")):
         try:
@@ -134,13 +133,13 @@ def times_of(folder: Path) -> dict[str, Timed]:
             seconds = tuple(map(float, values["seconds"]))
             if not seconds or not all(math.isfinite(one) for one in seconds):
                 raise ValueError("no finite seconds")
-            found[str(values["recipe"])] = Timed(**values | {"seconds": seconds})
+            found[str(values["recipe"])] = EpochTimes(**values | {"seconds": seconds})
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ValueError(f"Expected times at {path} (got a damaged file: {error}). Remove it.") from None
     return found
 
 
-def times_markdown(times: dict[str, Timed]) -> str:
+def times_table(times: dict[str, EpochTimes]) -> str:
     """The table: for each method the paper's seconds and ours, of each set."""
     printed = timing_recipes()
     columns = [("nci1", "", "NCI1"), ("nci1", "-20%", "NCI1, 20%"), ("zinc", "", "ZINC")]
@@ -158,7 +157,7 @@ def times_markdown(times: dict[str, Timed]) -> str:
     return f"{_where(list(times.values()))}\n\n{table}\n"
 
 
-def _where(times: Sequence[Timed]) -> str:
+def _where(times: Sequence[EpochTimes]) -> str:
     machines = dict.fromkeys(timed.hardware for timed in times)
     ours = f"ours: {', '.join(machines)}, median (least to most)" if machines else "ours: none yet"
     return f"The paper: RTX 2080, mean ± deviation; {ours}. {len(times)} of {len(timing_recipes())} rows run."

@@ -1,4 +1,4 @@
-"""The symmetry group of a bag, acting: nodes numbered otherwise, subgraphs put in another order."""
+"""The symmetry group of a bag: permutations of its nodes and of its subgraphs, and how they act."""
 
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from esan.policies import Policy, Selection
 
 
 def relabelled(data: Data, permutation: Tensor, generator: torch.Generator | None = None) -> Data:
-    """An isomorphic copy of `data` whose node v is node `permutation[v]` of `data`, its arcs shuffled.
+    """An isomorphic copy of `data` whose node v is node `permutation[v]` of `data`, with shuffled edges.
 
     Args:
         data: the graph.
@@ -79,7 +79,7 @@ def _relabelled_graphs(graphs: Graphs, node: Tensor, generator: torch.Generator 
 
 
 def acted(bag: Bag, generator: torch.Generator | None = None) -> Bag:
-    """The same bag after a random action: nodes relabelled, subgraphs and arcs shuffled, rows built anew."""
+    """The same bag after a random action: nodes relabelled, subgraphs and edges shuffled, rows built again."""
     return rebuilt(bag, drawn_action(bag.graphs, bag.selection, generator))
 
 
@@ -89,7 +89,7 @@ def rebuilt(bag: Bag, action: Action) -> Bag:
         action.graphs,
         Given(action.on(bag.selection)),
         bag.num_layers,
-        literal=bag.asked,
+        literal=bag.literal_choice,
     )
 
 
@@ -108,7 +108,7 @@ class Given(Policy):
 
 
 def separate(graphs: Graphs) -> list[Data]:
-    """Each graph as PyG data, its arcs in the user's order."""
+    """Each graph as PyG data, its edges in the user's order."""
     result = []
     for place in range(len(graphs)):
         one = graphs.take(torch.tensor([place], device=graphs.device))

@@ -1,4 +1,4 @@
-"""When two tensors count as equal: tolerances by dtype, and an error that says where they part."""
+"""`check_close`: compares two tensors with tolerances by dtype; the error says where they differ."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Equivariance of layers and invariance of models under S_m × S_n."""
+"""`assert_equivariant` for layers and `assert_invariant` for models, under S_m × S_n."""
 
 import copy
 from inspect import ismethod
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
+from esan.bags import Bag, LayerView
 from esan.graphs import Source
 from esan.nn import Encoded, SubgraphGNN
 from esan.policies import Policy
@@ -30,7 +30,7 @@ def assert_equivariant(
     (node, subgraph) key. The network is checked in the mode that it is in, and left as it was.
 
     Args:
-        network: a layer, called as `layer(h, bag, stage)`, or an encoder, called as `encoder(h, bag)`.
+        network: a layer, called as `layer(h, bag, view)`, or an encoder, called as `encoder(h, bag)`.
         bag: what it is called on, literal or compact.
         in_channels: width of the rows h.
         trials: how many (τ, σ) are drawn.
@@ -38,7 +38,7 @@ def assert_equivariant(
         tolerance: None for that of the dtype of the parameters.
 
     Raises:
-        AssertionError: says which output parts from its permutation, and by how much.
+        AssertionError: says which output differs from its permutation, and by how much.
     """
     if isinstance(network, SubgraphGNN):
         raise TypeError(
@@ -46,15 +46,15 @@ def assert_equivariant(
             f"{network.features.out_channels}; models have assert_invariant."
         )
     dtype = next((p.dtype for p in network.parameters()), torch.float64)
-    first = _first_stage(network, bag, in_channels)
+    first = _input_view(network, bag, in_channels)
     h = torch.randn(first.num_rows, in_channels, generator=generator, dtype=dtype)
     expected = _called(network, h, bag)
     for _ in range(trials):
         action = drawn_action(bag.graphs, bag.selection, generator)
         moved = rebuilt(bag, action)
-        there = _moved_rows(h, bag, first, moved, _first_stage(network, moved, in_channels), action)
+        there = _permuted_rows(h, bag, first, moved, _input_view(network, moved, in_channels), action)
         for place, (got, wanted) in enumerate(zip(_called(network, there, moved), expected, strict=True)):
-            image = _moved_rows(wanted.h, bag, wanted.stage, moved, got.stage, action)
+            image = _permuted_rows(wanted.h, bag, wanted.stage, moved, got.stage, action)
             what = f"output {place} of {type(network).__name__} on the permuted bag and the permuted output"
             check_close(got.h, image, what, tolerance=tolerance)
 
@@ -76,9 +76,9 @@ def assert_invariant(
     `edge_index`. The model is checked in the mode that it is in, and left as it was.
 
     Args:
-        model: takes a bag, gives a line a graph, node or column of `edge_index`.
+        model: takes a bag, returns one row per graph, node or column of `edge_index`.
         source: the graphs.
-        policy: makes the bag; a policy that draws at random is drawn once, and (τ, σ) act on what it gave.
+        policy: makes the bag; a random policy is drawn once, and (τ, σ) act on its selection.
         num_layers: of the bag; None for what the model needs.
         literal: as in `Bag.of`.
         trials: how many (τ, σ) are drawn.
@@ -86,24 +86,24 @@ def assert_invariant(
         tolerance: None for that of the dtype of the parameters.
 
     Raises:
-        AssertionError: says by how much the predictions part.
+        AssertionError: says by how much the predictions differ.
     """
     bag = Bag.of(source, policy, layers_of(model, num_layers), literal=literal, generator=generator)
     expected = copy.deepcopy(model)(bag)
     for _ in range(trials):
         action = drawn_action(bag.graphs, bag.selection, generator)
-        image = _moved_lines(expected, model, action)
+        image = _permuted_predictions(expected, model, action)
         got = copy.deepcopy(model)(rebuilt(bag, action))
         check_close(got, image, "predictions for relabelled nodes and shuffled subgraphs", tolerance=tolerance)
         if policy.random:
             continue
-        anew = Bag.of(action.graphs, policy, bag.num_layers, literal=literal)
+        reselected = Bag.of(action.graphs, policy, bag.num_layers, literal=literal)
         what = f"predictions for the bags that {policy!r} makes of relabelled graphs"
-        check_close(copy.deepcopy(model)(anew), image, what, tolerance=tolerance)
+        check_close(copy.deepcopy(model)(reselected), image, what, tolerance=tolerance)
 
 
 def layers_of(model: nn.Module, num_layers: int | None) -> int:
-    """How many layers a compact bag for this model is to be exact for."""
+    """How many layers a compact bag for this model must be exact for."""
     if num_layers is not None:
         return num_layers
     if not isinstance(model, SubgraphGNN):
@@ -114,15 +114,15 @@ def layers_of(model: nn.Module, num_layers: int | None) -> int:
     return model.num_layers + model.encoder.lookahead
 
 
-def _first_stage(network: Any, bag: Bag, width: int) -> Stage:
+def _input_view(network: Any, bag: Bag, width: int) -> LayerView:
     if _is_encoder(network):
         like = next(network.parameters(), torch.empty(0, dtype=torch.float64))
         return network.input(bag, like, width)[0]
-    return bag.stage(_lookahead(network))
+    return bag.layer_view(_lookahead(network))
 
 
 def _is_encoder(network: nn.Module) -> bool:
-    """Whether it is called as an encoder is: one says which rows it takes."""
+    """Whether it is called as an encoder: an encoder has a method `input`."""
     return ismethod(getattr(network, "input", None))
 
 
@@ -134,36 +134,36 @@ def _called(network: nn.Module, h: Tensor, bag: Bag) -> list[Encoded]:
     network = copy.deepcopy(network)  # so that running statistics stay as they are
     if _is_encoder(network):
         return network(h, bag)
-    stage = bag.stage(1 + _lookahead(network))
-    lines = network(h, bag, stage)
-    if lines.size(0) != stage.num_rows:
+    view = bag.layer_view(1 + _lookahead(network))
+    rows = network(h, bag, view)
+    if rows.size(0) != view.num_rows:
         raise AssertionError(
-            f"Expected {type(network).__name__} to give a line for each of the {stage.num_rows} rows of its stage (got "
-            f"{lines.size(0)}). Begin it with h = stage.lift(h)."
+            f"Expected {type(network).__name__} to return the {view.num_rows} rows of its layer view (got "
+            f"{rows.size(0)}). Begin it with h = view.expand(h)."
         )
-    return [Encoded(lines, stage)]
+    return [Encoded(rows, view)]
 
 
-def _moved_rows(h: Tensor, bag: Bag, stage: Stage, there: Bag, there_stage: Stage, action: Action) -> Tensor:
-    """The rows h of a stage, in the order of the rows of the permuted bag's stage."""
-    background, stored = bag.rows.background, bag.rows.subgraph[: stage.num_rows - bag.rows.background]
+def _permuted_rows(h: Tensor, bag: Bag, view: LayerView, image: Bag, image_view: LayerView, action: Action) -> Tensor:
+    """The rows h of a layer view, in the order of the rows of the permuted bag's layer view."""
+    background, stored = bag.rows.background, bag.rows.subgraph[: view.num_rows - bag.rows.background]
     subgraph = torch.cat([stored.new_zeros(background), 1 + action.subgraph[stored]])
-    here = action.node[stage.node] * (bag.num_subgraphs + 1) + subgraph
-    stored = there.rows.subgraph[: there_stage.num_rows - there.rows.background]
-    subgraph = torch.cat([stored.new_zeros(there.rows.background), 1 + stored])
-    key = there_stage.node * (bag.num_subgraphs + 1) + subgraph
+    here = action.node[view.node] * (bag.num_subgraphs + 1) + subgraph
+    stored = image.rows.subgraph[: image_view.num_rows - image.rows.background]
+    subgraph = torch.cat([stored.new_zeros(image.rows.background), 1 + stored])
+    key = image_view.node * (bag.num_subgraphs + 1) + subgraph
     by_key = torch.argsort(here)
     if not torch.equal(here[by_key], key.sort().values):
         raise AssertionError("Expected the permuted bag to store the permuted pairs (got others).")
     return h[by_key[torch.searchsorted(here[by_key], key)]]
 
 
-def _moved_lines(lines: Tensor, model: nn.Module, action: Action) -> Tensor:
+def _permuted_predictions(predictions: Tensor, model: nn.Module, action: Action) -> Tensor:
     output = getattr(model, "output", "graph")
-    # Scored pairs keep their order; it is their nodes that are renumbered.
+    # Scored pairs keep their order; their nodes are renumbered.
     if output == "graph" or (output == "edge" and "edge_label_index" in action.graphs.extra):
-        return lines
+        return predictions
     number = action.node if output == "node" else action.column
-    if lines.size(0) != number.numel():
-        raise AssertionError(f"Expected a line a {output}, {number.numel()} in all (got {lines.size(0)}).")
-    return torch.empty_like(lines).index_copy(0, number, lines)
+    if predictions.size(0) != number.numel():
+        raise AssertionError(f"Expected one row per {output}, {number.numel()} in all (got {predictions.size(0)}).")
+    return torch.empty_like(predictions).index_copy(0, number, predictions)

@@ -1,4 +1,4 @@
-"""The compact bag gives the literal bag's answer: outputs, gradients, buffers, and what an optimiser makes of them."""
+"""`assert_same_execution`: literal and compact bags give the same outputs, gradients, buffers and training step."""
 
 import copy
 from dataclasses import dataclass
@@ -33,10 +33,10 @@ def assert_same_execution(
     Args:
         model: takes a bag.
         source: the graphs.
-        policy: makes both bags; of a policy that draws at random both get the same sample.
+        policy: makes both bags; both get the same sample of a random policy.
         num_layers: of the compact bag; None for what the model needs.
         one_by_one: whether each graph is also tried alone.
-        generator: draws what gradients are taken of.
+        generator: draws the weights of the loss.
         tolerance: None for that of the dtype of the parameters.
 
     Raises:
@@ -105,7 +105,7 @@ def _compared(
 
 
 def _corners(model: nn.Module, what: str) -> str:
-    """What may be wrong with the check, not with the model: a ReLU of 0 has the slope that rounding gives it."""
+    """A note for errors that the check itself may cause: the slope of a ReLU at 0 depends on rounding."""
     biases = [p for name, p in model.named_parameters() if name.endswith("bias")]
     if what == "buffers" or not any(p.numel() and not p.detach().any() for p in biases):
         return ""
@@ -120,7 +120,7 @@ def _run(model: nn.Module, bag: Bag, training: bool, seed: int) -> _Outcome:
     (output * noise.to(output.device)).sum().backward()
     gradients = {name: p.grad.clone() for name, p in mine.named_parameters() if p.grad is not None}
     buffers = {name: b.clone() for name, b in mine.named_buffers()}
-    # A step of a fixed length: large gradients would else carry both networks where rounding decides.
+    # A step of bounded length: after a large one, rounding would decide.
     size = max([1.0, *(float(g.abs().max()) for g in gradients.values())])
     torch.optim.SGD(mine.parameters(), lr=0.1 / size).step()
     state = {name: value.clone() for name, value in mine.state_dict().items()}

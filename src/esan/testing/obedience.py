@@ -1,4 +1,4 @@
-"""What a user puts on or into a module is obeyed: hooks, subclasses and replacements are called."""
+"""`assert_obeyed`: hooks, subclasses, own forwards and replaced modules of a network are called."""
 
 import copy
 import warnings
@@ -17,7 +17,7 @@ from esan.policies import Policy
 from esan.testing.compare import check_close
 from esan.testing.equivariance import layers_of
 
-#: What a change that scales multiplies by.
+#: The factor of changes that scale.
 _FACTOR = 1.5
 Count = list[int]
 Change = Callable[[nn.Module, str, Count], AbstractContextManager[None]]
@@ -36,7 +36,7 @@ def assert_obeyed(
     device: torch.device | str | None = None,
     tolerance: float | None = None,
 ) -> None:
-    """Whatever a user puts on or into a part of the model is called, and the model does what its modules then say.
+    """Whatever a user attaches to or changes in a module of the model is called and takes effect.
 
     Each part in turn gets a forward pre-hook, a forward hook, a forward hook that scales the output, a full backward
     hook, a subclass, a `forward` of its own, and a replacement that scales the output. Each of them must be called as
@@ -81,7 +81,7 @@ def assert_obeyed(
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A module that is called: its class, how often, and whether gradients pass through what it gives."""
+    """A module that is called: its class, how often, and whether its output has a gradient."""
 
     kind: str
     calls: int
@@ -89,8 +89,8 @@ class _Part:
 
 
 @dataclass(frozen=True, eq=False)
-class _Outcome:
-    """What a model did on a bag."""
+class _Results:
+    """The results of a model on a bag."""
 
     output: Tensor
     gradients: dict[str, Tensor]
@@ -104,7 +104,7 @@ def _check(
     part: _Part,
     change: Change,
     observes: bool,
-    plain: _Outcome,
+    plain: _Results,
     what: str,
     tolerance: float | None,
 ) -> None:
@@ -132,8 +132,8 @@ def _check(
             check_close(mine, other, f"{kind}, {key} ({what})", scale=scale, tolerance=tolerance)
 
 
-def _check_called(model: nn.Module, parts: dict[str, _Part], plain: _Outcome, when: str) -> None:
-    """Refuse a module that is read in place of being called."""
+def _check_called(model: nn.Module, parts: dict[str, _Part], plain: _Results, when: str) -> None:
+    """An error for a module whose parameters are used without calling it."""
     for name, module in model.named_modules():
         read = [key for key, _ in module.named_parameters(prefix=name, recurse=False) if key in plain.gradients]
         if name not in parts and read and not isinstance(module, _CONTAINERS):
@@ -147,12 +147,12 @@ _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 
 
 def _parts(model: nn.Module, bag: Bag) -> dict[str, _Part]:
-    """The modules that are called where every module is, by name."""
+    """The modules that are called when every module is called, by name."""
     calls: dict[nn.Module, list[bool]] = {}
 
     def seen(module: nn.Module, _: Any, output: Any) -> None:
-        given = output if isinstance(output, tuple) else (output,)
-        calls.setdefault(module, []).append(all(isinstance(x, Tensor) and x.requires_grad for x in given))
+        outputs = output if isinstance(output, tuple) else (output,)
+        calls.setdefault(module, []).append(all(isinstance(x, Tensor) and x.requires_grad for x in outputs))
 
     with ExitStack() as stack, reference(), _restored(model):
         for module in model.modules():
@@ -165,19 +165,19 @@ def _parts(model: nn.Module, bag: Bag) -> dict[str, _Part]:
     }
 
 
-def _run(model: nn.Module, bag: Bag) -> _Outcome:
+def _run(model: nn.Module, bag: Bag) -> _Results:
     with _restored(model):
         output = model(bag)
-        # What is differentiated weighs every number differently.
+        # The loss weights every output differently.
         weight = torch.linspace(0.5, 1.5, output.numel(), dtype=output.dtype, device=output.device)
         (output.reshape(-1) * weight).sum().backward()
         gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-        return _Outcome(output.detach(), gradients, {name: b.clone() for name, b in model.named_buffers()})
+        return _Results(output.detach(), gradients, {name: b.clone() for name, b in model.named_buffers()})
 
 
 @contextmanager
 def _restored(model: nn.Module) -> Iterator[None]:
-    """Within, buffers and gradients may be written; afterwards they are what they were."""
+    """Restores buffers and gradients on exit."""
     before = [(buffer, buffer.clone()) for buffer in model.buffers()]
     model.zero_grad()
     try:
@@ -193,7 +193,7 @@ def _restored(model: nn.Module) -> Iterator[None]:
 
 
 def _scaled(value: Any) -> Any:
-    """What a module gives, times a factor: a tensor, or records and lists of them."""
+    """The output of a module, times a factor: a tensor, or records and lists of tensors."""
     if isinstance(value, Tensor):
         return _FACTOR * value if value.is_floating_point() else value
     if isinstance(value, list | tuple):
@@ -232,7 +232,7 @@ def _scaling_hook(model: nn.Module, name: str, calls: Count) -> AbstractContextM
 def _backward_hook(model: nn.Module, name: str, calls: Count) -> Iterator[None]:
     hook = model.get_submodule(name).register_full_backward_hook(lambda *_: calls.append(1))
     with _removed(hook), warnings.catch_warnings():
-        # Which inputs ask for a gradient is no matter here.
+        # Whether inputs require grad does not matter here.
         warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
         yield
 
@@ -257,11 +257,11 @@ def _subclass(model: nn.Module, name: str, calls: Count, scale: Callable[[Any], 
 @contextmanager
 def _own_forward(model: nn.Module, name: str, calls: Count) -> Iterator[None]:
     module: Any = model.get_submodule(name)
-    before, given = vars(module).get("forward"), module.forward
+    before, original = vars(module).get("forward"), module.forward
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         calls.append(1)
-        return given(*args, **kwargs)
+        return original(*args, **kwargs)
 
     module.forward = forward
     try:
@@ -273,11 +273,11 @@ def _own_forward(model: nn.Module, name: str, calls: Count) -> Iterator[None]:
 
 
 def _replaced(model: nn.Module, name: str, calls: Count) -> AbstractContextManager[None]:
-    """By one of a class of its own: what holds the module may read its attributes."""
+    """A replacement keeps the attributes of the module, which its parent may read."""
     return _subclass(model, name, calls, _scaled)
 
 
-#: What is done to a module, by name.
+#: The changes of a module, by name.
 CHANGES: dict[str, Change] = {
     "forward pre-hook": _pre_hook,
     "forward hook": _hook,

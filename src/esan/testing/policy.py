@@ -1,4 +1,4 @@
-"""Policies do not depend on the numbering of the nodes, nor on the other graphs of a collection."""
+"""`assert_policy_invariant`: a policy does not depend on the numbering of nodes or on the other graphs."""
 
 from collections import Counter
 
@@ -15,10 +15,10 @@ Canonical = tuple[frozenset[tuple[int, int]], frozenset[int]]
 def assert_policy_invariant(
     policy: Policy, source: Source, *, trials: int = 3, generator: torch.Generator | None = None
 ) -> None:
-    r""":math:`\pi(\sigma G) = \sigma \pi(G)` as multisets, exactly, and a graph's bag is the same in any company.
+    r""":math:`\pi(\sigma G) = \sigma \pi(G)` as multisets, exactly; the bag of a graph does not depend on others.
 
     Args:
-        policy: it must not draw at random.
+        policy: must not be random.
         source: the graphs that it is tried on.
         trials: how many σ are drawn.
         generator: draws them.
@@ -58,8 +58,8 @@ def _bags(selection: Selection, graphs: Graphs) -> list[Counter[Canonical]]:
         first, edges = int(graphs.node_start[graph]), int(graphs.edge_start[graph])
         every = set(range(edges, edges + int(graphs.num_edges[graph])))
         there = every - listed[subgraph] if selection.keeps_edges else listed[subgraph]
-        kept = frozenset((ends[e][0] - first, ends[e][1] - first) for e in there)
-        bags[graph][kept, frozenset(node - first for node in marks[subgraph])] += 1
+        edges_there = frozenset((ends[e][0] - first, ends[e][1] - first) for e in there)
+        bags[graph][edges_there, frozenset(node - first for node in marks[subgraph])] += 1
     return bags
 
 
@@ -72,12 +72,12 @@ def _check(
         extra, missing = list((mine - theirs).elements()), list((theirs - mine).elements())
         raise AssertionError(
             f"Expected {policy!r} to give the same bag of graph {place} for {when} (got {len(extra)} other subgraphs, "
-            f"e.g. {_written(extra)}, in place of {len(missing)}, e.g. {_written(missing)}). A policy may read the "
+            f"e.g. {_shown(extra)}, in place of {len(missing)}, e.g. {_shown(missing)}). A policy may read the "
             "structure of its graph, never the numbers of its nodes or other graphs."
         )
 
 
-def _written(subgraphs: list[Canonical]) -> str:
+def _shown(subgraphs: list[Canonical]) -> str:
     if not subgraphs:
         return "none"
     edges, marks = subgraphs[0]

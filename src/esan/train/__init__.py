@@ -1,4 +1,4 @@
-"""Training: recipes, jobs, records, the loop that runs them, and what it gives."""
+"""Training: `recipes` say what, `runs` train one job to its record, `engines` compute, `campaigns` run many jobs."""
 
 from esan.train.campaigns.campaign import Outcome as Outcome
 from esan.train.campaigns.campaign import run_campaign as run_campaign
@@ -8,28 +8,28 @@ from esan.train.campaigns.executors import Serial as Serial
 from esan.train.campaigns.grid import Search as Search
 from esan.train.campaigns.grid import search as search
 from esan.train.campaigns.ray_cluster import RayCluster as RayCluster
-from esan.train.engines.distributed import run_over as run_over
 from esan.train.engines.engine import EagerEngine as EagerEngine
 from esan.train.engines.engine import Engine as Engine
 from esan.train.engines.objective import Objective as Objective
-from esan.train.engines.synced_norm import synced as synced
+from esan.train.engines.sync_batch_norm import convert_sync_batch_norm as convert_sync_batch_norm
 from esan.train.fitting import fit as fit
 from esan.train.predictions import Predictions as Predictions
-from esan.train.predictor import Fitted as Fitted
+from esan.train.predictor import Predictor as Predictor
 from esan.train.recipes.catalogue import find_recipe as find_recipe
 from esan.train.recipes.catalogue import named as named
 from esan.train.recipes.catalogue import names as names
 from esan.train.recipes.catalogue import paper_table as paper_table
 from esan.train.recipes.catalogue import paper_value as paper_value
 from esan.train.recipes.recipe import Recipe as Recipe
-from esan.train.runs.cache import cached_bag as cached_bag
+from esan.train.runs.distributed import run_over as run_over
 from esan.train.runs.job import Job as Job
 from esan.train.runs.job import protocol as protocol
-from esan.train.runs.loop import run_jobs as run_jobs
+from esan.train.runs.prepare import cached_bag as cached_bag
 from esan.train.runs.records import Epoch as Epoch
 from esan.train.runs.records import Point as Point
 from esan.train.runs.records import Record as Record
 from esan.train.runs.records import load_records as load_records
-from esan.train.runs.selection import Spread as Spread
-from esan.train.runs.selection import Summary as Summary
-from esan.train.runs.selection import summary as summary
+from esan.train.runs.summary import MeanStd as MeanStd
+from esan.train.runs.summary import Summary as Summary
+from esan.train.runs.summary import summary as summary
+from esan.train.runs.training_loop import run_jobs as run_jobs

@@ -13,13 +13,13 @@ from esan.data import Dataset
 from esan.data.own import Labels
 from esan.graphs import Source
 from esan.policies import Policy, as_policy, checked_source
-from esan.train.predictor import Fitted
+from esan.train.predictor import Predictor
 from esan.train.recipes.fields import refuse_unknown
 from esan.train.recipes.recipe import FIELDS, Recipe
 from esan.train.runs.job import Job
-from esan.train.runs.loggers import Bars
-from esan.train.runs.loop import run_jobs
-from esan.train.runs.prepare import find_data, reading
+from esan.train.runs.loggers import ProgressBars
+from esan.train.runs.prepare import find_data, read_options
+from esan.train.runs.training_loop import run_jobs
 
 
 def fit(
@@ -32,7 +32,7 @@ def fit(
     progress: bool = True,
     labels: Labels | None = None,
     **settings: Any,
-) -> Fitted:
+) -> Predictor:
     """A subgraph network trained on your graphs.
 
     Without further words it has the defaults of `Recipe`: DSS-GNN on GIN (GINE where there are edge features), 4
@@ -63,15 +63,15 @@ def fit(
         values["labels"] = str(labels)
     # Before data is read: a word that is wrong costs no waiting.
     recipe = Recipe(**{"data": "own", "name": "fit"} | values)
-    dataset = _dataset(source, reading(recipe) | ({} if labels is None else {"labels": labels}))
+    dataset = _dataset(source, read_options(recipe) | ({} if labels is None else {"labels": labels}))
     recipe = replace(recipe, data=settings.get("data", dataset.name))
     with TemporaryDirectory(prefix="esan-") as scratch:
         runs = Path(scratch if folder is None else folder)
         job = Job(recipe, seed=seed)
-        watchers = [Bars()] if progress else []
+        loggers = [ProgressBars()] if progress else []
         # Bags of a user's own data are not left behind in a cache that is shared.
-        run_jobs([job], runs, dataset=dataset, cache=runs / "cache", device=device, watchers=watchers)
-        return Fitted.load(job.folder(runs)).to(device)
+        run_jobs([job], runs, dataset=dataset, cache=runs / "cache", device=device, loggers=loggers)
+        return Predictor.load(job.folder(runs)).to(device)
 
 
 def _dataset(source: Source | Dataset | str | Path, asked: dict[str, Any]) -> Dataset:

@@ -1,4 +1,4 @@
-"""`Blueprint`: what a network is built from, so that it can be built again where the training data is not."""
+"""`ModelSpec`: what a network is built from, so that it can be built again where the training data is not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from esan.data import Dataset, Task
 from esan.graphs import Categories, Channels, OneHot
 from esan.graphs.channels import check_channels
 from esan.limits import refuse_beyond_memory
-from esan.nn import GIN, GINE, SubgraphGNN, ds_gnn, dss_gnn
+from esan.nn import GINConv, GINEConv, SubgraphGNN, ds_gnn, dss_gnn
 from esan.nn.features import NodeFeatures
 from esan.nn.linear import Linear
 from esan.nn.models.heads import TwoScores
@@ -22,7 +22,7 @@ WITH_EDGES = ("gine", "gine-ogb", "gcn", "ppgn")
 
 
 @dataclass(frozen=True)
-class Blueprint:
+class ModelSpec:
     """A recipe, and what it must know of the data.
 
     Attributes:
@@ -40,10 +40,10 @@ class Blueprint:
     classes: tuple[int, ...] | None = None
 
     @staticmethod
-    def of(recipe: Recipe, dataset: Dataset) -> "Blueprint":
+    def of(recipe: Recipe, dataset: Dataset) -> "ModelSpec":
         used = recipe.edge_features and recipe.conv in ("auto", *WITH_EDGES)
         edges = dataset.edge_channels if used else None
-        return Blueprint(recipe, dataset.task, dataset.in_channels, edges, dataset.classes)
+        return ModelSpec(recipe, dataset.task, dataset.in_channels, edges, dataset.classes)
 
     @property
     def conv(self) -> str:
@@ -68,7 +68,7 @@ class Blueprint:
         channels = self.in_channels if recipe.node_features else None
         given = NodeFeatures(channels, width, False, recipe.degrees)
         if recipe.walk_features:
-            given.lines = WalkLines(given.lines, recipe.walk_features)
+            given.encoder = WalkLines(given.encoder, recipe.walk_features)
         features: NodeFeatures | None = None
         if recipe.random_features:
             features = RandomFeatures(given, width, recipe.random_features, marked)
@@ -96,12 +96,12 @@ class Blueprint:
         if features is not None:
             channels = features.out_channels - 2 * marked
         elif recipe.walk_features:
-            channels = given.lines.out_channels
+            channels = given.encoder.out_channels
         model = make(channels, width, recipe.num_layers, 1 if recipe.one_logit else self.task.out_channels, **common)
         if features is not None:
             model.features = features
         elif recipe.walk_features:
-            model.features.lines = given.lines
+            model.features.encoder = given.encoder
         if recipe.one_logit:
             layers = model.head if isinstance(model.head, nn.Sequential) else [model.head]
             model.head = nn.Sequential(*layers, TwoScores())
@@ -116,9 +116,9 @@ class Blueprint:
         """The base encoder; by name where ε is what it is by default."""
         conv, edges, learned = self.conv, self.edge_channels, self.recipe.train_eps
         if conv == "gin" and learned:
-            return lambda i, o: GIN(i, o, train_eps=True)
+            return lambda i, o: GINConv(i, o, train_eps=True)
         if conv in ("gine", "gine-ogb") and not learned:
-            return lambda i, o: GINE(i, o, edges, expansion=2 if conv == "gine-ogb" else 1, train_eps=False)
+            return lambda i, o: GINEConv(i, o, edges, expansion=2 if conv == "gine-ogb" else 1, train_eps=False)
         return conv
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,12 +132,12 @@ class Blueprint:
         }
 
     @staticmethod
-    def from_dict(values: dict[str, Any]) -> "Blueprint":
+    def from_dict(values: dict[str, Any]) -> "ModelSpec":
         recipe, task = Recipe.from_dict(values["recipe"]), Task(**values["task"])
         classes = None if values["classes"] is None else tuple(values["classes"])
         if classes is not None and not all(type(label) is int for label in classes):
             raise TypeError(f"Expected whole numbers as classes (got {classes!r:.60}). Train again.")
-        return Blueprint(
+        return ModelSpec(
             recipe, task, _channels(values["in_channels"]), _channels(values["edge_channels"]), classes=classes
         )
 

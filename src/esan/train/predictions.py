@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from esan.counted import counted
-from esan.train.engines.votes import voted
-from esan.train.runs.files import write_text
+from esan.train.runs.directory import write_text
+from esan.train.runs.metrics import average_samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Predictions:
     @staticmethod
     def of(votes: Tensor, kind: str, classes: tuple[int, ...] | None = None) -> "Predictions":
         """From what the network gave for each sample, `[votes, G, C]`."""
-        outcome = voted(votes, kind)
+        outcome = average_samples(votes, kind)
         if kind == "classification":
             called = tuple(range(votes.size(2))) if classes is None else classes
             value = torch.tensor(called)[outcome.prediction.argmax(1)]

@@ -1,4 +1,4 @@
-"""`Fitted`: a trained network with all that predictions need; kept in one file, without a pickle of code."""
+"""`Predictor`: a trained network with all that predictions need; kept in one file, without a pickle of code."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,44 +14,43 @@ from esan.nn import SubgraphGNN
 from esan.policies import policy_name
 from esan.train.engines.engine import EagerEngine
 from esan.train.engines.objective import Objective
-from esan.train.engines.resample import bag_of
-from esan.train.engines.votes import voted
+from esan.train.engines.samples import training_bag
 from esan.train.predictions import Predictions
 from esan.train.reading import read_graphs, targets_for, with_targets
 from esan.train.recipes.baselines import with_walks
-from esan.train.runs.checkpoints import Belongs, load_checkpoint, save_checkpoint
-from esan.train.runs.directory import WEIGHTS, refuse_foreign, run_folder
-from esan.train.runs.metrics import METRICS
-from esan.train.runs.prepare import layers_of
+from esan.train.runs.checkpoints import CheckpointHeader, check_same_run, load_checkpoint, save_checkpoint
+from esan.train.runs.directory import WEIGHT_FILES, find_run_directory
+from esan.train.runs.metrics import METRICS, average_samples
+from esan.train.runs.prepare import bag_layers
 from esan.train.runs.records import Record
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class Predictor:
     """A trained network.
 
     Attributes:
         model: the network, in eval mode.
-        belongs: the recipe, what it knows of the data, the data's fingerprint, fold and seed.
+        header: the recipe, what it knows of the data, the data's fingerprint, fold and seed.
         objective: how its answers are scaled.
         record: of its training; None if it was not kept.
     """
 
     model: SubgraphGNN
-    belongs: Belongs
+    header: CheckpointHeader
     objective: Objective
     record: Record | None = None
 
     @staticmethod
-    def of(belongs: Belongs, state: dict[str, Any], record: Record | None = None) -> "Fitted":
+    def of(header: CheckpointHeader, state: dict[str, Any], record: Record | None = None) -> "Predictor":
         """From weights, "model", and "shift" and "scale" of its answers if they are scaled."""
         if "model" not in state:
             raise ValueError("Expected a checkpoint with the weights of a network (got one without). Train again.")
         with torch.random.fork_rng(devices=[]):
-            model = belongs.blueprint.build()
+            model = header.model_spec.build()
         model.load_state_dict(state["model"])
-        objective = Objective(belongs.blueprint.task.kind, state.get("shift"), state.get("scale"))
-        return Fitted(model.eval(), belongs, objective, record)
+        objective = Objective(header.model_spec.task.kind, state.get("shift"), state.get("scale"))
+        return Predictor(model.eval(), header, objective, record)
 
     def predict(
         self, source: Source | Dataset | str | Path, *, smiles: str | None = None, skip_unreadable: bool = False
@@ -63,8 +62,8 @@ class Fitted:
             smiles: the column of SMILES in a table; None for that of the training data.
             skip_unreadable: whether rows of a table that cannot be read are left out with a warning.
         """
-        votes = self.votes(read_graphs(source, self.belongs.blueprint, smiles, skip_unreadable))
-        return Predictions.of(votes, self.task.kind, self.belongs.blueprint.classes)
+        samples = self.predict_samples(read_graphs(source, self.header.model_spec, smiles, skip_unreadable))
+        return Predictions.of(samples, self.task.kind, self.header.model_spec.classes)
 
     def score(self, source: Source | Dataset | str | Path, **asked: Any) -> float:
         """The metric of the task on graphs with targets: accuracy, ROC-AUC (parts of 1), or mean absolute error.
@@ -75,32 +74,32 @@ class Fitted:
             source: as for `predict`, with targets; of the classes, some may be missing.
             asked: what else `esan.data.own` takes, e.g. `labels=...` or `targets=[...]`.
         """
-        dataset = with_targets(source, self.belongs.blueprint, asked)
-        y = targets_for(dataset, self.belongs.blueprint)
-        outcome = voted(self.votes(read_graphs(dataset, self.belongs.blueprint)), self.task.kind)
+        dataset = with_targets(source, self.header.model_spec, asked)
+        y = targets_for(dataset, self.header.model_spec)
+        outcome = average_samples(self.predict_samples(read_graphs(dataset, self.header.model_spec)), self.task.kind)
         return METRICS[self.task.metric](outcome.prediction, y)
 
-    def votes(self, dataset: Dataset) -> Tensor:
-        """What the network gives for each sample of each graph, `[votes, G, C]`, on the CPU; one for whole bags."""
-        recipe, blueprint = self.belongs.blueprint.recipe, self.belongs.blueprint
+    def predict_samples(self, dataset: Dataset) -> Tensor:
+        """What the network gives for each sample of each graph, `[samples, G, C]`, on the CPU; one for whole bags."""
+        recipe, model_spec = self.header.model_spec.recipe, self.header.model_spec
         if recipe.walk_features:
             dataset = with_walks(dataset, recipe.walk_features)
         # The same samples in every call, so that a prediction can be repeated.
-        generator = torch.Generator().manual_seed(self.belongs.seed)
-        bag = bag_of(dataset.graphs, recipe.policy, layers_of(blueprint))
+        generator = torch.Generator().manual_seed(self.header.seed)
+        bag = training_bag(dataset.graphs, recipe.policy, bag_layers(model_spec))
         engine = EagerEngine(self.model, bag, self.objective, recipe.lr, recipe.batch_size, generator)
         ids = torch.arange(len(dataset))
         return torch.stack([engine.predict(ids) for _ in range(recipe.num_votes)]).cpu()
 
     @property
     def task(self) -> Task:
-        return self.belongs.blueprint.task
+        return self.header.model_spec.task
 
     @property
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
-    def to(self, device: torch.device | str) -> "Fitted":
+    def to(self, device: torch.device | str) -> "Predictor":
         """The same network, computing there."""
         return replace(self, model=self.model.to(device_here(device)))
 
@@ -109,10 +108,10 @@ class Fitted:
         scaled = {"shift": self.objective.shift, "scale": self.objective.scale}
         there = {name: tensor.cpu() for name, tensor in scaled.items() if tensor is not None}
         weights = {name: tensor.cpu() for name, tensor in self.model.state_dict().items()}
-        save_checkpoint(Path(path), self.belongs, {"model": weights} | there)
+        save_checkpoint(Path(path), self.header, {"model": weights} | there)
 
     @staticmethod
-    def load(path: str | Path, weights: str = "best") -> "Fitted":
+    def load(path: str | Path, weights: str = "best") -> "Predictor":
         """Read what `save` wrote, or the folder of a run.
 
         Args:
@@ -120,23 +119,23 @@ class Fitted:
             weights: of a run, "best" for the epoch of best validation, "last" for the last one.
         """
         path = Path(path)
-        check_known("weights", weights, WEIGHTS)
-        folder = run_folder(path) if path.is_dir() else None
+        check_known("weights", weights, WEIGHT_FILES)
+        folder = find_run_directory(path) if path.is_dir() else None
         if folder is None:
-            return Fitted.of(*load_checkpoint(path))
-        if weights == "best" and not (folder / WEIGHTS["best"]).is_file():
+            return Predictor.of(*load_checkpoint(path))
+        if weights == "best" and not (folder / WEIGHT_FILES["best"]).is_file():
             raise FileNotFoundError(
                 f"Expected best.pt in {folder} (got checkpoint.pt alone: its training is not over). Train on with the "
                 'same command, or take the weights as they are with weights="last" (--weights last).'
             )
-        belongs, state = load_checkpoint(folder / WEIGHTS[weights])
+        header, state = load_checkpoint(folder / WEIGHT_FILES[weights])
         record = Record.load(folder / "record.json") if (folder / "record.json").is_file() else None
-        refuse_foreign(belongs, folder, record, WEIGHTS[weights])
-        return Fitted.of(belongs, state, record)
+        check_same_run(header, folder, record, WEIGHT_FILES[weights])
+        return Predictor.of(header, state, record)
 
     def __repr__(self) -> str:
-        blueprint = self.belongs.blueprint
+        model_spec = self.header.model_spec
         valid = None if self.record is None else self.record.best.valid
         best = "" if valid is None else f", best valid {self.task.metric} {valid:.4g}"
-        network = f"{blueprint.recipe.model}-{blueprint.conv}, policy={policy_name(blueprint.recipe.policy)!r}"
-        return f"Fitted({network}, {self.task.kind}{best})"
+        network = f"{model_spec.recipe.model}-{model_spec.conv}, policy={policy_name(model_spec.recipe.policy)!r}"
+        return f"Predictor({network}, {self.task.kind}{best})"

@@ -12,37 +12,37 @@ from esan.data import Dataset, Task
 from esan.data.tables import _rows
 from esan.graphs import Source, load_graphs, read
 from esan.policies import Sampled, checked_source
-from esan.train.model_spec import Blueprint
+from esan.train.model_spec import ModelSpec
 from esan.train.recipes.fields import columns_of
-from esan.train.runs.prepare import is_name
+from esan.train.runs.prepare import is_dataset_name
 
 
 def read_graphs(
     source: Source | Dataset | str | Path,
-    blueprint: Blueprint,
+    model_spec: ModelSpec,
     smiles: str | None = None,
     skip_unreadable: bool = False,
 ) -> Dataset:
-    """Graphs with the features that a network was built for, without targets; arguments as of `Fitted.predict`."""
-    source = _checked(source, blueprint)
+    """Graphs with the features that a network was built for, without targets; arguments as of `Predictor.predict`."""
+    source = _checked(source, model_spec)
     # Edge features that the network does not use may be there or not.
-    told = _features(blueprint)
-    if isinstance(source, str) and is_name(source) and not Path(source).exists():
+    told = _features(model_spec)
+    if isinstance(source, str) and is_dataset_name(source) and not Path(source).exists():
         source = data.load(source)
     if isinstance(source, Dataset):
-        bare = data.own(replace(source.graphs, y=None), task=blueprint.task, name=source.name, **told)
+        bare = data.own(replace(source.graphs, y=None), task=model_spec.task, name=source.name, **told)
         return replace(bare, smiles=source.smiles, skipped=source.skipped, source=source.source)
     if not isinstance(source, str | Path):
-        return data.own(replace(read(source), y=None), task=blueprint.task, **told)
+        return data.own(replace(read(source), y=None), task=model_spec.task, **told)
     path = Path(source)
     if is_table(path):
-        told |= {"smiles": smiles or blueprint.recipe.smiles or None, "skip_unreadable": skip_unreadable}
-        return data.own(path, task=blueprint.task, targets=[], name=path.stem, **told)
+        told |= {"smiles": smiles or model_spec.recipe.smiles or None, "skip_unreadable": skip_unreadable}
+        return data.own(path, task=model_spec.task, targets=[], name=path.stem, **told)
     if path.is_dir():
         # As numbers, whatever they are: the labels of a folder are not looked at.
         found = data.own(path, task=Task("regression", 1), name=path.stem, **told)
-        return replace(found, task=blueprint.task, graphs=replace(found.graphs, y=None))
-    return read_graphs(load_graphs(path), blueprint)
+        return replace(found, task=model_spec.task, graphs=replace(found.graphs, y=None))
+    return read_graphs(load_graphs(path), model_spec)
 
 
 def is_table(path: Path) -> bool:
@@ -55,10 +55,10 @@ def lines_of(path: Path) -> list[int]:
     return [row.line for row in _rows(path)[1]]
 
 
-def with_targets(source: Source | Dataset | str | Path, blueprint: Blueprint, asked: dict[str, Any]) -> Dataset:
+def with_targets(source: Source | Dataset | str | Path, model_spec: ModelSpec, asked: dict[str, Any]) -> Dataset:
     """Graphs with targets; a set may have one class only, so classes are read as the numbers that they are."""
-    source = _checked(source, blueprint)
-    if isinstance(source, str) and is_name(source) and not Path(source).exists():
+    source = _checked(source, model_spec)
+    if isinstance(source, str) and is_dataset_name(source) and not Path(source).exists():
         source = data.load(source)
     if isinstance(source, Dataset):
         return source
@@ -66,17 +66,17 @@ def with_targets(source: Source | Dataset | str | Path, blueprint: Blueprint, as
         asked = asked | {"targets": columns_of(asked["targets"])}
     if isinstance(source, str | Path) and is_table(Path(source)):
         # What was said of the training data holds here too, unless something else is said.
-        known = {"smiles": blueprint.recipe.smiles, "targets": columns_of(blueprint.recipe.targets)}
+        known = {"smiles": model_spec.recipe.smiles, "targets": columns_of(model_spec.recipe.targets)}
         asked = {name: value for name, value in known.items() if value} | asked
-    kind = "regression" if blueprint.task.kind == "classification" else blueprint.task.kind
-    return data.own(source, **{"task": kind} | _features(blueprint) | asked)
+    kind = "regression" if model_spec.task.kind == "classification" else model_spec.task.kind
+    return data.own(source, **{"task": kind} | _features(model_spec) | asked)
 
 
-def targets_for(dataset: Dataset, blueprint: Blueprint) -> Tensor:
+def targets_for(dataset: Dataset, model_spec: ModelSpec) -> Tensor:
     """The targets of a dataset as a network has them: classes in its numbers; those that it never saw are refused."""
-    task = blueprint.task
+    task = model_spec.task
     if task.kind == "classification":
-        return _class_numbers(called(dataset), blueprint)
+        return _class_numbers(called(dataset), model_spec)
     if dataset.task.kind != task.kind or dataset.y.size(1) != task.out_channels:
         raise ValueError(
             f"Expected targets for {task.kind} of {task.out_channels} (got {dataset.task.kind} of "
@@ -92,12 +92,12 @@ def called(dataset: Dataset) -> Tensor:
     return torch.tensor(dataset.classes)[dataset.y]
 
 
-def _class_numbers(y: Tensor, blueprint: Blueprint) -> Tensor:
+def _class_numbers(y: Tensor, model_spec: ModelSpec) -> Tensor:
     flat = y.reshape(y.size(0), -1)
     if flat.size(1) != 1 or not bool((flat == flat.round()).all()):
         got = f"{flat.size(1)} columns" if flat.size(1) != 1 else "fractions or missing values"
         raise ValueError(f"Expected one whole class number a graph (got {got}). Choose one column and fill it.")
-    known = {label: number for number, label in enumerate(blueprint.classes or range(blueprint.task.out_channels))}
+    known = {label: number for number, label in enumerate(model_spec.classes or range(model_spec.task.out_channels))}
     labels = [int(label) for label in flat[:, 0].tolist()]
     if strange := sorted(set(labels) - set(known)):
         raise ValueError(
@@ -107,14 +107,14 @@ def _class_numbers(y: Tensor, blueprint: Blueprint) -> Tensor:
     return torch.tensor([known[label] for label in labels])
 
 
-def _checked(source: Any, blueprint: Blueprint) -> Any:
+def _checked(source: Any, model_spec: ModelSpec) -> Any:
     """`source`, unless it carries the selection of a policy that the network was not trained with."""
-    policy = blueprint.recipe.policy
+    policy = model_spec.recipe.policy
     # Graphs that carry the selection of whole bags are as good as those of samples.
     names = (policy, policy.policy) if isinstance(policy, Sampled) else (policy,)
     remedy = "Leave it out of their transforms: the network was trained with the former."
     return checked_source(source, *map(repr, names), remedy=remedy)
 
 
-def _features(blueprint: Blueprint) -> dict[str, Any]:
-    return {"in_channels": blueprint.in_channels, "edge_channels": blueprint.edge_channels}
+def _features(model_spec: ModelSpec) -> dict[str, Any]:
+    return {"in_channels": model_spec.in_channels, "edge_channels": model_spec.edge_channels}

@@ -11,7 +11,7 @@ from torch import Tensor
 from esan.bags.build.compact import compact_rows
 from esan.checks import MOST_LAYERS, shown, whole_number
 from esan.graphs import Graphs, Source
-from esan.graphs.readers.anything import Thing
+from esan.graphs.readers.anything import GraphLike
 from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy
 from esan.wl.advice import Advice, Option, Skipped
 from esan.wl.inputs import collection
@@ -30,7 +30,7 @@ POLICIES: tuple[Policy, ...] = (
 
 
 def advise(
-    graphs: Source | list[Thing],
+    graphs: Source | list[GraphLike],
     labels: Tensor | np.ndarray | Sequence[float] | None = None,
     *,
     policies: Sequence[Policy | str] = POLICIES,

@@ -24,7 +24,7 @@ class Labels:
         """The labels of the graphs `ids`, numbered as before."""
         node = torch.zeros(len(graphs), dtype=torch.bool)
         node[ids] = True
-        of_arc = torch.repeat_interleave(graphs.num_arcs)
+        of_arc = torch.repeat_interleave(graphs.num_directed_edges)
         return Labels(self.node[numpy(node[graphs.node_graph])], self.arc[numpy(node[of_arc])])
 
 

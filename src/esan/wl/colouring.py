@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from esan.graphs import Source
-from esan.graphs.readers.anything import Thing
+from esan.graphs.readers.anything import GraphLike
 from esan.policies import Policy
 from esan.wl.board import Board, numpy
 from esan.wl.inputs import collection, labels_of
@@ -54,7 +54,7 @@ class Colouring:
 
 
 def colouring(
-    graph: Thing,
+    graph: GraphLike,
     test: str = "dss",
     policy: Policy | str | None = None,
     *,
@@ -71,7 +71,7 @@ def colouring(
 
 
 def colourings(
-    graphs: Source | list[Thing],
+    graphs: Source | list[GraphLike],
     test: str = "dss",
     policy: Policy | str | None = None,
     *,
@@ -86,7 +86,7 @@ def colourings(
 
 
 def _together(
-    graphs: Source | list[Thing],
+    graphs: Source | list[GraphLike],
     test: str,
     policy: Policy | str | None,
     palette: Palette,

@@ -11,7 +11,7 @@ from torch import Tensor
 from esan.bags.build.literal import literal_rows
 from esan.checks import whole_number
 from esan.graphs import Graphs
-from esan.graphs.readers.anything import Thing
+from esan.graphs.readers.anything import GraphLike
 from esan.policies import Policy
 from esan.wl.colouring import Colouring, colourings
 from esan.wl.inputs import collection
@@ -41,8 +41,8 @@ class _Panel:
 
 
 def draw_refinement(
-    first: Thing,
-    second: Thing,
+    first: GraphLike,
+    second: GraphLike,
     test: str = "dss",
     policy: Policy | str | None = None,
     *,
@@ -172,8 +172,8 @@ class _Picture:
         start = int(self._graphs.node_start[panel.graph])
         number = int(self._selection.subgraph_start[panel.graph]) + panel.subgraph
         here = self._rows.subgraph[self._rows.target] == number
-        arcs = self._rows.arc[here]
-        there = torch.unique(self._graphs.arc_edge[arcs])
+        arcs = self._rows.edge_id[here]
+        there = torch.unique(self._graphs.undirected_edge[arcs])
         mine = (self._graphs.edge_graph == panel.graph).nonzero().reshape(-1)
         gone = mine[~torch.isin(mine, there)]
         marked = self._rows.node[self._rows.marked & (self._rows.subgraph == number)] - start

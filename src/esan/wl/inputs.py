@@ -8,12 +8,12 @@ from torch import Tensor
 
 from esan.checks import shown, truth_value
 from esan.graphs import Graphs, Source, graph_of, read
-from esan.graphs.readers.anything import Thing
+from esan.graphs.readers.anything import GraphLike
 from esan.wl.board import Labels, numpy
 from esan.wl.palette import Colours, Palette
 
 
-def collection(things: "Source | list[Thing]") -> Graphs:
+def collection(things: "Source | list[GraphLike]") -> Graphs:
     """The graphs of a list of things, or of a dataset, as one collection on the CPU."""
     if isinstance(things, Graphs):
         return things.to("cpu")

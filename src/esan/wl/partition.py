@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from esan.graphs import Graphs, Source
-from esan.graphs.readers.anything import Thing
+from esan.graphs.readers.anything import GraphLike
 from esan.policies import Policy, Selection
 from esan.wl.board import Board, Labels, numpy
 from esan.wl.inputs import collection, labels_of
@@ -21,7 +21,7 @@ _WORTH_REBUILDING = 0.7
 
 
 def classes(
-    graphs: Source | list[Thing],
+    graphs: Source | list[GraphLike],
     test: str = "dss",
     policy: Policy | str | None = None,
     *,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from esan.graphs import Graphs
-from esan.graphs.readers.anything import Thing
+from esan.graphs.readers.anything import GraphLike
 from esan.policies import Policy, Selection
 from esan.wl.inputs import collection, labels_of
 from esan.wl.kinds import policy_for, test_named
@@ -42,8 +42,8 @@ class Verdict:
 
 
 def separates(
-    first: Thing,
-    second: Thing,
+    first: GraphLike,
+    second: GraphLike,
     test: str = "dss",
     policy: Policy | str | None = None,
     *,

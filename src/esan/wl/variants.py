@@ -3,7 +3,7 @@
 import numpy as np
 
 from esan.bags.build.literal import literal_copies, literal_rows
-from esan.bags.shared import edges_of
+from esan.bags.shared_edges import edges_of
 from esan.graphs import Graphs
 from esan.policies import Selection
 from esan.wl.board import Board, Labels, numpy
@@ -25,7 +25,7 @@ class DSBoard(Board):
         self.cell_subgraph, self.cell_node = numpy(rows.subgraph), numpy(rows.node)
         self._marked = numpy(rows.marked)
         self._source, self._target = numpy(rows.source), numpy(rows.target)
-        self._arc_label = labels.arc[numpy(rows.arc)]
+        self._arc_label = labels.arc[numpy(rows.edge_id)]
 
     def initial(self, palette: Palette) -> Colours:
         marked = Colours(self._marked.astype(np.int64), 2)
@@ -73,7 +73,7 @@ class ExcludingBoard(DSBoard):
         super().__init__(graphs, selection, labels)
         copies = literal_copies(graphs, selection, edges_of(graphs))
         self._copy_source, self._copy_target = numpy(copies.edge_index)
-        self._copy_label = labels.arc[numpy(copies.arc)]
+        self._copy_label = labels.arc[numpy(copies.edge_id)]
 
     def refine(self, palette: Palette, colours: Colours) -> Colours:
         others = palette.others(self.cell_node, colours, self.graphs.node_graph.numel())

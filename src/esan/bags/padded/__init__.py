@@ -1,1 +1,1 @@
-"""Padded batches: a few fixed shapes, so that a captured step can be replayed."""
+"""Padded batches: a few fixed shapes, so that a step captured as a CUDA graph can be replayed."""

@@ -1,4 +1,4 @@
-"""`Padder`: batches of a bag in a fixed shape, filled up with a padding graph that counts for nothing."""
+"""`Padder`: lays out batches of a bag in a fixed shape, filled up with a padding graph of multiplicity 0."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -9,34 +9,35 @@ import torch
 from torch import Tensor
 
 from esan.bags.bag import Bag
-from esan.bags.padded.buffers import Batches
 from esan.bags.padded.columns import Columns
 from esan.bags.padded.fields import fields_of
-from esan.bags.padded.plan import Plan
-from esan.bags.padded.shapes import Counts, Shape
-from esan.bags.rows import slot_of_layer
+from esan.bags.padded.plan import BatchBuffers, Plan
+from esan.bags.padded.shapes import GraphCounts, Shape
+from esan.bags.rows import block_of_layer
 
 
 class Padder:
-    """Lays batches of a bag out in a fixed shape, on a device; only the first of a shape waits for it.
+    """Lays out batches of a bag in a fixed shape, on a device; only the first batch of a shape waits for it.
 
     Args:
         bag: the bag of the dataset; on the host it takes no memory of the device.
-        num_layers: the layers of the network, and how far ahead it looks; it says which stages are needed.
+        num_layers: the layers of the network plus its lookahead: which layer views are needed.
         device: where batches are laid out; None for where the bag is.
-        at_once: whether what batches are gathered from is made at once and stays on the device, as for a sample, which
-            is padded for one pass only.
+        at_once: whether columns are computed for all graphs at once and stay on the device, as for a sample that
+            is used for one epoch only.
     """
 
     def __init__(self, bag: Bag, num_layers: int, device: torch.device | None = None, *, at_once: bool = False) -> None:
         self.bag, self._device, self._at_once = bag, device or bag.device, at_once
-        self.counts = Counts(bag)
+        self.counts = GraphCounts(bag)
         self._num_layers = num_layers
         self._columns: Columns | None = None
         self._plans: dict[tuple[Shape, int, frozenset[str] | None], Plan] = {}
 
-    def lay_out(self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
-        """Batches for one network or several, each network's behind the other's.
+    def lay_out(
+        self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None
+    ) -> BatchBuffers:
+        """BatchBuffers for one network or several, each network's behind the other's.
 
         Args:
             ids: the graphs of each batch, `[K, S, B]`, −1 for no graph; they must fit the shape.
@@ -46,30 +47,30 @@ class Padder:
         """
         return self._plan(shape, networks, only).lay_out(ids)
 
-    def blank(self, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> Batches:
-        """One batch that is padding alone, for which one graph of the dataset is enough; arguments as in `lay_out`."""
+    def blank(self, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> BatchBuffers:
+        """One batch of padding only, for which one graph of the dataset is enough; arguments as in `lay_out`."""
         ids = torch.full((1, 1, shape.graphs), -1, device=self._device)
-        return Padder(self._one, self._num_layers).lay_out(ids, shape, networks, only)
+        return Padder(self._first_graph, self._num_layers).lay_out(ids, shape, networks, only)
 
     def forget(self, graphs: int) -> None:
-        """Let go of the plans of batches of so many graphs; what they gather from stays."""
+        """Drop the plans of batches of so many graphs; the columns stay."""
         self._plans = {key: plan for key, plan in self._plans.items() if key[0].graphs != graphs}
 
     @cached_property
-    def _one(self) -> Bag:
-        """The bag of one graph."""
-        return replace(self.bag, whole=None)[:1].to(self._device)
+    def _first_graph(self) -> Bag:
+        """The bag of the first graph."""
+        return replace(self.bag, sampled_from=None)[:1].to(self._device)
 
     def _plan(self, shape: Shape, networks: int, only: Collection[str] | None) -> Plan:
-        # Plans of another number of networks were for an ensemble that is no more.
+        # Plans for another number of networks belong to an ensemble that no longer exists.
         self._plans = {key: plan for key, plan in self._plans.items() if key[1] == networks}
         key = shape, networks, None if only is None else frozenset(only)
         if key not in self._plans:
             if self._columns is None:
                 self._columns = Columns(self.bag, self._device, networks, at_once=self._at_once)
-            # By the shape, since another sample of the same bag may have rows in fewer slots.
+            # From the shape, since another sample of the same bag may have rows in fewer blocks.
             ends = [*accumulate(shape.rows)]
-            slots = sorted({slot_of_layer(ends, t) for t in range(1, self._num_layers + 1)})
-            fields = [field for field in fields_of(self.bag, slots) if only is None or field.name in only]
+            blocks = sorted({block_of_layer(ends, t) for t in range(1, self._num_layers + 1)})
+            fields = [field for field in fields_of(self.bag, blocks) if only is None or field.name in only]
             self._plans[key] = Plan(fields, self._columns, shape, networks)
         return self._plans[key]

@@ -1,6 +1,7 @@
-"""`Plan`: the table of fields compiled for batches of one shape; it lays them out wherever they are needed."""
+"""`Plan`: the table of fields compiled for batches of one shape, and `BatchBuffers`, the batches that it lays out."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 from typing import Any
@@ -9,74 +10,129 @@ import torch
 from torch import Tensor
 
 from esan.bags.padded.axes import AnyAxis, Axis
-from esan.bags.padded.buffers import Batches, Places
 from esan.bags.padded.columns import Columns, as_int32
-from esan.bags.padded.fields import At, Field, Part, Remaining
+from esan.bags.padded.fields import At, BatchField, FieldColumn, Remaining
 from esan.bags.padded.shapes import Shape
 from esan.bags.padded.source import index_bits
 from esan.ops import ragged
 from esan.ops.device import event
 from esan.ops.dispatch import implementation
-from esan.ops.layout import Fill, Gather, Segments, lay_out_reference
+from esan.ops.layout import BatchSegments, FieldGather, Fill, lay_out_reference
+
+#: Fields begin at multiples of so many numbers, so that vector loads are aligned.
+_ALIGNED = 16
+
+
+@dataclass(frozen=True)
+class FieldPlace:
+    """Where a field is in its buffer; the dtype, int64 or float32, says in which buffer."""
+
+    begin: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class BufferLayout:
+    """The places of fields in the two buffers of a batch, one after another."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, FieldPlace] = {}
+        self.ends = {torch.int64: 0, torch.float32: 0}
+
+    def add(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> FieldPlace:
+        place = self.fields[name] = FieldPlace(self.ends[dtype], shape, dtype)
+        size = prod(shape)
+        self.ends[dtype] += size + -size % _ALIGNED
+        return place
+
+
+@dataclass(frozen=True, eq=False)
+class BatchBuffers:
+    """Padded batches of one shape: one buffer of integers and one of floats each, so that two copies load a batch.
+
+    Integers may be int32, so that prefetched batches take less memory; computations on a batch use int64.
+
+    Attributes:
+        ints: the integers, `[K, ...]`.
+        floats: the floats, `[K, ...]`.
+        fields: where each field is in these buffers.
+    """
+
+    ints: Tensor
+    floats: Tensor
+    fields: dict[str, FieldPlace]
+
+    def __len__(self) -> int:
+        return self.ints.size(0)
+
+    def views(self, ints: Tensor, floats: Tensor) -> dict[str, Tensor]:
+        """All fields of one batch, as views of its two buffers, or of others with the same layout."""
+        return {name: self.view(name, ints, floats) for name in self.fields}
+
+    def view(self, name: str, ints: Tensor, floats: Tensor) -> Tensor:
+        """One field of a batch."""
+        place = self.fields[name]
+        buffer = ints if place.dtype == torch.int64 else floats
+        return buffer.narrow(0, place.begin, prod(place.shape)).view(place.shape)
 
 
 class Plan:
-    """Fields and their places for batches of a shape; nothing in it depends on which graphs a batch has.
+    """The fields of batches of a shape, compiled to gathers; independent of the graphs of a batch.
 
     Args:
-        fields: what the batches have.
+        fields: the fields of the batches.
         columns: of the dataset.
         shape: of the batch of one network.
         networks: how many networks a batch is for.
     """
 
-    def __init__(self, fields: Sequence[Field], columns: Columns, shape: Shape, networks: int) -> None:
-        parts = [part for field in fields for part in field.parts]
-        axes = [axis for part in parts for axis in _axes(part)]
+    def __init__(self, fields: Sequence[BatchField], columns: Columns, shape: Shape, networks: int) -> None:
+        used = [column for field in fields for column in field.columns]
+        axes = [axis for column in used for axis in _axes(column)]
         axes = [*dict.fromkeys([*axes, *(axis.base for axis in axes)])]
-        columns.make([part.column for part in parts], axes)
-        self._networks, self._places = networks, Places()
+        columns.make([column.column for column in used], axes)
+        self._networks, self._layout = networks, BufferLayout()
         compiler = _Compiler(columns, shape, axes)
         self._segments = compiler.segments()
-        self._gathers = [gather for field in fields for gather in compiler.gathers(field, self._places, networks)]
+        self._gathers = [gather for field in fields for gather in compiler.gathers(field, self._layout, networks)]
         wide = any(gather.values.dtype == torch.int64 for gather in self._gathers)
         self._narrowest = torch.int64 if wide else torch.int32
         self._tables: Any = None
-        self._read: Any = None
+        self._event: Any = None
 
-    def lay_out(self, ids: Tensor) -> Batches:
+    def lay_out(self, ids: Tensor) -> BatchBuffers:
         """The batches of these graphs, `[K, S, B]` or `[K, 1, B]`, −1 for no graph."""
         fast = implementation("layout", ids)
         kind = torch.int64 if fast is None else self._narrowest
-        ints = ids.new_empty(len(ids), self._places.ends[torch.int64], dtype=kind)
-        floats = ids.new_empty(len(ids), self._places.ends[torch.float32], dtype=torch.float32)
+        ints = ids.new_empty(len(ids), self._layout.ends[torch.int64], dtype=kind)
+        floats = ids.new_empty(len(ids), self._layout.ends[torch.float32], dtype=torch.float32)
         if fast is not None:
-            self._tables = self._tables or fast.Tables.of(self._gathers, self._segments)
+            self._tables = self._tables or fast.LayoutTables.of(self._gathers, self._segments)
             fast.lay_out(self._tables, ids, ints, floats, self._networks)
-            self._read = event(ids.device)
+            self._event = event(ids.device)
         else:
             lay_out_reference(self._gathers, self._segments, ids, ints, floats, self._networks)
-        return Batches(ints, floats, self._places.fields)
+        return BatchBuffers(ints, floats, self._layout.fields)
 
     def __del__(self) -> None:
-        # Pinned memory may be used again when it is freed, whether or not a kernel still reads it by its address.
-        if (read := getattr(self, "_read", None)) is not None:
-            read.synchronize()
+        # Freed pinned memory may be reused although a kernel still reads it by its address.
+        if (event_ := getattr(self, "_event", None)) is not None:
+            event_.synchronize()
 
 
-def _axes(part: Part) -> list[AnyAxis]:
-    """The axes that a part runs over or refers to."""
-    named = [part.column.axis, part.to, part.padding.axis if isinstance(part.padding, Remaining) else None]
-    return [axis for axis in named if axis is not None]
+def _axes(column: FieldColumn) -> list[AnyAxis]:
+    """The axes that a column runs over or refers to."""
+    of_padding = column.padding.axis if isinstance(column.padding, Remaining) else None
+    return [axis for axis in (column.column.axis, column.to, of_padding) if axis is not None]
 
 
 class _Compiler:
-    """Numbers the segments of a batch, and puts their numbers in the place of axes.
+    """Numbers the segments of a batch, and replaces axes by the numbers of their segments.
 
     Args:
         columns: of the dataset.
         shape: of the batch of one network.
-        axes: all axes of the batch; those that others are reordered from included.
+        axes: all axes of the batch, including those that others are reordered from.
     """
 
     def __init__(self, columns: Columns, shape: Shape, axes: Sequence[AnyAxis]) -> None:
@@ -93,7 +149,7 @@ class _Compiler:
             segment, block = segment + self._length[axis], block + len(self._padding[axis])
         self._blocks = block
 
-    def segments(self) -> Segments:
+    def segments(self) -> BatchSegments:
         graphs, capacity = self._shape.graphs, [0] * self._blocks
         size: list[int] = []
         before: list[int] = []
@@ -123,7 +179,7 @@ class _Compiler:
         def sent(numbers: list[int], kind: torch.dtype = torch.int32) -> Tensor:
             return torch.tensor(numbers, dtype=kind).to(self._columns.device)
 
-        return Segments(
+        return BatchSegments(
             counts=torch.cat(counts).int().t().contiguous(),
             start=torch.cat(start),
             capacity=sent(capacity),
@@ -133,55 +189,55 @@ class _Compiler:
             place=sent(place),
         )
 
-    def gathers(self, field: Field, places: Places, networks: int) -> list[Gather]:
-        shape, slot = self._shape, field.slot
-        counts = [part.column.axis.size(shape, slot) for part in field.parts]
+    def gathers(self, field: BatchField, layout: BufferLayout, networks: int) -> list[FieldGather]:
+        shape, last = self._shape, field.last
+        counts = [column.column.axis.size(shape, last) for column in field.columns]
         kind = torch.float32 if field.is_float else torch.int64
-        begin = places.add(field.name, (networks * sum(counts), *field.shape), kind).begin
-        step, found, before = field.times * sum(axis.size(shape, slot) for axis in field.indexed), [], 0
-        for number, (part, count) in enumerate(zip(field.parts, counts, strict=True)):
-            axis, to = part.column.axis, part.to
-            gather = Gather(
-                values=self._columns[part.column],
+        begin = layout.add(field.name, (networks * sum(counts), *field.shape), kind).begin
+        step, gathers, before = field.times * sum(axis.size(shape, last) for axis in field.indexed), [], 0
+        for number, (column, count) in enumerate(zip(field.columns, counts, strict=True)):
+            axis, to = column.column.axis, column.to
+            gather = FieldGather(
+                values=self._columns[column.column],
                 column=self._first[axis],
                 columns=self._length[axis],
                 count=count,
-                fills=self._fills(part, slot),
+                fills=self._fills(column, last),
                 to=-1 if to is None else self._first[to],
                 to_block=0 if to is None else self._length[to] // len(self._padding[to]),
                 bits=0 if to is None else index_bits(len(self._padding[to])),
-                plus=0 if part.behind is None else part.behind.size(shape, slot),
+                plus=0 if column.after is None else column.after.size(shape, last),
                 times=field.times,
                 offset=begin + (number if field.interleaved else before),
-                stride=len(field.parts) if field.interleaved else 1,
+                stride=len(field.columns) if field.interleaved else 1,
                 network=sum(counts) * prod(field.shape),
                 step=step,
                 is_float=field.is_float,
             )
             before += count
-            found.append(gather)
-        return found
+            gathers.append(gather)
+        return gathers
 
-    def _fills(self, part: Part, slot: int | None) -> list[Fill]:
-        """What the padding segments of a part get, up to a slot."""
-        axis, rule = part.column.axis, part.padding
+    def _fills(self, column: FieldColumn, last: int | None) -> list[Fill]:
+        """The values of the padding segments of a column, up to a block."""
+        axis, rule = column.column.axis, column.padding
         if isinstance(rule, Remaining):
-            return [Fill(rule.axis.size(self._shape, slot), self._padding_of(rule.axis, 0), times=-1)]
-        segments = [block for blocks in self._padding[axis] for block in blocks][: axis.base.blocks(slot)]
+            return [Fill(rule.axis.size(self._shape, last), self._padding_of(rule.axis, 0), times=-1)]
+        segments = [index for indices in self._padding[axis] for index in indices][: axis.base.num_blocks(last)]
         if not isinstance(rule, At):
             return [Fill(int(as_int32(rule)))] * len(segments)
-        assert part.to is not None
-        found = []
-        for of in (axis.base.slot_of(block) for block in segments):
-            block, ends = part.to.block_of(of), [0, *accumulate(part.to.base.capacity(self._shape))]
+        assert column.to is not None
+        fills = []
+        for block in (axis.base.row_block(index) for index in segments):
+            index, ends = column.to.block_index(block), [0, *accumulate(column.to.base.capacity(self._shape))]
             if rule is At.FIRST:
-                found.append(Fill(ends[block]))
+                fills.append(Fill(ends[index]))
             elif rule is At.LAST:
-                behind = 0 if part.behind is None else part.behind.size(self._shape, slot)
-                found.append(Fill(behind + ends[block + 1] - 1))
+                before = 0 if column.after is None else column.after.size(self._shape, last)
+                fills.append(Fill(before + ends[index + 1] - 1))
             else:
-                found.append(Fill(0, self._padding_of(part.to, block), 1, stride=int(rule is At.OWN)))
-        return found
+                fills.append(Fill(0, self._padding_of(column.to, index), 1, stride=int(rule is At.OWN)))
+        return fills
 
     def _padding_of(self, axis: AnyAxis, block: int) -> int:
         """The first padding segment of a block."""

@@ -1,4 +1,4 @@
-"""`Source`: what the columns of a dataset are made from: values of its items, their orders, indices as stored."""
+"""`ColumnSource`: computes the columns of a dataset that batches are gathered from: values, orders, packed indices."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,19 +13,19 @@ from esan.ops import ragged
 
 
 @dataclass(frozen=True)
-class OfStage:
-    """Values that depend on the stage of a layer, the rows up to a slot."""
+class OfLayerView:
+    """Values that depend on the layer view: the rows up to a block."""
 
-    make: "Callable[[Source, int], Tensor]"
-    slot: int
+    make: "Callable[[ColumnSource, int], Tensor]"
+    last: int
 
-    def __call__(self, source: "Source") -> Tensor:
-        return self.make(source, self.slot)
+    def __call__(self, source: "ColumnSource") -> Tensor:
+        return self.make(source, self.last)
 
 
 @dataclass(frozen=True)
-class Itself:
-    """Of each item its own index."""
+class OwnIndex:
+    """The index of each item itself."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class GroupStart:
 
 @dataclass(frozen=True)
 class GroupSize:
-    """How many items the group of each owner has."""
+    """The number of items in the group of each owner."""
 
     order: Order
 
-    def __call__(self, source: "Source") -> Tensor:
+    def __call__(self, source: "ColumnSource") -> Tensor:
         return source.csr(self.order).count
 
 
@@ -51,13 +51,13 @@ class Column:
 
     Attributes:
         along: the axis, or an order of its items.
-        values: one per item, as the axis has them, whatever the order; a number for all items.
+        values: one per item, in the order of the axis itself; a number for all items.
         to: the axis that values are indices into; None if they are plain numbers.
-        absent: what "no graph" has, on an axis of graphs.
+        absent: the value of "no graph", on an axis of graphs.
     """
 
     along: Axis | Order
-    values: "Callable[[Source], Tensor] | GroupStart | Itself | float"
+    values: "Callable[[ColumnSource], Tensor] | GroupStart | OwnIndex | float"
     to: AnyAxis | None = None
     absent: int = 0
 
@@ -67,16 +67,16 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class CSR:
-    """The items of an order: which they are (None if they are sorted as they are), where groups begin, their sizes."""
+class GroupedItems:
+    """The items of an order: the permutation (None if they are sorted already), where groups begin, their sizes."""
 
     perm: Tensor | None
     first: Tensor
     count: Tensor
 
 
-class Source:
-    """What the columns of some graphs are made from; nothing is computed before it is needed.
+class ColumnSource:
+    """Computes the columns of some graphs, each when it is first needed.
 
     Args:
         bag: the bag of these graphs.
@@ -87,9 +87,9 @@ class Source:
         self._counts: dict[AnyAxis, Tensor] = {}
         self._index: dict[Axis, Tensor] = {}
         self._known: dict[Column, Tensor] = {}
-        self._csr: tuple[Order, CSR] | None = None
+        self._csr: tuple[Order, GroupedItems] | None = None
 
-    # -- values of items, as the table of fields names them -------------------------------------------------------
+    # -- values of items, as the table of fields names them ------------------------------------------------------
 
     def num_nodes(self) -> Tensor:
         return self.graphs.num_nodes
@@ -97,20 +97,20 @@ class Source:
     def num_subgraphs(self) -> Tensor:
         return self.bag.selection.num_subgraphs
 
-    def some_subgraphs(self) -> Tensor:
+    def num_subgraphs_or_one(self) -> Tensor:
         return self.num_subgraphs().clamp(min=1)
 
     def ones(self) -> Tensor:
         return torch.ones(len(self.graphs), device=self.bag.device)
 
     def x(self) -> Tensor:
-        return _there(self.graphs.x)
+        return _present(self.graphs.x)
 
     def edge_attr(self) -> Tensor:
-        return _there(self.graphs.edge_attr)
+        return _present(self.graphs.edge_attr)
 
     def y(self) -> Tensor:
-        return _there(self.graphs.y)
+        return _present(self.graphs.y)
 
     def edge_type(self) -> Tensor:
         return self.edge_attr().reshape(-1)
@@ -121,109 +121,111 @@ class Source:
     def edge_target(self) -> Tensor:
         return self.graphs.edge_index[1]
 
-    def held(self) -> Tensor:
-        """In how many subgraphs each edge is."""
-        return self.bag.selection.holders(self.graphs)[self.graphs.arc_edge].float()
+    def num_holders(self) -> Tensor:
+        """The number of subgraphs that have each edge."""
+        return self.bag.selection.holders(self.graphs)[self.graphs.undirected_edge].float()
 
     def pair_row(self) -> Tensor:
         """The row of each stored pair."""
         return torch.arange(self.rows.node.numel(), device=self.bag.device) + self.rows.background
 
-    def pair_node(self, slot: int | None = None) -> Tensor:
-        return self.rows.node[: self._pairs(slot)]
+    def pair_node(self, last: int | None = None) -> Tensor:
+        return self.rows.node[: self._num_pairs(last)]
 
-    def pair_subgraph(self, slot: int | None = None) -> Tensor:
-        return self.rows.subgraph[: self._pairs(slot)]
+    def pair_subgraph(self, last: int | None = None) -> Tensor:
+        return self.rows.subgraph[: self._num_pairs(last)]
 
     def pair_marked(self) -> Tensor:
         return self.rows.marked
 
-    def pair_mean(self) -> Tensor:
-        """The share of a stored pair in the mean over the subgraphs of its node."""
+    def pair_mean_factor(self) -> Tensor:
+        """The factor of a stored pair in the mean over the subgraphs of its node."""
         node = self.rows.node
         return torch.ones(node.numel(), device=node.device) / self._subgraphs_of_node.clamp(min=1)[node]
 
-    def row_node(self, slot: int) -> Tensor:
+    def row_node(self, last: int) -> Tensor:
         background = torch.arange(self.rows.background, device=self.bag.device)
-        return torch.cat([background, self.pair_node(slot)])
+        return torch.cat([background, self.pair_node(last)])
 
-    def background_multiplicity(self, slot: int) -> Tensor:
-        """How many pairs the background row of each node stands for: all that are not stored."""
-        m = self._subgraphs_of_node
-        return (m - _counted(self.pair_node(slot), m.numel())).float()
+    def background_multiplicity(self, last: int) -> Tensor:
+        """The multiplicity of the background row of each node."""
+        multiplicity = self.rows.multiplicity(last, self._subgraphs_of_node)
+        assert multiplicity is not None
+        return multiplicity[: self.rows.background]
 
-    def background_mean(self, slot: int) -> Tensor:
-        return self.background_multiplicity(slot) / self._subgraphs_of_node.clamp(min=1)
+    def background_mean_factor(self, last: int) -> Tensor:
+        """The factor of the background row of each node in the mean over its subgraphs."""
+        return self.background_multiplicity(last) / self._subgraphs_of_node.clamp(min=1)
 
-    def row_edge(self, slot: int | None = None) -> Tensor:
+    def row_edge(self, last: int | None = None) -> Tensor:
         """The edge of the graph that each edge between rows is a copy of."""
-        return self.rows.arc[: self._edges(slot)]
+        return self.rows.edge_id[: self._num_edges(last)]
 
     def row_edge_type(self) -> Tensor:
-        return self.edge_type().index_select(0, self.rows.arc)
+        return self.edge_type().index_select(0, self.rows.edge_id)
 
     def row_target(self) -> Tensor:
         return self.rows.target
 
-    def row_source(self, slot: int) -> Tensor:
-        """The source of each edge between rows; a pair that is not of the stage still equals its background."""
-        source, background = self.rows.source[: self._edges(slot)], self.edge_source()[self.row_edge(slot)]
-        return torch.where(source < self.rows.row_ends[slot], source, background)
+    def row_source(self, last: int) -> Tensor:
+        """The source of each edge between rows; the background row for pairs after the layer view."""
+        source, background = self.rows.source[: self._num_edges(last)], self.edge_source()[self.row_edge(last)]
+        return torch.where(source < self.rows.row_ends[last], source, background)
 
     @cached_property
     def _subgraphs_of_node(self) -> Tensor:
         return self.num_subgraphs()[self.graphs.node_graph]
 
-    def _pairs(self, slot: int | None) -> int | None:
-        return None if slot is None else self.rows.row_ends[slot] - self.rows.background
+    def _num_pairs(self, last: int | None) -> int | None:
+        return None if last is None else self.rows.row_ends[last] - self.rows.background
 
-    def _edges(self, slot: int | None) -> int | None:
-        return None if slot is None else self.rows.arc_ends[slot]
+    def _num_edges(self, last: int | None) -> int | None:
+        return None if last is None else self.rows.edge_ends[last]
 
     # -- axes and orders --------------------------------------------------------------------------------------------
 
     def counts(self, axis: AnyAxis) -> Tensor:
         """Items of each block and graph, `[blocks, G]`."""
         if axis not in self._counts:
-            self._counts[axis] = self._counted(axis)
+            self._counts[axis] = self._count(axis)
         return self._counts[axis]
 
-    def _counted(self, axis: AnyAxis) -> Tensor:
+    def _count(self, axis: AnyAxis) -> Tensor:
         if isinstance(axis, Axis):
             return axis.counts(self.bag)
         if axis.by is None:
-            return self.counts(axis.base)[: axis.base.blocks(axis.slot)].sum(0)[None]
+            return self.counts(axis.base)[: axis.base.num_blocks(axis.last)].sum(0)[None]
         owner, count = axis.by.owner, self.csr(axis.by).count
-        blocks = self.counts(owner)[: owner.blocks(axis.slot)]
+        blocks = self.counts(owner)[: owner.num_blocks(axis.last)]
         segment = self._segment(owner)[: count.numel()]
         return torch.zeros_like(blocks).view(-1).scatter_add_(0, segment, count).view_as(blocks)
 
     def ends(self, axis: AnyAxis) -> list[int]:
-        """How many items there are up to the end of each block."""
+        """The number of items up to the end of each block."""
         return axis.ends(self.bag) if isinstance(axis, Axis) else self.counts(axis).sum(1).cumsum(0).tolist()
 
     def _segment(self, axis: Axis) -> Tensor:
         """The (block, graph) of each item, as one number."""
         return torch.repeat_interleave(self.counts(axis).reshape(-1), output_size=axis.ends(self.bag)[-1])
 
-    def csr(self, order: Order) -> CSR:
-        """The items in an order; orders are large, and only the last one is kept."""
+    def csr(self, order: Order) -> GroupedItems:
+        """The items in an order; orders are large, so only the last one is cached."""
         if self._csr is None or self._csr[0] != order:
             self._csr = None
             owner, ends = order.owner_of(self), order.owner.ends(self.bag)
-            size = ends[-1 if order.slot is None else order.owner.block_of(order.slot)]
-            count, perm = _counted(owner, size), None
+            size = ends[-1 if order.last is None else order.owner.block_index(order.last)]
+            count, perm = ragged.segment_counts(owner, size), None
             if not order.is_sorted:
-                # Short numbers are sorted in less memory, and sooner.
+                # int32 sorts faster and in less memory.
                 perm = torch.argsort(owner.int() if size < 2**31 else owner, stable=True)
                 perm = perm.int() if perm.numel() < 2**31 else perm
-            self._csr = order, CSR(perm, ragged.starts(count), count)
+            self._csr = order, GroupedItems(perm, ragged.starts(count), count)
         return self._csr[1]
 
     # -- columns ----------------------------------------------------------------------------------------------------
 
     def column(self, column: Column) -> Tensor:
-        """The values as batches are gathered from them: indices count within block and graph, numbers are short."""
+        """The values that batches are gathered from: indices count within block and graph, in a short dtype."""
         if isinstance(column.values, GroupStart):
             return self._starts(column.values.order)
         if isinstance(column.along, Order):
@@ -234,10 +236,10 @@ class Source:
 
     def _along_base(self, column: Column) -> Tensor:
         if column not in self._known:
-            self._known[column] = self._made(column)
+            self._known[column] = self._compute(column)
         return self._known[column]
 
-    def _made(self, column: Column) -> Tensor:
+    def _compute(self, column: Column) -> Tensor:
         values = column.values(self) if callable(column.values) else None
         if column.to is not None:
             index = self._indices(column.to.base)
@@ -251,41 +253,36 @@ class Source:
             segment, counts = self._segment(axis), self.counts(axis)
             position = torch.arange(segment.numel(), device=segment.device)
             position -= ragged.starts(counts).view(-1)[segment]
-            self._index[axis] = _coded(position, segment // counts.size(1), counts.size(0))
+            self._index[axis] = _packed(position, segment // counts.size(1), counts.size(0))
         return self._index[axis]
 
     def _starts(self, order: Order) -> Tensor:
-        """The index of where the group of each owner begins, which may be the end of a graph."""
+        """The index where the group of each owner begins; it may be the end of a graph."""
         first, counts = self.csr(order).first, self.counts(order.axis)
         segment = self._segment(order.owner)[: first.numel()]
         block, graph = segment // counts.size(1), segment % counts.size(1)
-        return _coded(first - ragged.starts(counts)[block, graph], block, counts.size(0))
+        return _packed(first - ragged.starts(counts)[block, graph], block, counts.size(0))
 
 
-def _there(values: Tensor | None) -> Tensor:
+def _present(values: Tensor | None) -> Tensor:
     assert values is not None
     return values
 
 
-def _coded(position: Tensor, block: Tensor, blocks: int) -> Tensor:
+def _packed(position: Tensor, block: Tensor, blocks: int) -> Tensor:
+    """Position and block in one integer."""
     return _narrow((position << index_bits(blocks)) + block)
 
 
 def index_bits(blocks: int) -> int:
-    """How many bits of an index tell the blocks of its axis apart."""
+    """The number of low bits of a packed index that hold the block."""
     return (blocks - 1).bit_length()
 
 
 def _narrow(values: Tensor) -> Tensor:
-    """Whole numbers in as few bits as hold all of them: 16, 32 or 64."""
+    """Integers as int16, int32 or int64, the shortest that holds all of them."""
     for kind in (torch.int16, torch.int32):
         short = values.to(kind)
         if values.dtype in (torch.bool, torch.uint8, torch.int8, kind) or torch.equal(short.long(), values.long()):
             return short.contiguous()
     return values.long().contiguous()
-
-
-def _counted(owner: Tensor, size: int) -> Tensor:
-    """How many items each owner has."""
-    # `bincount` would wait for the device to tell the largest owner.
-    return owner.new_zeros(size).scatter_add_(0, owner, owner.new_ones(1).expand_as(owner))

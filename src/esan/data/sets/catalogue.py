@@ -1,4 +1,4 @@
-"""The catalogue: the sets of the paper by name, with the counts that a loaded set is held against."""
+"""The catalogue: the sets of the paper by name, and the published counts that a loaded set is checked against."""
 
 import difflib
 from collections.abc import Callable
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from esan.data.dataset import Dataset, Task
+from esan.data.sets.arrays import SetArrays
 from esan.data.sets.expressive import find_cexp, find_csl, find_exp
-from esan.data.sets.found import Found
+from esan.data.sets.folders import DataFolders, cache_folder, data_root
 from esan.data.sets.ogb import ogb_set
-from esan.data.sets.places import Places, cache_folder, data_root
-from esan.data.sets.tu_sets import tu_set
-from esan.data.sets.verify import verified
+from esan.data.sets.tu import tu_set
+from esan.data.sets.verify import check_dataset
 from esan.data.sets.zinc import find_zinc
 from esan.data.splits import check_split
 from esan.graphs import ATOMS, BONDS, Categories, Channels, OneHot
@@ -31,7 +31,7 @@ class Entry:
         edge_channels: what `edge_attr` holds.
     """
 
-    find: Callable[[Places], Found]
+    find: Callable[[DataFolders], SetArrays]
     task: Task
     graphs: int
     nodes: int
@@ -103,20 +103,20 @@ def load(
             "esan.data.own."
         )
     entry = CATALOGUE[key]
-    found = entry.find(Places(data_root(root, cache), cache_folder(cache), download))
-    graphs = found.laid.graphs(found.source)
+    found = entry.find(DataFolders(data_root(root, cache), cache_folder(cache), download))
+    graphs = found.arrays.to_graphs(found.source)
     dataset = Dataset(
         name=key,
         graphs=graphs,
         task=entry.task,
         in_channels=entry.in_channels,
         edge_channels=entry.edge_channels,
-        given=found.given,
+        given=found.split,
         source=found.source,
     )
-    verified(dataset, graphs=entry.graphs, nodes=entry.nodes, edges=entry.edges)
-    if found.given is not None:
-        check_split(dataset, found.given)
+    check_dataset(dataset, graphs=entry.graphs, nodes=entry.nodes, edges=entry.edges)
+    if found.split is not None:
+        check_split(dataset, found.split)
     return dataset
 
 

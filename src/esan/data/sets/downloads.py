@@ -102,7 +102,7 @@ def fetch_gin_file(folder: Path, name: str) -> None:
 
 
 def _fetch_archive(url: str, folder: Path) -> None:
-    """What lies in the one folder of an archive, into `folder`; what lies beside it is left out."""
+    """Extract the one folder of an archive into `folder`; other members are left out."""
     scratch = folder.with_name(f".{folder.name}.unpacked")
     packed = folder.with_name(f".{folder.name}.zip")
     try:
@@ -121,7 +121,7 @@ def _fetch_archive(url: str, folder: Path) -> None:
 
 
 class _SameScheme(urllib.request.HTTPRedirectHandler):
-    """Follows only to addresses that may be asked themselves."""
+    """Follows redirects only to addresses that are allowed themselves."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str

@@ -1,21 +1,22 @@
-"""The text format of GIN: how many graphs, then of each its size and class, and a line a node with its neighbours."""
+"""Graphs in the text format of the GIN repository: sizes, classes, and one line per node with its neighbours."""
 
 import re
 from pathlib import Path
 
 import numpy as np
 
-from esan.data.sets.from_arrays import Laid, column
+from esan.data.sets.arrays import category_column
 from esan.graphs.readers.archives import gunzipped
+from esan.graphs.readers.arrays import GraphArrays
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
-def read_gin(path: Path) -> Laid:
+def read_gin(path: Path) -> GraphArrays:
     """The graphs of a file, packed with gzip or not; node tags are renumbered 0, 1, ... in ascending order."""
     rows = iter(enumerate(_lines(path), start=1))
     number = 0
-    sizes, classes, tags, sources, targets, arcs = [], [], [], [], [], []
+    sizes, classes, tags, sources, targets, columns = [], [], [], [], [], []
     try:
         number, line = next(rows)
         (announced,) = _integers(line)
@@ -24,7 +25,7 @@ def read_gin(path: Path) -> Laid:
             size, label = _integers(line)
             sizes.append(size)
             classes.append(label)
-            arcs.append(0)
+            columns.append(0)
             for node in range(size):
                 number, line = next(rows)
                 tag, degree, *neighbours = _integers(line)
@@ -33,7 +34,7 @@ def read_gin(path: Path) -> Laid:
                 tags.append(tag)
                 sources += [node] * degree
                 targets += neighbours
-                arcs[-1] += degree
+                columns[-1] += degree
     except StopIteration:
         raise ValueError(
             f"Expected more lines (got the end of {path} after line {number}). It is cut short; fetch it again."
@@ -47,11 +48,11 @@ def read_gin(path: Path) -> Laid:
         raise ValueError(
             f"Expected the end after {announced} graphs (got more at line {more[0]} of {path}). Fetch it again."
         )
-    return Laid(
+    return GraphArrays(
         num_nodes=np.array(sizes),
-        num_arcs=np.array(arcs),
+        num_directed_edges=np.array(columns),
         edge_index=np.array([sources, targets], dtype=np.int64),
-        x=column(np.unique(tags, return_inverse=True)[1]),
+        x=category_column(np.unique(tags, return_inverse=True)[1]),
         y=np.array(classes),
     )
 

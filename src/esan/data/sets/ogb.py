@@ -1,4 +1,4 @@
-"""OGB's molecules: the csv files of `ogbg-molhiv` and `ogbg-moltox21`, read as they are, with their scaffold split."""
+"""OGB's `ogbg-molhiv` and `ogbg-moltox21`: their csv files as arrays, with their scaffold split."""
 
 import io
 from collections.abc import Callable
@@ -9,42 +9,41 @@ import numpy as np
 import torch
 
 from esan.data.dataset import Split
+from esan.data.sets.arrays import SetArrays
 from esan.data.sets.downloads import fetch_ogb_files
-from esan.data.sets.found import Found
-from esan.data.sets.from_arrays import Laid
-from esan.data.sets.places import Places
+from esan.data.sets.folders import DataFolders
 from esan.graphs.readers.archives import gunzipped
-from esan.graphs.readers.arrays import counts
+from esan.graphs.readers.arrays import GraphArrays, counts
 
 _AGAIN = "It is cut short or damaged; fetch the set again."
 
 
-def ogb_set(name: str) -> Callable[[Places], Found]:
+def ogb_set(name: str) -> Callable[[DataFolders], SetArrays]:
     """A finder of the set `name`, e.g. "ogbg-molhiv"."""
     folder = name.replace("-", "_")
 
-    def find(places: Places) -> Found:
+    def find(folders: DataFolders) -> SetArrays:
         names = tuple(f"{place}raw/edge.csv.gz" for place in (f"OGB/{folder}/", f"{folder}/"))
-        raw = places.find_or_fetch(names, partial(_fetch, name), f"OGB/{folder}").parent
+        raw = folders.find_or_fetch(names, partial(_fetch, name), f"OGB/{folder}").parent
         parts = [raw.parent / "split" / "scaffold" / f"{part}.csv.gz" for part in ("train", "valid", "test")]
         ids = [torch.from_numpy(_column(path)) for path in parts]
-        return Found(_read(raw), str(raw.parent), Split(*ids))
+        return SetArrays(_read(raw), str(raw.parent), Split(*ids))
 
     return find
 
 
-def _read(raw: Path) -> Laid:
+def _read(raw: Path) -> GraphArrays:
     edges = _table(raw / "edge.csv.gz", np.int64)
     bonds = _table(raw / "edge-feat.csv.gz", np.int64)
     if edges.shape[1] != 2 or len(bonds) != len(edges):
         raise ValueError(
-            f"Expected two ends and a line of features for each of {len(edges):,} bonds (got {edges.shape[1]} ends and "
-            f"{len(bonds):,} lines in {raw}). {_AGAIN}"
+            f"Expected two ends and one row of features for each of {len(edges):,} bonds (got {edges.shape[1]} ends "
+            f"and {len(bonds):,} rows in {raw}). {_AGAIN}"
         )
     # Each bond is listed once; like OGB, its two directions follow one another.
-    return Laid(
+    return GraphArrays(
         num_nodes=_column(raw / "num-node-list.csv.gz"),
-        num_arcs=2 * counts(_column(raw / "num-edge-list.csv.gz"), "num-edge-list", str(raw)),
+        num_directed_edges=2 * counts(_column(raw / "num-edge-list.csv.gz"), "num-edge-list", str(raw)),
         edge_index=np.stack([edges, edges[:, ::-1]], 1).reshape(-1, 2).T,
         x=_table(raw / "node-feat.csv.gz", np.int64),
         edge_attr=np.repeat(bonds, 2, axis=0),
@@ -72,7 +71,7 @@ def _table(path: Path, dtype: type) -> np.ndarray:
 def _column(path: Path) -> np.ndarray:
     found = _table(path, np.int64)
     if found.shape[1] != 1:
-        raise ValueError(f"Expected one integer a line (got {found.shape[1]} in {path}). {_AGAIN}")
+        raise ValueError(f"Expected one integer per line (got {found.shape[1]} in {path}). {_AGAIN}")
     return found[:, 0]
 
 

@@ -1,4 +1,4 @@
-"""Pickles that come from elsewhere, read without running them: a handful of names is admitted, and nothing else."""
+"""Published pickles, read without executing code: a few known names are allowed, and nothing else."""
 
 import io
 import pickle
@@ -12,13 +12,13 @@ import numpy as np
 import torch
 
 
-class Held:
-    """Stands for an object of PyG's old `Data`: its attributes, and none of its code."""
+class PickledData:
+    """Replaces an object of PyG's old `Data`: its attributes, without its code."""
 
 
 @dataclass
-class Stored:
-    """The bytes of a tensor's storage, read only when they are asked for."""
+class PickledStorage:
+    """The bytes of a tensor's storage, read when they are needed."""
 
     content: bytes
 
@@ -28,10 +28,10 @@ class Stored:
 
 
 @dataclass
-class Lines:
-    """A tensor in a pickle: where in a storage its numbers are."""
+class PickledTensor:
+    """A tensor in a pickle: the position of its numbers in a storage."""
 
-    storage: Stored
+    storage: PickledStorage
     offset: int
     size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -44,21 +44,23 @@ class Lines:
 
 
 def numbers(value: Any) -> np.ndarray:
-    """The array that a tensor of the pickle stands for."""
+    """The array of a tensor in the pickle."""
     try:
-        return value.numpy() if isinstance(value, Lines) else np.asarray(value)
+        return value.numpy() if isinstance(value, PickledTensor) else np.asarray(value)
     # torch raises whatever damaged bytes of a storage lead it to.
     except Exception as error:
         raise ValueError(f"a tensor that cannot be read, {type(error).__name__}") from None
 
 
-def _rebuilt(storage: Stored, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Lines:
-    return Lines(storage, offset, size, stride)
+def _rebuilt(
+    storage: PickledStorage, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any
+) -> PickledTensor:
+    return PickledTensor(storage, offset, size, stride)
 
 
 def _array(dtype: type) -> Callable[[list[Any]], np.ndarray]:
     def of(values: list[Any]) -> np.ndarray:
-        # A bare number would be a size, and with it an order to allocate.
+        # A bare number would be a size, and allocate memory.
         if not isinstance(values, list):
             raise TypeError("a list of numbers")
         return np.array(values, dtype=dtype)
@@ -66,27 +68,27 @@ def _array(dtype: type) -> Callable[[list[Any]], np.ndarray]:
     return of
 
 
-#: What a pickle may name, and what stands for it here.
-_ADMITTED: dict[tuple[str, str], Any] = {
+#: The names that a pickle may use, and what replaces them here.
+_ALLOWED: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): OrderedDict,
     ("torch", "LongTensor"): _array(np.int64),
     ("torch", "FloatTensor"): _array(np.float32),
     ("torch._utils", "_rebuild_tensor_v2"): _rebuilt,
-    ("torch.storage", "_load_from_bytes"): Stored,
-    ("torch_geometric.data.data", "Data"): Held,
+    ("torch.storage", "_load_from_bytes"): PickledStorage,
+    ("torch_geometric.data.data", "Data"): PickledData,
 }
 
 
 class _Restricted(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         try:
-            return _ADMITTED[module, name]
+            return _ALLOWED[module, name]
         except KeyError:
             raise ValueError(f"it names {module}.{name}, which no data needs") from None
 
 
 def unpickled(path: Path) -> Any:
-    """What a pickle of tensors, lists and dicts holds; tensors are `Lines` or arrays, objects of PyG are `Held`."""
+    """The contents of a pickle: lists, dicts, `PickledTensor` or arrays, and `PickledData` for objects of PyG."""
     try:
         with path.open("rb") as file:
             return _Restricted(file).load()

@@ -1,4 +1,4 @@
-"""What a dataset says of itself, held against what it holds."""
+"""Checks that a data set has the published counts, feature kinds and targets."""
 
 import torch
 from torch import Tensor
@@ -7,8 +7,8 @@ from esan.data.dataset import Dataset
 from esan.graphs import Categories, Channels, OneHot
 
 
-def verified(dataset: Dataset, **expected: int) -> Dataset:
-    """The dataset itself, if its counts are the expected ones and its features and targets are of the stated kinds.
+def check_dataset(dataset: Dataset, **expected: int) -> Dataset:
+    """The dataset itself, if its counts, features and targets are as expected; else an error.
 
     Args:
         dataset: what was read.
@@ -22,30 +22,30 @@ def verified(dataset: Dataset, **expected: int) -> Dataset:
                 f"Expected {wanted:,} {what} (got {counts[what]:,} in {where}). "
                 "It is cut short or another set of that name; fetch it again."
             )
-    check_lines(graphs.x, dataset.in_channels, "x", where)
-    check_lines(graphs.edge_attr, dataset.edge_channels, "edge_attr", where)
+    check_features(graphs.x, dataset.in_channels, "x", where)
+    check_features(graphs.edge_attr, dataset.edge_channels, "edge_attr", where)
     _check_targets(dataset, where)
     return dataset
 
 
-def check_lines(value: Tensor | None, channels: Channels, name: str, where: str, advice: str = "") -> None:
-    """An error where `value` is not of the kind that `channels` says; the other arguments are for its words."""
+def check_features(value: Tensor | None, channels: Channels, name: str, where: str, advice: str = "") -> None:
+    """An error if `value` does not match `channels`; the other arguments are for its message."""
     if not channels:
         return
     if value is None:
         raise ValueError(
             f"Expected {name} of {channels!r} (got none in {where}). {advice or 'Is a file of the set missing?'}"
         )
-    lines, right = value.reshape(value.size(0), -1), "Is it the right set?"
+    rows, right = value.reshape(value.size(0), -1), "Is it the right set?"
     sizes = (
         channels.sizes if isinstance(channels, Categories) else (channels.size,) if isinstance(channels, OneHot) else ()
     )
     width = channels if isinstance(channels, int) else len(sizes)
-    if lines.size(1) != width:
-        raise ValueError(f"Expected {name} with {width} columns (got {lines.size(1)} in {where}). {advice or right}")
-    if not sizes or not lines.numel():
+    if rows.size(1) != width:
+        raise ValueError(f"Expected {name} with {width} columns (got {rows.size(1)} in {where}). {advice or right}")
+    if not sizes or not rows.numel():
         return
-    low, high = lines.amin(0), lines.amax(0)
+    low, high = rows.amin(0), rows.amax(0)
     if bool((low < 0).any()) or bool((high >= torch.tensor(sizes)).any()):
         raise ValueError(
             f"Expected {name} of {channels!r}, from 0 to below {sizes} (got {low.tolist()} to {high.tolist()} in "
@@ -67,7 +67,7 @@ def _check_targets(dataset: Dataset, where: str) -> None:
         return
     if y.shape != (len(dataset), task.out_channels):
         raise ValueError(
-            f"Expected {task.out_channels} targets a graph (got shape {tuple(y.shape)} in {where}). "
+            f"Expected {task.out_channels} targets per graph (got shape {tuple(y.shape)} in {where}). "
             "Is it the right set?"
         )
     there = y if task.kind == "regression" else y[~torch.isnan(y)]
@@ -75,7 +75,7 @@ def _check_targets(dataset: Dataset, where: str) -> None:
         bad = there[(there != 0) & (there != 1)]
         raise ValueError(f"Expected labels of 0 or 1 (got {float(bad[0]):g} in {where}). Is it the right set?")
     if not bool(torch.isfinite(there).all()):
-        line = int((~torch.isfinite(y)).any(1).nonzero()[0])
+        graph = int((~torch.isfinite(y)).any(1).nonzero()[0])
         raise ValueError(
-            f"Expected finite targets (got {y[line].tolist()} for graph {line} of {where}). Leave that graph out."
+            f"Expected finite targets (got {y[graph].tolist()} for graph {graph} of {where}). Leave that graph out."
         )

@@ -9,35 +9,34 @@ import numpy as np
 import torch
 
 from esan.data.dataset import Split
-from esan.data.sets.arrays import arrays_in, joined, laid_in, write_arrays
+from esan.data.sets.arrays import SetArrays, arrays_in, category_column, checked_arrays, concatenate, write_arrays
 from esan.data.sets.downloads import fetch_zinc_files
-from esan.data.sets.found import Found
-from esan.data.sets.from_arrays import Laid, column
-from esan.data.sets.places import Places
+from esan.data.sets.folders import DataFolders
 from esan.data.sets.unpickle import numbers, unpickled
-from esan.graphs.readers.arrays import whole
+from esan.graphs.readers.arrays import GraphArrays, whole
 
 _PARTS = ("train", "val", "test")
 _PLAIN = "zinc12k.npz"
 _INDEX = re.compile(r"[0-9]{1,9}")
 
 
-def find_zinc(places: Places) -> Found:
+def find_zinc(folders: DataFolders) -> SetArrays:
     """From `zinc12k.npz` (plain arrays) if it is there, else from the raw files of PyG's `ZINC`."""
-    path = places.find_or_fetch((f"ZINC/{_PLAIN}", "ZINC/raw/train.pickle"), _fetch, "ZINC")
+    path = folders.find_or_fetch((f"ZINC/{_PLAIN}", "ZINC/raw/train.pickle"), _fetch, "ZINC")
     if path.suffix == ".npz":
         arrays = arrays_in(path)
-        parts = [laid_in(arrays, f"{part}_", path, needs=("x", "edge_attr", "y")) for part in _PARTS]
+        parts = [checked_arrays(arrays, f"{part}_", path, needs=("x", "edge_attr", "y")) for part in _PARTS]
     else:
         parts = [read_zinc_part(path.parent, part) for part in _PARTS]
-    laid = joined(parts)
-    laid.x, laid.edge_attr = column(np.asarray(laid.x), str(path)), column(np.asarray(laid.edge_attr), str(path))
-    laid.y = np.asarray(laid.y, dtype=np.float32).reshape(-1, 1)
+    graphs = concatenate(parts)
+    graphs.x = category_column(np.asarray(graphs.x), str(path))
+    graphs.edge_attr = category_column(np.asarray(graphs.edge_attr), str(path))
+    graphs.y = np.asarray(graphs.y, dtype=np.float32).reshape(-1, 1)
     sizes = [part.num_nodes.size for part in parts]
-    return Found(laid, str(path), Split(*torch.arange(sum(sizes)).split(sizes)))
+    return SetArrays(graphs, str(path), Split(*torch.arange(sum(sizes)).split(sizes)))
 
 
-def read_zinc_part(raw: Path, part: str) -> Laid:
+def read_zinc_part(raw: Path, part: str) -> GraphArrays:
     """The molecules that `part.index` lists, out of a pickle of dicts: types of atoms, a matrix of bonds, a target."""
     path = raw / f"{part}.pickle"
     molecules = unpickled(path)
@@ -55,9 +54,9 @@ def read_zinc_part(raw: Path, part: str) -> Laid:
         edges.append(at)
         bonds.append(matrix[at[0], at[1]])
         y.append(target)
-    return Laid(
+    return GraphArrays(
         num_nodes=np.array([len(atoms) for atoms in x]),
-        num_arcs=np.array([at.shape[1] for at in edges]),
+        num_directed_edges=np.array([at.shape[1] for at in edges]),
         edge_index=np.concatenate(edges, 1),
         x=np.concatenate(x),
         edge_attr=np.concatenate(bonds),
@@ -95,7 +94,7 @@ def _index(path: Path) -> np.ndarray:
             raise ValueError("other text")
         return np.array(words, dtype=np.int64)
     except FileNotFoundError:
-        raise FileNotFoundError(f"Expected {path.name} beside the pickles (got none in {path.parent}).") from None
+        raise FileNotFoundError(f"Expected {path.name} next to the pickles (got none in {path.parent}).") from None
     except ValueError as error:
         raise ValueError(f"Expected numbers with commas between them (got {path}: {error}). Fetch it again.") from None
 

@@ -1,1 +1,1 @@
-"""Readers: PyG data, networkx, graph6, TU folders and other files, checked."""
+"""Readers: PyG data, networkx, graph6, TU folders and other files → checked graphs."""

@@ -1,4 +1,4 @@
-"""Whatever names or holds one graph → the graph: PyG data, networkx, a name, a line of graph6, a file, an edge list."""
+"""`graph_of`: one graph from PyG data, networkx, a name, a line of graph6, a file or an edge list."""
 
 import inspect
 import re
@@ -16,7 +16,7 @@ from esan.graphs import named
 from esan.graphs.readers.arrays import MOST_NODES
 from esan.graphs.readers.graph6 import from_graph6, read_graph6
 
-Thing: TypeAlias = Data | nx.Graph | str | Path | Sequence[tuple[int, int]] | np.ndarray
+GraphLike: TypeAlias = Data | nx.Graph | str | Path | Sequence[tuple[int, int]] | np.ndarray
 
 NAMED: dict[str, Callable[..., Data]] = {
     "cycle": named.cycle,
@@ -30,22 +30,22 @@ NAMED: dict[str, Callable[..., Data]] = {
 _NAME = re.compile(r"(?P<times>\d+x)?(?P<name>[a-z]+)(?:\((?P<numbers>\d+(?:,\s*\d+)*)\))?")
 
 
-def graph_of(thing: Thing) -> Data | nx.Graph:
-    """The one graph that `thing` is or names.
+def graph_of(source: GraphLike) -> Data | nx.Graph:
+    """The graph that `source` is or names.
 
     Args:
-        thing: PyG data or a networkx graph (given back as they are); a name such as "rook", "csl(12,3)" or, for
+        source: PyG data or a networkx graph (returned as they are); a name such as "rook", "csl(12,3)" or, for
             disjoint unions, "2xcycle(3)" and "cycle(3)+path(4)"; a line of graph6; the path of a graph6 file (.g6)
-            or of a list of edges with a line "u v" or "u,v" an edge and nothing else but comments behind "#", which
-            holds one graph; a list of edges (u, v), each once.
+            or of an edge list with one line "u v" or "u,v" per edge and comments after "#", which holds one
+            graph; a list of edges (u, v), each once.
     """
-    if isinstance(thing, Data | nx.Graph):
-        return thing
-    if isinstance(thing, Path):
-        return _from_file(thing)
-    if isinstance(thing, str):
-        return _from_text(thing)
-    return _from_edges(thing)
+    if isinstance(source, Data | nx.Graph):
+        return source
+    if isinstance(source, Path):
+        return _from_file(source)
+    if isinstance(source, str):
+        return _from_text(source)
+    return _from_edges(source)
 
 
 def _from_text(text: str) -> Data:

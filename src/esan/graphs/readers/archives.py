@@ -1,4 +1,4 @@
-"""Archives and compressed files, read within limits: what a header promises is compared with the file's own size."""
+"""Zip and gzip files from outside, read within size limits and without writing outside the target folder."""
 
 import errno
 import gzip

@@ -1,4 +1,4 @@
-"""Arrays that come from files: kinds, shapes, pointers, ranges and totals, checked in one place for every reader."""
+"""`GraphArrays`: graphs as numpy arrays, read from an .npz and checked: dtypes, shapes, ranges and totals."""
 
 import math
 import zipfile
@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch_geometric.data import Batch
 
+from esan.graphs.collection import Graphs
 from esan.graphs.readers.archives import opened_zip
+from esan.graphs.readers.pyg import read
 
-#: The most nodes of all graphs together where no array has one row per node to vouch for them.
+#: The most nodes of all graphs together if no array has one row per node.
 MOST_NODES = 2**26
 #: Whole numbers up to this are exact in a float64.
 _EXACT = 2**53
@@ -25,7 +29,7 @@ _NUMBERS = "biuf"
 def arrays_in(path: Path, texts: Sequence[str] = ()) -> dict[str, np.ndarray]:
     """The arrays of an .npz, in native byte order; nothing is ever unpickled.
 
-    What the header of each array promises is compared with the size of its member before memory is taken for it.
+    The header of each array is compared with the size of its member before memory is allocated.
 
     Args:
         path: of the file.
@@ -36,7 +40,7 @@ def arrays_in(path: Path, texts: Sequence[str] = ()) -> dict[str, np.ndarray]:
 
 
 def whole(value: Any, name: str, where: str) -> np.ndarray:
-    """The numbers as int64, if they are whole and fit; nothing is rounded or wrapped around.
+    """The numbers as int64, if they are whole and fit; nothing is rounded and nothing overflows.
 
     Args:
         value: integers, or floating-point numbers without fractions.
@@ -59,7 +63,7 @@ def whole(value: Any, name: str, where: str) -> np.ndarray:
 
 
 def counts(value: Any, name: str, where: str) -> np.ndarray:
-    """One whole number from 0 on per graph."""
+    """One non-negative integer per graph."""
     found = whole(value, name, where)
     if found.ndim != 1:
         raise ValueError(
@@ -73,7 +77,7 @@ def counts(value: Any, name: str, where: str) -> np.ndarray:
 
 
 def counts_between(pointers: Any, name: str, where: str) -> np.ndarray:
-    """How many there are of each graph, from where each begins, followed by the end: `[G + 1]`, from 0, not falling."""
+    """The counts per graph from a CSR pointer `[G + 1]`: where each graph begins, and the end."""
     found = whole(pointers, name, where)
     if found.ndim != 1 or found.size < 2:
         raise ValueError(
@@ -94,33 +98,33 @@ def counts_between(pointers: Any, name: str, where: str) -> np.ndarray:
 
 def total(found: np.ndarray, name: str, where: str) -> int:
     """The sum of counts, which must fit 64 bits."""
-    # As floating-point numbers: a sum of int64 would wrap around without a word.
+    # In floating point: a sum of int64 would overflow silently.
     if found.size and float(found.sum(dtype=np.float64)) > _EXACT:
         raise ValueError(f"Expected {name} that add up to less than 2^53 (got more in {where}). {_AGAIN}")
     return int(found.sum())
 
 
 def features(value: Any, name: str, rows: int, where: str) -> np.ndarray:
-    """Numbers with one entry per node, edge or graph, of a kind that torch has, in native byte order."""
+    """Numbers with one row per node, edge or graph, of a dtype that torch has, in native byte order."""
     value = np.asarray(value)
     if value.dtype.kind not in _NUMBERS or value.dtype.itemsize > 8:
         raise ValueError(f"Expected numbers in {name} (got {value.dtype} in {where}). Save integers or floats.")
     if value.ndim == 0 or value.shape[0] != rows:
         got = "one number" if value.ndim == 0 else f"{value.shape[0]}"
-        raise ValueError(f"Expected {rows} lines of {name} (got {got} in {where}). {_AGAIN}")
+        raise ValueError(f"Expected {rows} rows of {name} (got {got} in {where}). {_AGAIN}")
     if value.dtype.kind == "u" and value.dtype.itemsize > 1:
-        # torch computes with one kind of unsigned numbers, those of 8 bits.
+        # torch computes with one unsigned dtype, uint8.
         return whole(value, name, where)
     return np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("="))
 
 
 @dataclass
 class GraphArrays:
-    """Graphs end to end, nodes numbered in each graph from 0, both directions of every edge.
+    """Graphs, concatenated: nodes numbered from 0 in each graph, both directions of every edge.
 
     Attributes:
         num_nodes: nodes of each graph, `[G]`.
-        num_arcs: columns of `edge_index` of each graph, `[G]`.
+        num_directed_edges: columns of `edge_index` of each graph, `[G]`.
         edge_index: sources and targets, `[2, A]`.
         x: node features, `[N, ...]`.
         edge_attr: features of the columns, `[A, ...]`.
@@ -128,30 +132,31 @@ class GraphArrays:
     """
 
     num_nodes: np.ndarray
-    num_arcs: np.ndarray
+    num_directed_edges: np.ndarray
     edge_index: np.ndarray
     x: np.ndarray | None = None
     edge_attr: np.ndarray | None = None
     y: np.ndarray | None = None
 
     def check(self, where: str) -> None:
-        """Bring all arrays to the kinds named above, or raise one error that says which contradicts which.
+        """Convert all arrays to the dtypes above, or raise one error that says which of them disagree.
 
         Args:
             where: names the source in errors.
         """
-        nodes, arcs = counts(self.num_nodes, "num_nodes", where), counts(self.num_arcs, "num_arcs", where)
+        nodes = counts(self.num_nodes, "num_nodes", where)
+        columns = counts(self.num_directed_edges, "num_directed_edges", where)
         if nodes.size == 0 or int(nodes.min()) < 1:
             raise ValueError(f"Expected graphs with at least one node (got none in {where}). Leave such graphs out.")
-        n, a, g = total(nodes, "num_nodes", where), total(arcs, "num_arcs", where), nodes.size
+        n, a, g = total(nodes, "num_nodes", where), total(columns, "num_directed_edges", where), nodes.size
         edge_index = whole(self.edge_index, "edge_index", where)
         if edge_index.ndim != 2 or edge_index.shape[0] != 2:
             raise ValueError(
                 f"Expected edge_index of shape [2, edges] (got {list(edge_index.shape)} in {where}). Transpose it."
             )
-        for name, rows, expected in (("num_arcs", arcs.size, g), ("edge_index", edge_index.shape[1], a)):
+        for name, rows, expected in (("num_directed_edges", columns.size, g), ("edge_index", edge_index.shape[1], a)):
             if rows != expected:
-                raise ValueError(f"Expected {expected} lines of {name} (got {rows} in {where}). {_AGAIN}")
+                raise ValueError(f"Expected {expected} rows of {name} (got {rows} in {where}). {_AGAIN}")
         for name, expected in (("x", n), ("edge_attr", a), ("y", g)):
             value = getattr(self, name)
             if value is not None:
@@ -161,19 +166,42 @@ class GraphArrays:
                 f"Expected at most {MOST_NODES:,} nodes where there is no x (got {n:,} in {where}). "
                 "Is num_nodes right? Give every node its features."
             )
-        of_arc = np.repeat(np.arange(g), arcs)
-        outside = ((edge_index < 0) | (edge_index >= nodes[of_arc])).any(0)
+        of_column = np.repeat(np.arange(g), columns)
+        outside = ((edge_index < 0) | (edge_index >= nodes[of_column])).any(0)
         if outside.any():
             bad = int(outside.argmax())
             raise ValueError(
-                f"Expected node numbers from 0 to {nodes[of_arc[bad]] - 1} in graph {of_arc[bad]} "
+                f"Expected node numbers from 0 to {nodes[of_column[bad]] - 1} in graph {of_column[bad]} "
                 f"(got the edge {tuple(edge_index[:, bad].tolist())} in {where}). The file is damaged; fetch it again."
             )
-        self.num_nodes, self.num_arcs, self.edge_index = nodes, arcs, edge_index
+        self.num_nodes, self.num_directed_edges, self.edge_index = nodes, columns, edge_index
+
+    def degree(self) -> np.ndarray:
+        """The out-degree of each node, `[N]`."""
+        start = np.cumsum(self.num_nodes) - self.num_nodes
+        source = self.edge_index[0] + np.repeat(start, self.num_directed_edges)
+        return np.bincount(source, minlength=int(self.num_nodes.sum()))
+
+    def to_graphs(self, where: str) -> Graphs:
+        """The checked collection; `where` names the source in errors."""
+        self.check(where)
+        nodes, edge_index = self.num_nodes, self.edge_index
+        of_column = np.repeat(np.arange(nodes.size), self.num_directed_edges)
+        ptr = np.append(0, np.cumsum(nodes))
+        batch = Batch(edge_index=torch.from_numpy(edge_index + ptr[of_column]), ptr=torch.from_numpy(ptr))
+        batch.num_nodes = int(nodes.sum())
+        for name in ("x", "edge_attr", "y"):
+            value = getattr(self, name)
+            if value is not None:
+                batch[name] = torch.from_numpy(value)
+        try:
+            return read(batch)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{where}: {error}") from None
 
 
 def graph_arrays(arrays: dict[str, np.ndarray], where: str, prefix: str = "", needs: Sequence[str] = ()) -> GraphArrays:
-    """The graphs that the arrays `prefix + name` hold, not checked against one another yet.
+    """The graphs in the arrays `prefix + name`, not yet checked against one another.
 
     Args:
         arrays: edge_index, edge_ptr, and node_ptr or num_nodes (one number for graphs of one size); x, edge_attr, y.
@@ -189,24 +217,26 @@ def graph_arrays(arrays: dict[str, np.ndarray], where: str, prefix: str = "", ne
                 f"Expected the arrays {wanted} and node_ptr or num_nodes (got no {prefix}{name} in {where}, but "
                 f"{', '.join(sorted(arrays))[:200]}). Save graphs end to end, with where each begins."
             )
-    num_arcs = counts_between(there["edge_ptr"], f"{prefix}edge_ptr", where)
+    num_directed_edges = counts_between(there["edge_ptr"], f"{prefix}edge_ptr", where)
     num_nodes = None
     if "num_nodes" in there:
         given = there["num_nodes"]
-        num_nodes = counts(np.full(num_arcs.size, given[()]) if given.ndim == 0 else given, "num_nodes", where)
+        num_nodes = counts(
+            np.full(num_directed_edges.size, given[()]) if given.ndim == 0 else given, "num_nodes", where
+        )
     if "node_ptr" in there:
         between = counts_between(there["node_ptr"], f"{prefix}node_ptr", where)
         if num_nodes is not None and not np.array_equal(num_nodes, between):
             raise ValueError(f"Expected num_nodes and node_ptr that agree (got others in {where}). Leave one out.")
         num_nodes = between
     assert num_nodes is not None  # one of the two is there
-    if num_nodes.size != num_arcs.size:
+    if num_nodes.size != num_directed_edges.size:
         raise ValueError(
-            f"Expected as many graphs in edge_ptr as in node_ptr or num_nodes (got {num_arcs.size} and "
+            f"Expected as many graphs in edge_ptr as in node_ptr or num_nodes (got {num_directed_edges.size} and "
             f"{num_nodes.size} in {where}). {_AGAIN}"
         )
     more = {name: there.get(name) for name in ("x", "edge_attr", "y")}
-    return GraphArrays(num_nodes, num_arcs, there["edge_index"], **more)
+    return GraphArrays(num_nodes, num_directed_edges, there["edge_index"], **more)
 
 
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, texts: Sequence[str]) -> np.ndarray:
@@ -230,10 +260,10 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, texts: S
             raise _no_array(path, f"{name[:40]} promises {size:,} bytes, shape {list(shape)!s:.60}, and has {there:,}")
         flat = np.empty(size // dtype.itemsize if dtype.itemsize else 0, dtype)
         if size:
-            room = flat.view(np.uint8).data
+            buffer = flat.view(np.uint8).data
             filled = 0
             while filled < size and (chunk := file.read(min(_CHUNK, size - filled))):
-                room[filled : filled + len(chunk)] = chunk
+                buffer[filled : filled + len(chunk)] = chunk
                 filled += len(chunk)
             if filled < size:
                 raise _no_array(path, f"{name[:40]} is cut short")

@@ -1,4 +1,4 @@
-"""Collections of graphs from files: graph6, TU folders, arrays in an .npz, and PyG data in a .pt."""
+"""`load_graphs`: the graphs of a file: graph6, a TU folder, arrays in an .npz, or PyG data in a .pt."""
 
 from pathlib import Path
 
@@ -23,11 +23,11 @@ def load_graphs(path: str | Path) -> list[Data]:
     Args:
         path: one of
 
-            - `*.g6`: a graph6 line a graph;
+            - `*.g6`: one line of graph6 per graph;
             - a folder with the text files of the TU collection, `NAME_A.txt` and its companions, or with a folder `raw`
               that has them; node and edge labels become `x` and `edge_attr`, graph labels `y`
               (real-valued attributes are not read);
-            - `*.npz`: arrays `edge_index` `[2, arcs]` with nodes numbered in each graph from 0 and both directions of
+            - `*.npz`: arrays `edge_index` `[2, edges]` with nodes numbered in each graph from 0 and both directions of
               every edge, `edge_ptr` and `node_ptr` (where each graph's columns and nodes begin, and the end), or
               `num_nodes` instead of `node_ptr`; optionally `x`, `edge_attr` and `y`;
             - `*.pt`: a list of PyG `Data`, as `torch.save` wrote it.
@@ -45,7 +45,7 @@ def load_graphs(path: str | Path) -> list[Data]:
 
 
 def holds_graphs(path: Path) -> bool:
-    """Whether `load_graphs` is to read it: a folder, or a name with one of the endings that it knows."""
+    """Whether `load_graphs` can read it: a folder, or a file with one of the known suffixes."""
     try:
         return path.suffix in _READERS or path.is_dir()
     except OSError:  # a long line of graph6 is too long for the name of a file
@@ -54,16 +54,16 @@ def holds_graphs(path: Path) -> bool:
 
 def _from_tu(folder: Path) -> list[Data]:
     files = TUFiles.of(folder)
-    found = TUGraphs.of(files)
-    arrays = found.arrays
+    tu_graphs = TUGraphs.of(files)
+    arrays = tu_graphs.arrays
     nodes, graphs = int(arrays.num_nodes.sum()), arrays.num_nodes.size
     labels = {
         "x": files.labels("node_labels", nodes),
-        "edge_attr": files.labels("edge_labels", found.lines),
+        "edge_attr": files.labels("edge_labels", tu_graphs.num_lines),
         "y": files.labels("graph_labels", graphs),
     }
     if labels["edge_attr"] is not None:
-        labels["edge_attr"] = labels["edge_attr"][found.kept]
+        labels["edge_attr"] = labels["edge_attr"][tu_graphs.line]
     for name, value in labels.items():
         if value is not None:
             setattr(arrays, name, value[:, 0] if value.shape[1] == 1 else value)
@@ -73,31 +73,31 @@ def _from_tu(folder: Path) -> list[Data]:
 def _from_arrays(path: Path) -> list[Data]:
     arrays = arrays_in(path)
     found = graph_arrays(arrays, str(path))
-    strange = sorted(set(arrays) - _KNOWN)
-    if strange:
+    unknown = sorted(set(arrays) - _KNOWN)
+    if unknown:
         raise ValueError(
-            f"Expected the arrays {', '.join(sorted(_KNOWN))} and no others (got {', '.join(strange)[:99]} in {path}). "
+            f"Expected the arrays {', '.join(sorted(_KNOWN))} and no others (got {', '.join(unknown)[:99]} in {path}). "
             "Rename or leave out what is not read."
         )
     return _split(found, str(path))
 
 
 def _split(arrays: GraphArrays, where: str) -> list[Data]:
-    """Graphs end to end → a list of them."""
+    """Concatenated graphs → a list of graphs."""
     arrays.check(where)
     held = {
         name: torch.from_numpy(value)
         for name in ("edge_index", "x", "edge_attr", "y")
         if (value := getattr(arrays, name)) is not None
     }
-    node, arc = (np.append(0, np.cumsum(counts)).tolist() for counts in (arrays.num_nodes, arrays.num_arcs))
+    node, edge = (np.append(0, np.cumsum(counts)).tolist() for counts in (arrays.num_nodes, arrays.num_directed_edges))
     graphs = []
-    for i in range(len(arc) - 1):
-        columns, nodes = slice(arc[i], arc[i + 1]), slice(node[i], node[i + 1])
+    for i in range(len(edge) - 1):
+        columns, nodes = slice(edge[i], edge[i + 1]), slice(node[i], node[i + 1])
         data = Data(edge_index=held["edge_index"][:, columns], num_nodes=node[i + 1] - node[i])
-        for name, lines in (("x", nodes), ("edge_attr", columns), ("y", slice(i, i + 1))):
+        for name, rows in (("x", nodes), ("edge_attr", columns), ("y", slice(i, i + 1))):
             if name in held:
-                data[name] = held[name][lines]
+                data[name] = held[name][rows]
         graphs.append(data)
     return graphs
 
@@ -105,7 +105,7 @@ def _split(arrays: GraphArrays, where: str) -> list[Data]:
 def _from_pt(path: Path) -> list[Data]:
     try:
         check_archive(path)
-        # Only what is not admitted yet: at its end, the context would take back what PyG admitted for itself.
+        # Only new classes: when it exits, the context would also remove those that PyG registered itself.
         admitted = torch.serialization.get_safe_globals()
         unknown = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in admitted]
         with torch.serialization.safe_globals(unknown):
@@ -121,7 +121,7 @@ def _from_pt(path: Path) -> list[Data]:
 
 
 def _plain_data(graph: Data, place: int, path: Path) -> Data:
-    """The same attributes in an object of PyG's own making: what a file holds need not be one."""
+    """The same attributes in a new PyG object: an object from a file need not be a valid one."""
     try:
         held = dict(graph.to_dict())
         tensors = [value for value in held.values() if isinstance(value, torch.Tensor)]

@@ -1,4 +1,4 @@
-"""A networkx graph → PyG data."""
+"""networkx graphs → PyG data."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from esan.checks import shown
-from esan.graphs.readers import fields as given
+from esan.graphs.readers import fields
 
 
 def from_networkx(graph: nx.Graph, place: int) -> Data:
@@ -41,12 +41,12 @@ def from_networkx(graph: nx.Graph, place: int) -> Data:
         both = [value for _, value in attr] + [value for twice, value in attr if twice]
         data.edge_attr = _numbers(both, "edge_attr", "edge", place)
     if "y" in graph.graph:
-        data.y = given.target(graph.graph["y"], f"graph {place}")
+        data.y = fields.target(graph.graph["y"], f"graph {place}")
     return data
 
 
 def _numbers(values: list[Any], name: str, what: str, place: int) -> Tensor:
-    """A line of numbers for each node or edge."""
+    """The values of all nodes or edges as one tensor."""
     try:
         if all(isinstance(value, Tensor) for value in values):
             return torch.stack(values)

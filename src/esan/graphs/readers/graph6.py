@@ -1,4 +1,4 @@
-"""graph6: a graph as one line of text, the format of nauty and of most catalogues of small graphs."""
+"""graph6: read and write the one-line text format of nauty and of most catalogues of small graphs."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def from_graph6(line: str) -> Data:
     joined = np.unpackbits(codes.astype(np.uint8)[:, None], axis=1)[:, 2:].reshape(-1)
     if joined[bits:].any():
         raise ValueError(
-            f"Expected zeros behind the last edge (got ones, in {_shown(line)}). The line is damaged; write it anew."
+            f"Expected zeros behind the last edge (got ones, in {_shown(line)}). The line is damaged; write it again."
         )
     # Column by column of the upper triangle: edge number v(v-1)/2 + u joins u < v.
     edge = np.flatnonzero(joined[:bits])
@@ -62,7 +62,7 @@ def to_graph6(data: Data) -> str:
 
 
 def read_graph6(path: str | Path) -> list[Data]:
-    """All graphs of a graph6 file, one a line; empty lines are passed over."""
+    """All graphs of a graph6 file, one per line; empty lines are skipped."""
     # Not splitlines: other characters than the end of a line would make two graphs of one line.
     lines = Path(path).read_bytes().decode("utf-8", errors="replace").split("\n")
     graphs = []

@@ -1,4 +1,4 @@
-"""What people hold (PyG data, datasets, batches, networkx graphs) → `Graphs`, checked once for all."""
+"""`read`: PyG data, datasets, batches and networkx graphs → `Graphs`, with all checks of user input."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from esan.checks import shown
 from esan.graphs import extra
 from esan.graphs.collection import Graphs
 from esan.graphs.extra import Extra
-from esan.graphs.readers import fields as given
+from esan.graphs.readers import fields
 from esan.graphs.readers.from_networkx import from_networkx
 from esan.limits import refuse_beyond_memory
 from esan.ops import ragged
@@ -45,11 +45,11 @@ def read(source: Source) -> Graphs:
             "Convert it first, e.g. with HeteroData.to_homogeneous()."
         )
     if isinstance(source, Batch):
-        return _assemble(_parts_of_batch(source))
+        return _assemble(_fields_of_batch(source))
     graphs = [source] if isinstance(source, Data | nx.Graph) else _listed(source)
     if not graphs:
         raise ValueError("Expected at least one graph (got an empty list). Pass the graphs that the bag is made of.")
-    parts = _Parts()
+    parts = _GraphFields()
     graphs = [
         from_networkx(graph, place) if isinstance(graph, nx.Graph) else graph for place, graph in enumerate(graphs)
     ]
@@ -60,9 +60,9 @@ def read(source: Source) -> Graphs:
 
 
 def several(source: Any) -> list[Any] | None:
-    """What a list, a dataset or anything else that holds several graphs holds; None for all else."""
+    """The graphs in a list, a dataset or another iterable; None if `source` is a single graph."""
     if isinstance(source, Dataset) and hasattr(source, "__len__") and not isinstance(source, IterableDataset):
-        # Not list(source): a dataset indexes by its own split, and len is the honest bound.
+        # Not list(source): a dataset indexes by its own split, and len is its bound.
         return [source[i] for i in range(len(source))]
     if not isinstance(source, Iterable) or isinstance(source, BaseData | nx.Graph | str | bytes | dict | Tensor):
         return None
@@ -86,37 +86,37 @@ def _listed(source: Any) -> list[Data | nx.Graph]:
 
 
 @dataclass
-class _Parts:
-    """The pieces of each graph before they are laid end to end."""
+class _GraphFields:
+    """The fields of each graph, before they are concatenated."""
 
     num_nodes: list[int] = field(default_factory=list)
-    num_arcs: list[int] = field(default_factory=list)
+    num_directed_edges: list[int] = field(default_factory=list)
     edge_index: list[Tensor] = field(default_factory=list)
     x: list[Tensor | None] = field(default_factory=list)
     edge_attr: list[Tensor | None] = field(default_factory=list)
     y: list[Tensor | None] = field(default_factory=list)
     edge_weight: list[Tensor | None] = field(default_factory=list)
     extra: Extra = field(default_factory=Extra)
-    #: The graph of each arc; None where arcs come graph after graph.
-    of_arc: Tensor | None = None
+    #: The graph of each column of edge_index; None if columns are sorted by graph.
+    of_column: Tensor | None = None
 
     def add(self, place: int, data: Data) -> None:
         where = f"graph {place}"
-        edge_index = given.edge_index(data, where)
-        n = given.count_nodes(data, edge_index, where)
+        edge_index = fields.edge_index(data, where)
+        n = fields.count_nodes(data, edge_index, where)
         self.num_nodes.append(n)
-        self.num_arcs.append(edge_index.size(1))
+        self.num_directed_edges.append(edge_index.size(1))
         self.edge_index.append(edge_index)
-        self.x.append(given.node_lines(data, n, where))
-        self.edge_attr.append(given.arc_lines(data, edge_index.size(1), where))
-        self.edge_weight.append(given.arc_weights(data, edge_index.size(1), where))
+        self.x.append(fields.node_features(data, n, where))
+        self.edge_attr.append(fields.edge_features(data, edge_index.size(1), where))
+        self.edge_weight.append(fields.edge_weights(data, edge_index.size(1), where))
         if "edge_label_index" in data:
             extra.check_pairs(data.edge_label_index, where)
-        self.y.append(given.target(data.y, where))
+        self.y.append(fields.target(data.y, where))
 
 
-def _parts_of_batch(batch: Batch) -> _Parts:
-    """A PyG batch is laid end to end already: one part, with the counts of each graph."""
+def _fields_of_batch(batch: Batch) -> _GraphFields:
+    """The fields of a PyG batch, which are concatenated already, with the counts of each graph."""
     if not isinstance(batch.get("ptr"), Tensor):
         raise ValueError(
             "Expected a batch with ptr, where the nodes of each graph begin (got none). "
@@ -124,27 +124,27 @@ def _parts_of_batch(batch: Batch) -> _Parts:
         )
     where = "the batch"
     _check_ptr(batch)
-    edge_index, n = given.edge_index(batch, where), torch.diff(batch.ptr)
-    # A transform of the whole batch (add_self_loops) may leave arcs that are not grouped by graph: each is looked up.
-    of_arc = torch.bucketize(edge_index[0].clamp(min=0), batch.ptr[1:], right=True).clamp(max=n.numel() - 1)
-    arcs = torch.bincount(of_arc, minlength=n.numel())
-    parts = _Parts(n.tolist(), arcs.tolist(), of_arc=of_arc)
-    parts.edge_index = [edge_index - batch.ptr[of_arc]]
-    parts.x = [given.node_lines(batch, int(n.sum()), where)]
-    parts.edge_attr = [given.arc_lines(batch, edge_index.size(1), where)]
-    parts.edge_weight = [given.arc_weights(batch, edge_index.size(1), where)]
-    parts.extra = extra.of_batch(batch, extra.Counts(n, arcs, torch.argsort(of_arc, stable=True)))
-    # PyG leaves what it cannot stack as a list, an entry a graph: each is what that graph has in a list of graphs.
-    apart = isinstance(batch.y, list) and len(batch.y) == n.numel()
-    labels = enumerate(batch.y) if apart else ()
-    parts.y = [given.target(y, f"graph {place}") for place, y in labels] or [given.target(batch.y, where)]
+    edge_index, n = fields.edge_index(batch, where), torch.diff(batch.ptr)
+    # A transform of the batch (add_self_loops) may leave columns that are not sorted by graph: each is looked up.
+    of_column = torch.bucketize(edge_index[0].clamp(min=0), batch.ptr[1:], right=True).clamp(max=n.numel() - 1)
+    columns = torch.bincount(of_column, minlength=n.numel())
+    parts = _GraphFields(n.tolist(), columns.tolist(), of_column=of_column)
+    parts.edge_index = [edge_index - batch.ptr[of_column]]
+    parts.x = [fields.node_features(batch, int(n.sum()), where)]
+    parts.edge_attr = [fields.edge_features(batch, edge_index.size(1), where)]
+    parts.edge_weight = [fields.edge_weights(batch, edge_index.size(1), where)]
+    parts.extra = extra.of_batch(batch, extra.BatchCounts(n, columns, torch.argsort(of_column, stable=True)))
+    # PyG leaves what it cannot stack as a list with one entry per graph.
+    is_list = isinstance(batch.y, list) and len(batch.y) == n.numel()
+    labels = enumerate(batch.y) if is_list else ()
+    parts.y = [fields.target(y, f"graph {place}") for place, y in labels] or [fields.target(batch.y, where)]
     return parts
 
 
 def _check_ptr(batch: Batch) -> None:
     """An error unless ptr says where the nodes of each graph begin, from 0 to where those of the last one end."""
     ptr, remedy = batch.ptr, "Make it with Batch.from_data_list or a PyG DataLoader."
-    given.check_numbers(ptr, "ptr", "the batch")
+    fields.check_numbers(ptr, "ptr", "the batch")
     if ptr.dim() != 1 or ptr.numel() < 2 or ptr.dtype not in (torch.int64, torch.int32):
         raise ValueError(
             "Expected ptr to be a list of whole numbers, one more than there are graphs (got "
@@ -154,62 +154,62 @@ def _check_ptr(batch: Batch) -> None:
     first, last, falls = int(ptr[0]), int(ptr[-1]), bool((ptr[1:] < ptr[:-1]).any())
     if first != 0 or falls or (nodes is not None and last != nodes):
         got = f"it begins with {first}" if first else "it falls" if falls else f"it ends with {last}"
-        told = "" if nodes is None else f", {shown(nodes)}"
+        total = "" if nodes is None else f", {shown(nodes)}"
         raise ValueError(
-            f"Expected ptr to rise from 0 to how many nodes there are{told} (got one where {got}). {remedy}"
+            f"Expected ptr to rise from 0 to how many nodes there are{total} (got one where {got}). {remedy}"
         )
 
 
-def _assemble(parts: _Parts) -> Graphs:
+def _assemble(parts: _GraphFields) -> Graphs:
     devices = {str(part.device) for part in parts.edge_index}
     if len(devices) > 1:
         raise ValueError(
             f"Expected all graphs on one device (got {' and '.join(sorted(devices))}). Move them: data.to('cpu')."
         )
     nodes = sum(parts.num_nodes)
-    # The graph of each node is a number of its own.
+    # `node_graph` has one number per node.
     refuse_beyond_memory(8 * nodes, f"graphs of {shown(nodes)} nodes", "Is num_nodes right? Nodes are numbered from 0.")
     local = torch.cat(parts.edge_index, 1)
     device = local.device
     num_nodes = torch.tensor(parts.num_nodes, device=device)
-    num_arcs = torch.tensor(parts.num_arcs, device=device)
+    num_directed_edges = torch.tensor(parts.num_directed_edges, device=device)
     if bool((num_nodes == 0).any()):
         raise ValueError(
             f"Expected graphs with at least one node (got none in graph {int((num_nodes == 0).nonzero()[0])}). "
             "Leave it out."
         )
-    of_arc = ragged.owner(num_arcs) if parts.of_arc is None else parts.of_arc
-    _check_range(local, num_nodes, of_arc)
-    edge_index = local + ragged.starts(num_nodes)[of_arc]
-    arcs = _arrange(edge_index, num_nodes)
-    x = given.joined(parts.x, "x")
-    edge_attr = given.joined(parts.edge_attr, "edge_attr")
-    edge_weight = given.joined(parts.edge_weight, "edge_weight")
+    of_column = ragged.segment_index(num_directed_edges) if parts.of_column is None else parts.of_column
+    _check_range(local, num_nodes, of_column)
+    edge_index = local + ragged.starts(num_nodes)[of_column]
+    arranged = _arrange(edge_index, num_nodes)
+    x = fields.concatenate(parts.x, "x")
+    edge_attr = fields.concatenate(parts.edge_attr, "edge_attr")
+    edge_weight = fields.concatenate(parts.edge_weight, "edge_weight")
     extra.check_pair_range(parts.extra, num_nodes)
-    y, level = given.targets(parts.y, num_nodes, num_arcs)
-    edge_graph = ragged.owner(num_nodes)[arcs.edges[0]]
+    y, level = fields.targets(parts.y, num_nodes, num_directed_edges)
+    edge_graph = ragged.segment_index(num_nodes)[arranged.edges[0]]
     return Graphs(
         num_nodes=num_nodes,
         num_edges=torch.bincount(edge_graph, minlength=num_nodes.numel()),
-        num_arcs=num_arcs,
-        edges=arcs.edges,
-        edge_index=edge_index[:, arcs.column],
-        arc_edge=arcs.arc_edge,
-        column=arcs.column,
+        num_directed_edges=num_directed_edges,
+        edges=arranged.edges,
+        edge_index=edge_index[:, arranged.column],
+        undirected_edge=arranged.undirected_edge,
+        column=arranged.column,
         x=x,
-        edge_attr=None if edge_attr is None else edge_attr[arcs.column],
+        edge_attr=None if edge_attr is None else edge_attr[arranged.column],
         y=y,
         y_level=level,
-        edge_weight=None if edge_weight is None else edge_weight[arcs.column],
+        edge_weight=None if edge_weight is None else edge_weight[arranged.column],
         extra=parts.extra,
     )
 
 
-def _check_range(local: Tensor, num_nodes: Tensor, of_arc: Tensor) -> None:
-    outside = ((local < 0) | (local >= num_nodes[of_arc])).any(0)
+def _check_range(local: Tensor, num_nodes: Tensor, of_column: Tensor) -> None:
+    outside = ((local < 0) | (local >= num_nodes[of_column])).any(0)
     if bool(outside.any()):
         bad = int(outside.nonzero()[0])
-        graph = int(of_arc[bad])
+        graph = int(of_column[bad])
         raise ValueError(
             f"Expected node numbers from 0 to {int(num_nodes[graph]) - 1} in edge_index of graph {graph} "
             f"(got the edge {tuple(local[:, bad].tolist())}). Number the nodes of each graph from 0."
@@ -219,12 +219,12 @@ def _check_range(local: Tensor, num_nodes: Tensor, of_arc: Tensor) -> None:
 @dataclass
 class _Arranged:
     edges: Tensor
-    arc_edge: Tensor
+    undirected_edge: Tensor
     column: Tensor
 
 
 def _arrange(edge_index: Tensor, num_nodes: Tensor) -> _Arranged:
-    """Sort the arcs by target, pair each with its reverse, and number the undirected edges."""
+    """Sort the columns by target, match each with its reverse, and number the undirected edges."""
     n = int(num_nodes.sum())
     source, target = edge_index
     key, column = torch.sort(target * n + source)
@@ -243,8 +243,8 @@ def _arrange(edge_index: Tensor, num_nodes: Tensor) -> _Arranged:
             "in one direction only). Make the graph undirected with torch_geometric.utils.to_undirected."
         )
     small, large = torch.minimum(source, target), torch.maximum(source, target)
-    edge_key, arc_edge = torch.unique(small * n + large, return_inverse=True)
-    return _Arranged(torch.stack([edge_key // n, edge_key % n]), arc_edge, column)
+    edge_key, undirected_edge = torch.unique(small * n + large, return_inverse=True)
+    return _Arranged(torch.stack([edge_key // n, edge_key % n]), undirected_edge, column)
 
 
 def _named(source: int, target: int, num_nodes: Tensor) -> str:

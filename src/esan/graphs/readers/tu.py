@@ -1,4 +1,4 @@
-"""The text files of the TU collection: `NAME_A.txt`, `NAME_graph_indicator.txt` and their companions, checked."""
+"""Text files of the TU collection (`NAME_A.txt`, `NAME_graph_indicator.txt`, ...) as checked arrays."""
 
 import io
 import zipfile
@@ -15,11 +15,11 @@ _AGAIN = "The file is cut short or damaged; unpack it again."
 
 @dataclass
 class TUFiles:
-    """The files of one set in a folder, in its folder `raw`, or in `raw.zip` (read where it lies, never unpacked).
+    """The files of one set in a folder, in its folder `raw`, or in `raw.zip`, which is never unpacked.
 
     Attributes:
         folder: of the set.
-        name: what the names of the files begin with.
+        name: the prefix of the file names.
     """
 
     folder: Path
@@ -27,7 +27,7 @@ class TUFiles:
 
     @classmethod
     def of(cls, folder: Path) -> "TUFiles":
-        """The set in `folder`, whatever its name; an error where there is none or more than one."""
+        """The set in `folder`, whatever its name; an error if there is none or more than one."""
         names = sorted({name.removesuffix("_A.txt") for name in _listed(folder) if name.endswith("_A.txt")})
         if len(names) != 1:
             got = f"{len(names)}: {', '.join(names)}" if names else "none"
@@ -41,11 +41,11 @@ class TUFiles:
         return f"{self.name}_{part}.txt in {self.folder}"
 
     def text(self, part: str) -> io.BytesIO | None:
-        """A file's bytes, or None where the set has no such file."""
+        """The bytes of a file; None if the set has no such file."""
         name = f"{self.name}_{part}.txt"
-        for place in (self.folder, self.folder / "raw"):
-            if (place / name).is_file():
-                return io.BytesIO((place / name).read_bytes())
+        for folder in (self.folder, self.folder / "raw"):
+            if (folder / name).is_file():
+                return io.BytesIO((folder / name).read_bytes())
         packed = self.folder / "raw.zip"
         if packed.is_file():
             with opened_zip(packed) as archive:
@@ -54,7 +54,7 @@ class TUFiles:
         return None
 
     def table(self, part: str, dtype: type) -> np.ndarray | None:
-        """The numbers of a file, a row a line, or None where the set has no such file."""
+        """The numbers of a file, one row per line; None if the set has no such file."""
         text = self.text(part)
         if text is None:
             return None
@@ -70,7 +70,7 @@ class TUFiles:
         return found
 
     def labels(self, part: str, lines: int) -> np.ndarray | None:
-        """Whole numbers, written as 1 or 1.0, a row a line; None where the set has no such file."""
+        """Integers, written as 1 or 1.0, one row per line; None if the set has no such file."""
         found = self.table(part, np.float64)
         if found is None:
             return None
@@ -78,7 +78,7 @@ class TUFiles:
         return whole(found, "labels", self.where(part))
 
     def check_lines(self, part: str, found: np.ndarray, lines: int) -> None:
-        """An error unless the file has as many lines as the others ask for."""
+        """An error unless the file has as many lines as the other files imply."""
         if len(found) != lines:
             raise ValueError(
                 f"Expected {lines:,} lines, as many as the other files have (got {len(found):,} in "
@@ -92,21 +92,21 @@ class TUGraphs:
 
     Attributes:
         arrays: nodes and edges; a repeated column and a self-loop are dropped, as PyG does.
-        kept: the lines of `NAME_A.txt` that its columns are.
-        lines: how many lines that file has.
+        line: the line of `NAME_A.txt` of each column of edge_index.
+        num_lines: the number of lines of that file.
     """
 
     arrays: GraphArrays
-    kept: np.ndarray
-    lines: int
+    line: np.ndarray
+    num_lines: int
 
     @staticmethod
     def of(files: TUFiles) -> "TUGraphs":
-        arcs, owners = _needed(files, "A"), _needed(files, "graph_indicator")
-        for part, found, width, shown in (("A", arcs, 2, '"u, v"'), ("graph_indicator", owners, 1, "of one number")):
+        pairs, owners = _needed(files, "A"), _needed(files, "graph_indicator")
+        for part, found, width, shown in (("A", pairs, 2, '"u, v"'), ("graph_indicator", owners, 1, "of one number")):
             if found.shape[1] != width:
                 raise ValueError(
-                    f"Expected lines {shown} (got {found.shape[1]} numbers a line in {files.where(part)}). {_AGAIN}"
+                    f"Expected lines {shown} (got {found.shape[1]} numbers per line in {files.where(part)}). {_AGAIN}"
                 )
         graph = owners[:, 0]
         steps = np.diff(graph)
@@ -122,32 +122,32 @@ class TUGraphs:
                 f"{files.where('graph_indicator')}). Leave such graphs out, and number the others on."
             )
         n = graph.size
-        outside = ((arcs < 1) | (arcs > n)).any(1)
+        outside = ((pairs < 1) | (pairs > n)).any(1)
         if outside.any():
             bad = int(outside.argmax())
             raise ValueError(
-                f"Expected node numbers from 1 to {n}, the lines of graph_indicator (got {tuple(arcs[bad].tolist())} "
+                f"Expected node numbers from 1 to {n}, the lines of graph_indicator (got {tuple(pairs[bad].tolist())} "
                 f"at line {bad + 1} of {files.where('A')}). One of the two files is cut short; unpack them again."
             )
-        source, target = arcs.T - 1
+        source, target = pairs.T - 1
         across = graph[source] != graph[target]
         if across.any():
             bad = int(across.argmax())
             raise ValueError(
-                f"Expected edges inside graphs (got {tuple(arcs[bad].tolist())}, of graphs {graph[source[bad]]} and "
+                f"Expected edges inside graphs (got {tuple(pairs[bad].tolist())}, of graphs {graph[source[bad]]} and "
                 f"{graph[target[bad]]}, at line {bad + 1} of {files.where('A')}). {_AGAIN}"
             )
         # Some sets list an edge twice, or a node as its own neighbour; simple graphs are meant.
-        _, kept = np.unique(source * n + target, return_index=True)
-        kept = kept[source[kept] != target[kept]]
+        _, line = np.unique(source * n + target, return_index=True)
+        line = line[source[line] != target[line]]
         nodes = np.bincount(graph - 1)
-        of_arc = graph[source[kept]] - 1
+        of_column = graph[source[line]] - 1
         arrays = GraphArrays(
             num_nodes=nodes,
-            num_arcs=np.bincount(of_arc, minlength=nodes.size),
-            edge_index=np.stack([source[kept], target[kept]]) - (np.cumsum(nodes) - nodes)[of_arc],
+            num_directed_edges=np.bincount(of_column, minlength=nodes.size),
+            edge_index=np.stack([source[line], target[line]]) - (np.cumsum(nodes) - nodes)[of_column],
         )
-        return TUGraphs(arrays, kept, len(arcs))
+        return TUGraphs(arrays, line, len(pairs))
 
 
 def _needed(files: TUFiles, part: str) -> np.ndarray:
@@ -158,7 +158,7 @@ def _needed(files: TUFiles, part: str) -> np.ndarray:
 
 
 def _listed(folder: Path) -> list[str]:
-    names = [path.name for place in (folder, folder / "raw") if place.is_dir() for path in place.iterdir()]
+    names = [path.name for one in (folder, folder / "raw") if one.is_dir() for path in one.iterdir()]
     packed = folder / "raw.zip"
     if not any(name.endswith("_A.txt") for name in names) and zipfile.is_zipfile(packed):
         with opened_zip(packed) as archive:

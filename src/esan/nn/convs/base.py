@@ -1,4 +1,4 @@
-"""The paper's base graph encoders (GIN, GINE, GraphConv, GCN), as layers that send messages along arcs."""
+"""The paper's convolutions (GIN, GINE, GraphConv, GCN), as modules that send messages along the edges between rows."""
 
 from typing import Any
 
@@ -6,50 +6,56 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from esan.bags import Arcs
+from esan.bags import Edges
 from esan.graphs.channels import Channels
 from esan.nn.execution.replay import conv_part
 from esan.nn.execution.supported import capturable, stackable
-from esan.nn.features import LineEncoder, encoder
+from esan.nn.features import FeatureEncoder, encoder, rename_key
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, on_rows, why_every_pair
 from esan.ops.dispatch import is_plain
-from esan.ops.edges import Coded, message_sum
-from esan.ops.features import few_values
+from esan.ops.edges import EdgeTypeFeatures, message_sum
+from esan.ops.features import max_edge_types
 
 
 class Conv(nn.Module):
-    """A message-passing layer that reads its own row, the rows its arcs come from, and their edge features.
+    """A message-passing layer: a row of its result depends on that row, on the source rows of its edges, and on their
+    edge features.
 
-    Such a layer gives the literal bag's answer on a compact bag. One that also reads the degree of the rows that
-    messages come from sees a change one hop earlier and says so with `lookahead = 1`.
+    Such a layer gives the literal bag's result on a compact bag. One that also reads the degree of the source rows sees
+    a change one hop earlier, and declares `lookahead = 1`.
     """
 
     lookahead: int = 0
     #: Why the layer is not exact on a compact bag; None if it is.
     why_literal: str | None = None
-    #: Whether messages are multiplied by `arcs.weight`, the user's `edge_weight`; else graphs that have it are refused.
+    #: Whether messages are multiplied by `edges.weight`, the user's `edge_weight`; else graphs with one are refused.
     takes_edge_weight: bool = False
 
-    def forward(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
+        if "edge_encoder" in self._modules:
+            rename_key(state_dict, f"{prefix}edges.", f"{prefix}edge_encoder.")
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+    def forward(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
         """One step.
 
         Args:
             x: `[rows, in]`.
-            arcs: where messages go.
-            edge_attr: features of the arcs of the graph; an arc between rows finds its line with `arcs.arc`.
-            weight: how many pairs each row stands for, for norms inside the layer; None for 1.
+            edges: the edges between rows along which messages are sent.
+            edge_attr: features of the edges of the graph; edge k between rows has row `edges.edge_id[k]` of it.
+            weight: the multiplicity of each row, for norms inside the layer; None for 1.
         """
-        return conv_part(self, x, arcs, edge_attr, weight)
+        return conv_part(self, x, edges, edge_attr, weight)
 
-    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
-        """What `forward` gives, of the same arguments."""
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+        """The result of `forward` for the same arguments; a subclass defines it."""
         raise NotImplementedError
 
 
 @stackable
 class WeightedMLP(nn.Module):
-    """Linear, norm, ReLU, Linear: the MLP of GIN, its norm weighted as every norm over rows."""
+    """Linear, norm, ReLU, Linear: the MLP of GIN; its norm is weighted by the multiplicities of rows."""
 
     def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
         super().__init__()
@@ -65,13 +71,13 @@ class WeightedMLP(nn.Module):
 
 
 def unknown_why(module: nn.Module) -> str:
-    """Why a module that does not say whether it is exact on a compact bag gets a literal one: nothing is guessed."""
+    """Why a module that does not declare whether it is exact on a compact bag gets a literal one."""
     name = type(module).__name__
     return f"{name} does not say whether it is exact on a compact bag (if it is, say why_literal = None in it)"
 
 
 def why_every_pair_in(conv: Any) -> str | None:
-    """Why a convolution must be given every pair as a row of its own, from the modules that it has now."""
+    """Why a convolution needs one row per pair, judged by the modules that it has now; None if it does not."""
     mlp = getattr(conv, "mlp", None)
     parts = [mlp.norm, mlp] if isinstance(mlp, WeightedMLP) else [mlp] if isinstance(mlp, nn.Module) else []
     why = getattr(conv, "why_literal", unknown_why(conv))
@@ -79,7 +85,7 @@ def why_every_pair_in(conv: Any) -> str | None:
 
 
 def _epsilon(conv: Conv, trained: bool) -> Tensor:
-    """ε of GIN: a parameter if it is learned, else a constant; the same name in the state_dict either way."""
+    """ε of GIN: a parameter if it is learned, else a buffer; the same name in the state_dict either way."""
     if trained:
         return nn.Parameter(torch.zeros(1))
     conv.register_buffer("eps", torch.zeros(1))
@@ -87,7 +93,7 @@ def _epsilon(conv: Conv, trained: bool) -> Tensor:
 
 
 @stackable
-class GIN(Conv):
+class GINConv(Conv):
     r""":math:`h'_v = \mathrm{MLP}\big((1 + \epsilon)\, h_v + \sum_{u \sim v} h_u\big)`.
 
     Args:
@@ -101,16 +107,16 @@ class GIN(Conv):
         self.mlp = WeightedMLP(in_channels, out_channels, out_channels)
         self.eps = _epsilon(self, train_eps)
 
-    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None) -> Tensor:  # noqa: ARG002
-        """What the MLP is applied to."""
-        return message_sum(x, arcs, own=1 + self.eps)
+    def aggregate(self, x: Tensor, edges: Edges, edge_attr: Tensor | None) -> Tensor:  # noqa: ARG002
+        """The input of the MLP."""
+        return message_sum(x, edges, own=1 + self.eps)
 
-    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
-        return on_rows(self.mlp, self.aggregate(x, arcs, edge_attr), weight)
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+        return on_rows(self.mlp, self.aggregate(x, edges, edge_attr), weight)
 
 
 @stackable
-class GINE(Conv):
+class GINEConv(Conv):
     r""":math:`h'_v = \mathrm{MLP}\big((1 + \epsilon)\, h_v + \sum_{u \sim v} \mathrm{ReLU}(h_u + e_{uv})\big)`.
 
     Args:
@@ -130,16 +136,16 @@ class GINE(Conv):
         train_eps: bool = True,
     ) -> None:
         super().__init__()
-        self.edges = EdgeFeatures(edge_channels, in_channels)
+        self.edge_encoder = EdgeFeatures(edge_channels, in_channels)
         self.mlp = WeightedMLP(in_channels, expansion * out_channels, out_channels)
         self.eps = _epsilon(self, train_eps)
 
-    def aggregate(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None) -> Tensor:
-        """What the MLP is applied to."""
-        return message_sum(x, arcs, EdgeFeatures.for_messages(self.edges, edge_attr, x), 1 + self.eps)
+    def aggregate(self, x: Tensor, edges: Edges, edge_attr: Tensor | None) -> Tensor:
+        """The input of the MLP."""
+        return message_sum(x, edges, EdgeFeatures.for_messages(self.edge_encoder, edge_attr, x), 1 + self.eps)
 
-    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
-        return on_rows(self.mlp, self.aggregate(x, arcs, edge_attr), weight)
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+        return on_rows(self.mlp, self.aggregate(x, edges, edge_attr), weight)
 
 
 @stackable
@@ -153,12 +159,12 @@ class GraphConv(Conv):
         self.lin_rel = Linear(in_channels, out_channels)
         self.lin_root = Linear(in_channels, out_channels, bias=False)
 
-    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
-        return self.lin_rel(message_sum(x, arcs)) + self.lin_root(x)
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+        return self.lin_rel(message_sum(x, edges)) + self.lin_root(x)
 
 
 @capturable
-class GCN(Conv):
+class GCNConv(Conv):
     r""":math:`h'_v = \sum_{u \in N(v) \cup \{v\}} \frac{w_{uv} W h_u}{\sqrt{\hat d_u \hat d_v}} + b`, with
     :math:`\hat d_v = \sum_u w_{uv}` in the graph with a self-loop at every node, and w the `edge_weight`, 1 if there is
     none (and for self-loops that are added).
@@ -172,24 +178,28 @@ class GCN(Conv):
         self.lin = Linear(in_channels, out_channels, bias=False)
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
-    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         x = self.lin(x)
-        source, target = arcs.edge_index
-        strength = torch.ones_like(source) if arcs.weight is None else arcs.weight
-        # A self-loop that is there already is not added again; one of weight 0 is not there.
+        source, target = edges.edge_index
+        strength = torch.ones_like(source) if edges.weight is None else edges.weight
+        # An existing self-loop is not added again; one of weight 0 does not count.
         loops = ((source == target) & (strength != 0)).to(x.dtype)
-        none = torch.zeros(arcs.num_rows, dtype=x.dtype, device=x.device)
+        none = torch.zeros(edges.num_rows, dtype=x.dtype, device=x.device)
         missing = (none.index_add(0, target, loops) == 0).to(x.dtype)
         degree = missing.index_add(0, target, strength.to(x.dtype))
         root = degree.rsqrt().masked_fill(degree == 0, 0)
-        around = message_sum(x, arcs, weight=root[source] * strength * root[target])
+        around = message_sum(x, edges, weight=root[source] * strength * root[target])
         return around + (missing * root * root)[:, None] * x + self.bias
 
 
 @capturable
-class BondGCN(Conv):
-    r"""GCN as OGB has it: :math:`h'_v = \sum_{u \sim v} \frac{\mathrm{ReLU}(W h_u + e_{uv})}{\sqrt{d_u d_v}} +
-    \frac{\mathrm{ReLU}(W h_v + r)}{d_v}`, with :math:`d` one more than the degree and r a learned root embedding.
+class OGBGCNConv(Conv):
+    r"""The GCN convolution of OGB, with edge features:
+
+    .. math:: h'_v = \sum_{u \sim v} \frac{\mathrm{ReLU}(W h_u + e_{uv})}{\sqrt{d_u d_v}} +
+              \frac{\mathrm{ReLU}(W h_v + r)}{d_v}
+
+    with d one more than the degree and r a learned root embedding.
     """
 
     lookahead = 1
@@ -197,22 +207,22 @@ class BondGCN(Conv):
     def __init__(self, in_channels: int, out_channels: int, edge_channels: Channels) -> None:
         super().__init__()
         self.lin = Linear(in_channels, out_channels)
-        self.edges = EdgeFeatures(edge_channels, out_channels)
+        self.edge_encoder = EdgeFeatures(edge_channels, out_channels)
         self.root = nn.Parameter(torch.randn(1, out_channels))
 
-    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         x = self.lin(x)
-        source, target = arcs.edge_index
-        strength = torch.ones_like(source) if arcs.weight is None else arcs.weight
-        degree = torch.ones(arcs.num_rows, dtype=x.dtype, device=x.device).index_add(0, target, strength.to(x.dtype))
+        source, target = edges.edge_index
+        strength = torch.ones_like(source) if edges.weight is None else edges.weight
+        degree = torch.ones(edges.num_rows, dtype=x.dtype, device=x.device).index_add(0, target, strength.to(x.dtype))
         scale = (degree[source] * degree[target]).rsqrt() * strength
         own = F.relu(x + self.root) / degree[:, None]
-        return message_sum(x, arcs, EdgeFeatures.for_messages(self.edges, edge_attr, x), weight=scale) + own
+        return message_sum(x, edges, EdgeFeatures.for_messages(self.edge_encoder, edge_attr, x), weight=scale) + own
 
 
 @stackable
 class EdgeFeatures(nn.Module):
-    """`edge_attr` → a vector an arc, of the width that messages have."""
+    """`edge_attr` → one vector per edge, of the width of the messages."""
 
     def __init__(self, edge_channels: Channels, width: int) -> None:
         super().__init__()
@@ -221,31 +231,36 @@ class EdgeFeatures(nn.Module):
                 "Expected edge_channels for a convolution with edge features (got None). "
                 "Pass e.g. Categories(4), or use conv='gin' or 'gcn', which need none."
             )
-        self.lines = encoder(edge_channels, width, "edge_attr")
-        # Embeddings have the width already; numbers and 0/1 vectors are brought to it.
-        fits = isinstance(edge_channels, int) or self.lines.out_channels != width
-        self.project: nn.Module = Linear(self.lines.out_channels, width) if fits else nn.Identity()
+        self.encoder = encoder(edge_channels, width, "edge_attr")
+        # Embeddings have that width already; numbers and one-hot vectors are projected to it.
+        projects = isinstance(edge_channels, int) or self.encoder.out_channels != width
+        self.project: nn.Module = Linear(self.encoder.out_channels, width) if projects else nn.Identity()
 
     def forward(self, edge_attr: Tensor | None, like: Tensor) -> Tensor:
-        return self.project(self.lines(edge_attr, 0, like))
+        return self.project(self.encoder(edge_attr, 0, like))
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
+        rename_key(state_dict, f"{prefix}lines.", f"{prefix}encoder.")
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     @staticmethod
     def for_messages(
-        edges: Any, edge_attr: Tensor | None, like: Tensor, codes: dict[Any, Tensor] | None = None
-    ) -> Tensor | Coded:
-        """What `edges(edge_attr, like)` gives, coded where there are few values and every part is what it was built as.
+        edge_encoder: Any, edge_attr: Tensor | None, like: Tensor, type_cache: dict[Any, Tensor] | None = None
+    ) -> Tensor | EdgeTypeFeatures:
+        """`edge_encoder(edge_attr, like)`, by edge type where there are few distinct values and no part was changed.
 
         Args:
-            edges: the encoder, or what a user has put in its place.
-            edge_attr: of the edges of the graphs.
+            edge_encoder: an `EdgeFeatures`, or what a user has put in its place.
+            edge_attr: that of the edges of the graphs.
             like: rows.
-            codes: what other layers found the codes of the same `edge_attr` to be; added to.
+            type_cache: the types of the same `edge_attr` that other layers computed; updated.
         """
-        coded = None
-        if is_plain(edges, EdgeFeatures) and (is_plain(edges.project, nn.Identity) or is_plain(edges.project, Linear)):
-            lines = edges.lines
-            coded = lines.coded(edge_attr, like, few_values(like), codes) if isinstance(lines, LineEncoder) else None
+        features = None
+        if is_plain(edge_encoder, EdgeFeatures):
+            encoder, project = edge_encoder.encoder, edge_encoder.project
+            if isinstance(encoder, FeatureEncoder) and (is_plain(project, nn.Identity) or is_plain(project, Linear)):
+                features = encoder.encode_types(edge_attr, like, max_edge_types(like), type_cache)
         # Under autocast products may be of another precision than the rows.
-        if coded is None:
-            return edges(edge_attr, like.detach()).to(like.dtype)
-        return Coded(edges.project(coded.table).to(like.dtype), coded.code)
+        if features is None:
+            return edge_encoder(edge_attr, like.detach()).to(like.dtype)
+        return EdgeTypeFeatures(edge_encoder.project(features.table).to(like.dtype), features.edge_type)

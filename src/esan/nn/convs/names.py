@@ -1,18 +1,18 @@
-"""Base encoders by name: what `conv=` takes."""
+"""Convolutions by name: what `conv=` takes."""
 
 from collections.abc import Callable
 
 from torch import nn
 
 from esan.graphs.channels import Channels
-from esan.nn.convs.base import GCN, GIN, GINE, BondGCN, Conv, GraphConv
+from esan.nn.convs.base import Conv, GCNConv, GINConv, GINEConv, GraphConv, OGBGCNConv
 from esan.nn.convs.pyg import PyGConv
 
 #: A name from `CONVS`, or a callable (in_channels, out_channels) → convolution, PyG's or ours.
 ConvChoice = str | Callable[[int, int], nn.Module]
 
 
-def _without_edges(conv: type[GIN] | type[GraphConv], name: str) -> Callable[[int, int, Channels], Conv]:
+def _without_edges(conv: type[GINConv] | type[GraphConv], name: str) -> Callable[[int, int, Channels], Conv]:
     def make(in_channels: int, out_channels: int, edge_channels: Channels) -> Conv:
         if edge_channels is not None:
             raise ValueError(
@@ -26,15 +26,17 @@ def _without_edges(conv: type[GIN] | type[GraphConv], name: str) -> Callable[[in
 
 def _gcn(in_channels: int, out_channels: int, edge_channels: Channels) -> Conv:
     return (
-        GCN(in_channels, out_channels) if edge_channels is None else BondGCN(in_channels, out_channels, edge_channels)
+        GCNConv(in_channels, out_channels)
+        if edge_channels is None
+        else OGBGCNConv(in_channels, out_channels, edge_channels)
     )
 
 
 #: How each name makes a layer of (in_channels, out_channels, edge_channels).
 CONVS: dict[str, Callable[[int, int, Channels], Conv]] = {
-    "gin": _without_edges(GIN, "gin"),
-    "gine": GINE,
-    "gine-ogb": lambda i, o, e: GINE(i, o, e, expansion=2),
+    "gin": _without_edges(GINConv, "gin"),
+    "gine": GINEConv,
+    "gine-ogb": lambda i, o, e: GINEConv(i, o, e, expansion=2),
     "graphconv": _without_edges(GraphConv, "graphconv"),
     "gcn": _gcn,
 }

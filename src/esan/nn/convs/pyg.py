@@ -1,4 +1,4 @@
-"""Any PyG convolution as a base encoder, and what can be known about it."""
+"""Any PyG convolution as a convolution on rows, and whether it is exact on compact bags."""
 
 import inspect
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ from torch_geometric import nn as pyg
 from torch_geometric.nn import aggr
 from torch_geometric.utils import add_self_loops
 
-from esan.bags import Arcs
+from esan.bags import Edges
 from esan.graphs.channels import Channels
 from esan.nn.convs.base import Conv
 from esan.nn.features import encoder
 
-#: PyG convolutions that read a row, the rows its arcs come from, and edge features, and nothing else.
+#: PyG convolutions that read a row, the source rows of its edges and edge features, and nothing else.
 _LOCAL = (
     "CGConv", "EdgeConv", "FiLMConv", "GATConv", "GATv2Conv", "GENConv", "GINConv", "GINEConv", "GMMConv",
     "GeneralConv", "GraphConv", "MFConv", "NNConv", "PNAConv", "ResGatedGraphConv", "SAGEConv", "SplineConv",
     "TransformerConv",
 )  # fmt: skip
-#: PyG convolutions whose messages also depend on the degree of the row that they come from.
+#: PyG convolutions whose messages also depend on the degree of their source row.
 _DEGREE = ("ClusterGCNConv", "GCNConv")
 
 _REMEDY = "Pass a PyG convolution, e.g. conv=lambda i, o: GATConv(i, o), or a module of your own that is called so."
@@ -36,14 +36,14 @@ _ORDERED = (aggr.GRUAggregation, aggr.LSTMAggregation, aggr.MLPAggregation)
 class PyGConv(Conv):
     """A PyG convolution, called on rows as on nodes: `conv(x, edge_index[, edge_attr][, edge_weight])`.
 
-    A convolution that esan does not know runs on literal bags, unless its class says `lookahead = 0` (it reads its own
-    row, the rows that its arcs come from, and their edge features) or `lookahead = 1` (also the degrees of those).
+    A convolution that esan does not know runs on literal bags, unless its class declares `lookahead = 0` (it reads its
+    own row, the source rows of its edges and their edge features) or `lookahead = 1` (also the degrees of those rows).
 
     Args:
         conv: the convolution.
-        out_channels: the width that it must give.
-        edge_channels: what `edge_attr` holds. Categories are embedded with `width` numbers and a `OneHot` is written
-            out; plain numbers are handed on as they are. None: no edge features are handed on.
+        out_channels: the width of its result.
+        edge_channels: what `edge_attr` holds. Categories are embedded with `width` numbers and a `OneHot` becomes a
+            one-hot vector; plain numbers are passed on unchanged. None: no edge features are passed on.
         width: of embeddings.
     """
 
@@ -58,33 +58,33 @@ class PyGConv(Conv):
                 f"Expected a convolution with edge features (got {type(conv).__name__}, which takes no edge_attr). "
                 "Leave edge_channels out, or use another convolution."
             )
-        self.edges = encoder(edge_channels, width, "edge_attr") if edge_channels is not None else None
+        self.edge_encoder = encoder(edge_channels, width, "edge_attr") if edge_channels is not None else None
         _check_call(conv, signature, () if edge_channels is None else ("edge_attr",))
-        self.lookahead, self.why_literal = _knowledge(conv)
+        self.lookahead, self.why_literal = _exactness(conv)
         self.takes_edge_weight = "edge_weight" in self._takes
         self._adds_loops = False
 
-    def compute(self, x: Tensor, arcs: Arcs, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         extra: dict[str, Tensor] = {}
-        if self.edges is not None:
-            extra["edge_attr"] = self.edges(edge_attr, 0, x.detach()).index_select(0, arcs.arc)
-        if arcs.weight is not None:
+        if self.edge_encoder is not None:
+            extra["edge_attr"] = self.edge_encoder(edge_attr, 0, x.detach()).index_select(0, edges.edge_id)
+        if edges.weight is not None:
             if "edge_weight" not in self._takes:
                 raise ValueError(
                     f"Expected a convolution with edge weights for adjacency='sum' (got {type(self.conv).__name__}). "
                     "Use adjacency='max', or a convolution that takes edge_weight."
                 )
-            extra["edge_weight"] = arcs.weight.to(x.dtype)
-        out = self._call(x, arcs.edge_index, extra)
+            extra["edge_weight"] = edges.weight.to(x.dtype)
+        out = self._call(x, edges.edge_index, extra)
         if out.shape != (x.size(0), self.out_channels):
             raise ValueError(
-                f"Expected {type(self.conv).__name__} to give {self.out_channels} numbers a row (got shape "
+                f"Expected {type(self.conv).__name__} to give {self.out_channels} numbers per row (got shape "
                 f"{tuple(out.shape)} for {x.size(0)} rows). With several heads, average them: concat=False."
             )
         return out
 
     def _call(self, x: Tensor, edge_index: Tensor, extra: dict[str, Tensor]) -> Tensor:
-        """What the convolution gives; its own errors stay what they are, with a note of how it was called."""
+        """The result of the convolution; its own errors get a note of how it was called."""
         try:
             if self._adds_loops:
                 edge_index, extra = self._with_loops(x, edge_index, extra)
@@ -105,7 +105,7 @@ class PyGConv(Conv):
         libraries = ("torch.nn.", "torch_geometric.nn.", "esan.nn.")
         parts = [*self.modules()]
         own = all(type(part).__module__.startswith(libraries) for part in parts) and not any(map(_drops, parts))
-        return own and type(self) is PyGConv and type(self.conv) in _known(_LOCAL + _DEGREE)
+        return own and type(self) is PyGConv and type(self.conv) in _classes(_LOCAL + _DEGREE)
 
     @contextmanager
     def while_captured(self, bag: Any) -> Iterator[None]:
@@ -128,12 +128,12 @@ class PyGConv(Conv):
     def _note(self, extra: dict[str, Tensor]) -> str:
         called = ", ".join(["x", "edge_index", *(f"{name}={name}" for name in extra)])
         note = f"Raised by {type(self.conv).__name__}, which esan called as conv({called})."
-        bare = "edge_attr" in self._takes and self.edges is None
+        bare = "edge_attr" in self._takes and self.edge_encoder is None
         return f"{note} Pass edge_channels, if it needs edge features." if bare else note
 
 
 def _check_call(conv: nn.Module, signature: inspect.Signature, extra: tuple[str, ...]) -> None:
-    """Refuse what cannot be called as a convolution is."""
+    """Refuse a module that cannot be called as a convolution."""
     try:
         signature.bind("x", "edge_index", **dict.fromkeys(extra))
     except TypeError as error:
@@ -145,11 +145,11 @@ def _not_a_convolution(conv: nn.Module, got: str) -> TypeError:
     return TypeError(f"Expected a module that gives a tensor for conv(x, edge_index) (got {name}: {got}). {_REMEDY}")
 
 
-def _knowledge(conv: nn.Module) -> tuple[int, str | None]:
-    """How far ahead the convolution looks, and why it needs a literal bag if it does."""
+def _exactness(conv: nn.Module) -> tuple[int, str | None]:
+    """The lookahead of the convolution, and why it needs a literal bag, if it does."""
     name = type(conv).__name__
     if getattr(conv, "flow", "source_to_target") != "source_to_target":
-        return 0, f"{name} reads the rows that its arcs go to"
+        return 0, f"{name} reads the rows that its edges go to"
     for module in conv.modules():
         if isinstance(module, _NormBase) or type(module).__module__.startswith("torch_geometric.nn.norm"):
             return 0, f"{name} holds a {type(module).__name__}, which does not know how many pairs a row stands for"
@@ -160,11 +160,14 @@ def _knowledge(conv: nn.Module) -> tuple[int, str | None]:
     declared = getattr(type(conv), "lookahead", None)
     if declared is not None:
         return int(declared), None
-    if type(conv) in _known(_LOCAL):
+    if type(conv) in _classes(_LOCAL):
         return 0, None
-    if type(conv) in _known(_DEGREE):
+    if type(conv) in _classes(_DEGREE):
         return 1, None
-    return 0, f"{name} is not known to read only the rows that its arcs come from (if it does, say lookahead = 0 in it)"
+    return (
+        0,
+        f"{name} is not known to read only the rows that its edges come from (if it does, say lookahead = 0 in it)",
+    )
 
 
 def _drops(module: nn.Module) -> bool:
@@ -176,5 +179,5 @@ def _drops(module: nn.Module) -> bool:
 
 
 @cache
-def _known(names: tuple[str, ...]) -> tuple[type, ...]:
+def _classes(names: tuple[str, ...]) -> tuple[type, ...]:
     return tuple(getattr(pyg, name) for name in names if hasattr(pyg, name))

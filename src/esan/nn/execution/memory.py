@@ -77,7 +77,7 @@ def estimate(bag: Bag, model: Any) -> Estimate:
         raise TypeError(f"Expected a Bag (got {type(bag).__name__}). Pass bag first, then model: estimate(bag, model).")
     trained = _checked_copy(model).train()
     why, layers = trained.why_literal, trained.num_layers + trained.encoder.lookahead
-    bag = replace(bag, whole=None)
+    bag = replace(bag, sampled_from=None)
     compact = bag if bag.num_layers is not None and bag.num_layers >= layers else None
     if why is None and compact is None:
         compact = bag.to_compact(layers)
@@ -146,8 +146,8 @@ class _Size(NamedTuple):
 
     @staticmethod
     def of(bag: Bag, model: Any) -> "_Size":
-        slots = [bag.rows.slot_of_layer(t + model.encoder.lookahead) for t in range(1, model.num_layers + 1)]
-        rows, edges = bag.rows.row_ends, bag.rows.arc_ends
+        slots = [bag.rows.block_of_layer(t + model.encoder.lookahead) for t in range(1, model.num_layers + 1)]
+        rows, edges = bag.rows.row_ends, bag.rows.edge_ends
         made = sum(_PER_EDGE * edges[slot] + _PER_ROW * rows[slot] for slot in {*slots})
         return _Size(rows[-1], edges[-1], sum(rows[slot] + edges[slot] for slot in slots), bag.nbytes + made)
 

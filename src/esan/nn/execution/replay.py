@@ -10,19 +10,11 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.module import _has_any_global_hook
 
-from esan.bags import Bag, Stage
+from esan.bags import Bag, LayerView
 from esan.bags.padded.bag import PaddedBag
-from esan.bags.padded.batches import LaidFields, MissingFieldError
+from esan.bags.padded.batches import BatchFields, MissingFieldError
 from esan.nn.execution.supported import Survey
-from esan.ops.device import (
-    captured,
-    graph_pool,
-    is_capturing,
-    is_gpu,
-    new_graph,
-    on_capture_stream,
-    refusing_to_wait,
-)
+from esan.ops.device import Recording, graph_pool, is_capturing, is_gpu, on_capture_stream, refusing_to_wait
 from esan.ops.dispatch import autocasts, first_order
 from esan.watching import is_watched
 
@@ -36,18 +28,19 @@ _MOST = 32
 _ACTIVE: ContextVar["_Call | None"] = ContextVar("replayed", default=None)
 
 
-def replaying() -> bool:
-    """Whether parts of the network that runs now are replayed."""
-    return _ACTIVE.get() is not None
+def replaying(bag: Bag) -> bool:
+    """Whether parts of the network that runs on this batch are replayed."""
+    call = _ACTIVE.get()
+    return call is not None and call.runs(bag)
 
 
 def may_replay(module: nn.Module) -> bool:
-    """Whether parts are replayed, and what is inside this module may be."""
+    """Whether what is inside this module may be replayed."""
     call = _ACTIVE.get()
     return call is not None and call.survey.may_capture(module)
 
 
-def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, stage: Stage | None, *tensors: Tensor) -> Any:
+def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, stage: LayerView | None, *tensors: Tensor) -> Any:
     """`part(bag, stage, *tensors)`, replayed where the network runs on padded batches and these modules allow it.
 
     Args:
@@ -59,7 +52,7 @@ def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, stage: Stage | N
         tensors: further inputs.
     """
     call = _ACTIVE.get()
-    if call is None or is_capturing() or not call.survey.may_capture(*modules):
+    if call is None or not call.runs(bag) or is_capturing() or not call.survey.may_capture(*modules):
         return part(bag, stage, *tensors)
     return call.part(part, modules, bag, stage, tensors)
 
@@ -68,9 +61,9 @@ class _Convolution(NamedTuple):
     """A convolution that a layer calls now, and what it is given besides rows."""
 
     conv: Any
-    arguments: Callable[[Bag, Stage], tuple[Any, ...]]
+    arguments: Callable[[Bag, LayerView], tuple[Any, ...]]
     bag: Bag
-    stage: Stage
+    stage: LayerView
     given: tuple[Any, ...]
 
 
@@ -78,7 +71,7 @@ _CONVOLUTION: ContextVar[_Convolution | None] = ContextVar("convolution", defaul
 
 
 def call_conv(
-    conv: nn.Module, x: Tensor, arguments: Callable[[Bag, Stage], tuple[Any, ...]], bag: Bag, stage: Stage
+    conv: nn.Module, x: Tensor, arguments: Callable[[Bag, LayerView], tuple[Any, ...]], bag: Bag, stage: LayerView
 ) -> Tensor:
     """`conv(x, *arguments(bag, stage))`, in which `conv_part` may be replayed."""
     given = arguments(bag, stage)
@@ -97,7 +90,7 @@ def conv_part(conv: Any, x: Tensor, *given: Any) -> Tensor:
     if called is None or called.conv is not conv or any(a is not b for a, b in zip(given, called.given, strict=True)):
         return conv.compute(x, *given)
 
-    def part(bag: Bag, stage: Stage, x: Tensor) -> Tensor:
+    def part(bag: Bag, stage: LayerView, x: Tensor) -> Tensor:
         return conv.compute(x, *called.arguments(bag, stage))
 
     return in_part(part, [conv], called.bag, called.stage, x)
@@ -125,9 +118,9 @@ class Replays:
 
     def __call__(self, network: nn.Module, run: Callable[[Bag], Tensor], bag: Any) -> Tensor | None:
         """What `run`, the forward pass of a network, gives for a batch; None where it should run as it is."""
-        if not isinstance(bag, PaddedBag) or not is_gpu(bag.device) or not isinstance(bag.fields, LaidFields):
+        if not isinstance(bag, PaddedBag) or not is_gpu(bag.device) or not isinstance(bag.fields, BatchFields):
             return None
-        if self._busy or is_capturing() or is_watched() or bag.whole_output or bag.seeds is not None:
+        if self._busy or is_capturing() or is_watched() or bag.keeps_padding or bag.seeds is not None:
             return None
         if _has_any_global_hook() or autocasts(next(network.parameters())):
             return None
@@ -138,22 +131,27 @@ class Replays:
             free = self._new(key, bag)
             if free is None:
                 return None
-        if bag.fields.laid is None or not free[-1].fits(bag.fields):
+        if bag.fields.chunk is None:
             return None
-        call = _Call(free.pop(), free, network, survey)
+        if not free[-1].fits(bag.fields):  # made when fewer fields were read, or more
+            free.pop()
+            self._forget()
+            return None
+        call = _Call(free.pop(), free, network, survey, self._forget)
         self._busy = True
         try:
             return call.run(run, bag)
-        except MissingFieldError:
-            return None
         finally:
             self._busy = False
 
+    def _forget(self) -> None:
+        self._count -= 1
+
     def _new(self, key: Any, bag: PaddedBag) -> "list[_Slot] | None":
         fields = bag.fields
-        assert isinstance(fields, LaidFields)
+        assert isinstance(fields, BatchFields)
         self._seen[key] = self._seen.get(key, 0) + 1
-        whole = fields.laid is not None and fields.batches.read <= fields.laid.fields.keys()
+        whole = fields.chunk is not None and fields.batches.fields_read <= fields.chunk.fields.keys()
         if self._seen[key] <= _BEFORE or not whole or self._count >= _MOST:
             if len(self._seen) > 256:  # parameters that move all the time
                 self._seen.clear()
@@ -166,88 +164,106 @@ class Replays:
 
 def _key(survey: Survey, bag: PaddedBag) -> Any:
     fields = bag.fields
-    assert isinstance(fields, LaidFields)
-    return bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), survey.state, id(fields.batches.read)
+    assert isinstance(fields, BatchFields)
+    return bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), survey.state, id(fields.batches.fields_read)
 
 
 class _Slot:
     """Memory for the fields of a batch, and the parts that were captured over it."""
 
-    def __init__(self, fields: LaidFields) -> None:
-        assert fields.laid is not None
+    def __init__(self, fields: BatchFields) -> None:
+        assert fields.chunk is not None
         ints, floats = fields.buffers
         self._ints, self._floats = ints.long(), floats.clone()
-        self._fields, self._batches, self._shape = fields.laid.fields, fields.batches, fields.shape
-        self._laid = fields.laid
-        # Memory of its own: a call may still need it for its gradient while others run.
-        self.pool = graph_pool()
+        self._fields, self._batches, self._shape = fields.chunk.fields, fields.batches, fields.shape
+        self._laid = fields.chunk
+        # Memory of its own: a call may still need it for its gradient while others run. Backward passes have another:
+        # what one of them writes must not lie where the forward pass of another part has saved something.
+        self.pools = graph_pool(), graph_pool()
         self.parts: dict[Any, _Captured | None] = {}
 
-    def fits(self, fields: LaidFields) -> bool:
-        return fields.laid is not None and fields.laid.fields.keys() == self._fields.keys()
+    def fits(self, fields: BatchFields) -> bool:
+        return fields.chunk is not None and fields.chunk.fields.keys() == self._fields.keys()
 
-    def load(self, fields: LaidFields) -> None:
+    def load(self, fields: BatchFields) -> None:
         ints, floats = fields.buffers
         self._ints.copy_(ints)
         self._floats.copy_(floats)
 
-    def bag(self, current: LaidFields | None = None) -> PaddedBag:
+    def bag(self, current: BatchFields | None = None) -> PaddedBag:
         """A bag over the memory; a field that it lacks is had from the current batch, if there is one."""
-        return self._batches.over(Static(self._laid.views(self._ints, self._floats), current), self._shape)
+        return self._batches.of_fields(Static(self._laid.views(self._ints, self._floats), current), self._shape)
 
 
 class _Call:
     """One call of a network in a slot; the slot is free again when nothing of the call is needed any more."""
 
-    def __init__(self, slot: _Slot, free: list[_Slot], network: nn.Module, survey: Survey) -> None:
-        self._slot, self._free, self._network, self.survey = slot, free, network, survey
-        self._number = 0
+    def __init__(
+        self, slot: _Slot, free: list[_Slot], network: nn.Module, survey: Survey, forget: Callable[[], None]
+    ) -> None:
+        self._slot, self._free, self._network, self.survey, self._forget = slot, free, network, survey, forget
+        self._number, self._stale = 0, False
+        self._fields: Any = None
 
     def __del__(self) -> None:
-        self._free.append(self._slot)
+        if self._stale:
+            self._forget()
+        else:
+            self._free.append(self._slot)
+
+    def runs(self, bag: Any) -> bool:
+        """Whether this is the batch of the call, not that of another network which a hook calls."""
+        return self._fields is not None and getattr(bag, "fields", None) is self._fields
 
     def run(self, run: Callable[[Bag], Tensor], bag: PaddedBag) -> Tensor:
-        assert isinstance(bag.fields, LaidFields)
+        assert isinstance(bag.fields, BatchFields)
         self._slot.load(bag.fields)
         if self.survey.may_capture_inside(self._network):
             whole = self.part(lambda batch, _: run(batch), [self._network], bag, None, ())
             if whole is not None:
                 return whole
+        batch = self._slot.bag(bag.fields)
+        self._fields = batch.fields
         before = _ACTIVE.set(self)
         try:
-            out = run(self._slot.bag(bag.fields))
+            out = run(batch)
         finally:
             _ACTIVE.reset(before)
         # What runs as it is may need the batch for its gradient.
         return _Hold.apply(self, out) if out.requires_grad else out
 
     def part(
-        self, part: Part, modules: Sequence[nn.Module], bag: Bag, stage: Stage | None, tensors: Sequence[Tensor]
+        self, part: Part, modules: Sequence[nn.Module], bag: Bag, stage: LayerView | None, tensors: Sequence[Tensor]
     ) -> Any:
         self._number += 1
         kinds = tuple((t.shape, t.dtype, t.requires_grad) for t in tensors)
-        key = self._number, tuple(map(id, modules)), getattr(stage, "slot", None), kinds
+        key = self._number, tuple(map(id, modules)), getattr(stage, "block", None), kinds
         parts = self._slot.parts
         if key not in parts:
-            parts[key] = self._captured(part, modules, bag, stage, tensors)
-        found = parts[key]
+            try:
+                parts[key] = self._captured(part, modules, bag, stage, tensors)
+            except MissingFieldError:
+                self._stale = True  # the next batches have the field
+        found = parts.get(key)
         if found is None:
             return part(bag, stage, *tensors) if tensors or stage is not None else None
         return found(self, tensors)
 
     def _captured(
-        self, part: Part, modules: Sequence[nn.Module], bag: Bag, stage: Stage | None, tensors: Sequence[Tensor]
+        self, part: Part, modules: Sequence[nn.Module], bag: Bag, stage: LayerView | None, tensors: Sequence[Tensor]
     ) -> "_Captured | None":
         """The part as CUDA graphs; None if it waits for the device, which a graph cannot."""
 
+        slot = self._slot  # not the call, which would never end then
+
         def run(*inputs: Tensor) -> Any:
-            own: Bag = self._slot.bag()
-            own = own.without_filler() if getattr(bag, "real_only", False) else own
-            return part(own, None if stage is None else own.stage_of_slot(stage.slot), *inputs)
+            own: Bag = slot.bag()
+            own = own.skipping_padding() if getattr(bag, "skips_padding", False) else own
+            return part(own, None if stage is None else own.layer_view_of_block(stage.block), *inputs)
 
         before = _ACTIVE.set(None)
         try:
-            return _Captured(run, modules, bag, tensors, self._slot.pool)
+            return _Captured(run, modules, bag, tensors, self._slot.pools)
         except WaitsError:
             return None
         finally:
@@ -267,9 +283,10 @@ class _Captured:
         modules: Sequence[nn.Module],
         bag: Bag,
         tensors: Sequence[Tensor],
-        pool: Any,
+        pools: tuple[Any, Any],
     ) -> None:
         holder, device = _Holder(run, modules), bag.device
+        self._held = holder.held  # modules are known by their address, which no other may get
         self._inputs = [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors]
         self._parameters = [p for p in holder.parameters() if p.requires_grad]
         # Other names for the parameters: what autograd keeps of them belongs to the stream of captures.
@@ -278,6 +295,7 @@ class _Captured:
 
         def forward() -> tuple[Tensor, ...]:
             out = functional_call(holder, names, tuple(self._inputs))
+            self._single = isinstance(out, Tensor)
             return (out,) if isinstance(out, Tensor) else tuple(out)
 
         with ExitStack() as prepared:
@@ -287,23 +305,22 @@ class _Captured:
                     prepared.enter_context(prepare(bag))
             with _buffers_kept(holder), on_capture_stream(device):
                 self._try(forward, device)
-            self._forward = new_graph()
-            with captured(self._forward, pool, device):
-                self._out = forward()
-        self._backward: Any = None
-        self._differentiable = [out.requires_grad for out in self._out]
+            self._forward = Recording(forward, pools[0], device)
+        results = self._forward.results
+        self._differentiable = [out.requires_grad for out in results]
+        self._backward: Recording | None = None
         if torch.is_grad_enabled() and any(self._differentiable):
-            outs = [out for out in self._out if out.requires_grad]
-            self._grads_in = [torch.empty_like(out) for out in outs]
-            self._backward = new_graph()
-            with captured(self._backward, pool, device):
+            self._grads_in = [torch.empty_like(out) for out in results if out.requires_grad]
+
+            def backward() -> tuple[Sequence[Tensor | None], Tensor | None]:
+                outs = [out for out in self._forward.results if out.requires_grad]
                 # What the forward pass has saved stays in its place, for the next call.
                 grads = torch.autograd.grad(outs, wanted, self._grads_in, allow_unused=True, retain_graph=True)
-                self._grads = grads
                 count = sum(t.requires_grad for t in self._inputs)
                 flat = [g.reshape(-1) for g in grads[count:] if g is not None]
-                self._flat = torch.cat(flat) if flat else None
-        self._single = len(self._out) == 1
+                return grads, torch.cat(flat) if flat else None
+
+            self._backward = Recording(backward, pools[1], device)
 
     @staticmethod
     def _try(forward: Callable[[], Any], device: torch.device) -> None:
@@ -325,7 +342,7 @@ class _Captured:
             for static, tensor in zip(self._inputs, tensors, strict=True):
                 static.copy_(tensor)
         self._forward.replay()
-        return tuple(out.detach().clone() for out in self._out)
+        return tuple(out.detach().clone() for out in self._forward.results)
 
     def not_differentiable(self, outs: Sequence[Tensor]) -> list[Tensor]:
         return [out for out, differentiable in zip(outs, self._differentiable, strict=True) if not differentiable]
@@ -334,15 +351,17 @@ class _Captured:
         given = [grad for grad, differentiable in zip(grads, self._differentiable, strict=True) if differentiable]
         for static, grad in zip(self._grads_in, given, strict=True):
             static.copy_(grad)
+        assert self._backward is not None
         self._backward.replay()
-        found = iter(self._grads)
+        grads_out, flat = self._backward.results
+        found = iter(grads_out)
         inputs: list[Tensor | None] = []
         for static in self._inputs:
             grad_of = next(found) if static.requires_grad else None
             inputs.append(None if grad_of is None else grad_of.clone())
         used = [(p, grad is not None) for p, grad in zip(self._parameters, found, strict=True)]
-        flat = iter(() if self._flat is None else self._flat.clone().split([p.numel() for p, there in used if there]))
-        return [*inputs, *(next(flat).view_as(p) if there else None for p, there in used)]
+        pieces = iter(() if flat is None else flat.clone().split([p.numel() for p, there in used if there]))
+        return [*inputs, *(next(pieces).view_as(p) if there else None for p, there in used)]
 
 
 class _Holder(nn.Module):
@@ -361,10 +380,12 @@ class _Holder(nn.Module):
 def _buffers_kept(module: nn.Module) -> Iterator[None]:
     """Buffers are afterwards what they were before."""
     before = [buffer.clone() for buffer in module.buffers()]
-    yield
-    with torch.no_grad():
-        for buffer, value in zip(module.buffers(), before, strict=True):
-            buffer.copy_(value)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, value in zip(module.buffers(), before, strict=True):
+                buffer.copy_(value)
 
 
 class _Replay(torch.autograd.Function):
@@ -402,7 +423,7 @@ class Static(dict[str, Tensor]):
         current: the batch that is in that memory now, which other fields are had from; None if there are no others.
     """
 
-    def __init__(self, fields: dict[str, Tensor], current: LaidFields | None = None) -> None:
+    def __init__(self, fields: dict[str, Tensor], current: BatchFields | None = None) -> None:
         super().__init__(fields)
         self._current = current
 

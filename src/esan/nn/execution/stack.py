@@ -31,8 +31,8 @@ def stack(models: Sequence[SubgraphGNN]) -> SubgraphGNN:
     for name, module in together.named_modules():
         for key, parameter in module._parameters.items():
             if parameter is not None:
-                lines = torch.stack([modules[name]._parameters[key].detach() for modules in others])
-                module._parameters[key] = nn.Parameter(lines, parameter.requires_grad)
+                stacked = torch.stack([modules[name]._parameters[key].detach() for modules in others])
+                module._parameters[key] = nn.Parameter(stacked, parameter.requires_grad)
         for key, buffer in module._buffers.items():
             if buffer is not None:
                 module._buffers[key] = torch.stack([modules[name]._buffers[key] for modules in others])

@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from esan.ops.dispatch import is_changed
-from esan.ops.limits import LOOKED_UP
+from esan.ops.dispatch import MAX_TABLE, is_changed
 
 Kind = TypeVar("Kind", bound=type[nn.Module])
 
@@ -35,7 +34,7 @@ def capturable(kind: Kind) -> Kind:
 def all_stackable(network: nn.Module) -> bool:
     """Whether a network, besides itself, consists of modules that may be those of several networks at once."""
     modules = [module for module in network.modules() if module is not network]
-    if any(type(module) not in _STACKABLE and not getattr(module, "by_line", False) for module in modules):
+    if any(type(module) not in _STACKABLE and not getattr(module, "row_wise", False) for module in modules):
         return False
     return all(map(_is_usual, modules))
 
@@ -83,7 +82,7 @@ class Survey:
         if wraps:
             found = unchanged and bool(module.is_capturable)
         else:
-            known = type(module) in _CAPTURABLE or getattr(type(module), "by_line", False)
+            known = type(module) in _CAPTURABLE or getattr(type(module), "row_wise", False)
             found = known and inside and unchanged and _is_usual(module)
         self._capturable[id(module)] = found
         return found, unchanged
@@ -92,7 +91,7 @@ class Survey:
 def _is_usual(module: nn.Module) -> bool:
     """Whether what varies within a class of modules is as kernels know it."""
     if isinstance(module, nn.Embedding):
-        return module.num_embeddings <= LOOKED_UP
+        return module.num_embeddings <= MAX_TABLE
     if isinstance(module, nn.BatchNorm1d):
         return module.affine and module.momentum is not None and module.track_running_stats
     return usual_activation(vars(module).get("act", torch.relu))

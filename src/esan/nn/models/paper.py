@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch_geometric.nn.resolver import activation_resolver
 
-from esan.bags.shared import ADJACENCIES
+from esan.bags.shared_edges import ADJACENCIES
 from esan.checks import check_known, real_number, truth_value, whole_number
 from esan.counted import counted
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels

@@ -2,26 +2,27 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from esan.bags import Bag, Stage
+from esan.bags import Bag, LayerView
 from esan.graphs.channels import Channels
 from esan.nn.dropout import drop
 from esan.nn.encoder import Encoded
-from esan.nn.features import encoded_width, encoder
+from esan.nn.features import encoded_width, encoder, rename_key
 from esan.ops import ragged
-from esan.ops.segments import Grouping
+from esan.ops.segments import CSR
 
 
 @dataclass(frozen=True, eq=False)
-class _Dense:
+class _DensePairs:
     """Where the entries of the n×n matrices of all subgraphs lie in a tensor `[subgraphs, N, N]`."""
 
-    real: Tensor
+    mask: Tensor
     row_subgraph: Tensor
-    row_place: Tensor
+    row_position: Tensor
 
 
 class PPGNBlock(nn.Module):
@@ -32,11 +33,11 @@ class PPGNBlock(nn.Module):
         self.left, self.right = _entry_mlp(in_channels, out_channels), _entry_mlp(in_channels, out_channels)
         self.mix = nn.Linear(in_channels + out_channels, out_channels)
 
-    def forward(self, T: Tensor, real: Tensor) -> Tensor:
+    def forward(self, T: Tensor, mask: Tensor) -> Tensor:
         # Padding must not reach the product: an MLP with biases makes it nonzero.
-        left, right = (m(T) * real for m in (self.left, self.right))
+        left, right = (m(T) * mask for m in (self.left, self.right))
         # Divided by the size, so that deep stacks keep their scale; the power is the same.
-        size = real.sum((1, 2), keepdim=True).sqrt()
+        size = mask.sum((1, 2), keepdim=True).sqrt()
         product = torch.einsum("sikd,skjd->sijd", left, right) / size
         return self.mix(torch.cat([T, product], -1))
 
@@ -66,26 +67,26 @@ class PPGNLayer(nn.Module):
         self.inside, self.norm, self.shared, self.shared_norm = inside, norm, shared, shared_norm
         self.act, self.bag_pool = act, bag_pool
 
-    def forward(self, T: Tensor, real: Tensor, bag: Bag) -> Tensor:
-        out = _normed(self.norm, self.inside(T, real), real)
+    def forward(self, T: Tensor, mask: Tensor, bag: Bag) -> Tensor:
+        out = _normed(self.norm, self.inside(T, mask), mask)
         if self.shared is not None and self.shared_norm is not None:
             pooled, where = self._pool(T, bag), bag.selection.subgraph_graph
             if self.bag_pool == "others":
-                out = out + _normed(self.shared_norm, self.shared(pooled[where] - T, real), real)
+                out = out + _normed(self.shared_norm, self.shared(pooled[where] - T, mask), mask)
             else:
-                there = real[bag.selection.subgraph_start]
+                there = mask[bag.selection.subgraph_start]
                 out = out + _normed(self.shared_norm, self.shared(pooled, there), there)[where]
-        return self.act(out) * real
+        return self.act(out) * mask
 
     def _pool(self, T: Tensor, bag: Bag) -> Tensor:
-        of_graph = Grouping(bag.selection.subgraph_graph, bag.num_graphs, ordered=True)
+        of_graph = CSR(bag.selection.subgraph_graph, bag.num_graphs, is_sorted=True)
         pool = of_graph.max if self.bag_pool == "max" else of_graph.sum
         total = pool(T.flatten(1)).reshape(bag.num_graphs, *T.shape[1:])
         return total / bag.selection.num_subgraphs[:, None, None, None] if self.bag_pool == "mean" else total
 
 
-def _normed(norm: nn.Module, T: Tensor, real: Tensor) -> Tensor:
-    return norm(T.flatten(0, 2), real.flatten()).reshape(T.shape)
+def _normed(norm: nn.Module, T: Tensor, mask: Tensor) -> Tensor:
+    return norm(T.flatten(0, 2), mask.flatten()).reshape(T.shape)
 
 
 class PPGNEncoder(nn.Module):
@@ -112,7 +113,7 @@ class PPGNEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
-        self.edges = None if edge_channels is None else encoder(edge_channels, hidden_channels, "edge_attr")
+        self.edge_encoder = None if edge_channels is None else encoder(edge_channels, hidden_channels, "edge_attr")
         self.rows = nn.ModuleList(nn.Linear(2 * hidden_channels, hidden_channels) for _ in layers)
         self.dropout, self.dropout_on, self.reads_all = dropout, dropout_on, False
         self.input_lookahead = 0
@@ -123,43 +124,47 @@ class PPGNEncoder(nn.Module):
         edges = 0 if edge_channels is None else encoded_width(edge_channels, hidden_channels)
         return in_channels + 1 + edges
 
-    def input(self, bag: Bag, like: Tensor, width: int) -> tuple[Stage, int]:  # noqa: ARG002
+    def input(self, bag: Bag, like: Tensor, width: int) -> tuple[LayerView, int]:  # noqa: ARG002
         """The stage whose rows are taken, and their width."""
-        return bag.stage(0), width
+        return bag.layer_view(0), width
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
+        rename_key(state_dict, f"{prefix}edges.", f"{prefix}edge_encoder.")
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
-        stage = bag.stage(0)
+        stage = bag.layer_view(0)
         dense = _dense(bag)
-        real = dense.real[..., None].to(h.dtype)
+        mask = dense.mask[..., None].to(h.dtype)
         T = self._input(h, bag, stage, dense)
-        place = (dense.row_subgraph, dense.row_place)
+        position = (dense.row_subgraph, dense.row_position)
         nodes_of = bag.graphs.num_nodes[bag.selection.subgraph_graph][dense.row_subgraph]
-        given = []
+        results = []
         for layer, rows in zip(self.layers, self.rows, strict=True):
-            T = layer(T, real, bag)
-            line = T.sum(2)[place] / nodes_of[:, None]
-            diagonal = T[dense.row_subgraph, dense.row_place, dense.row_place]
-            out = drop(rows(torch.cat([diagonal, line], 1)), stage, self.dropout, self.training, self.dropout_on)
-            given.append(Encoded(out, stage))
-        return given
+            T = layer(T, mask, bag)
+            row_mean = T.sum(2)[position] / nodes_of[:, None]
+            diagonal = T[dense.row_subgraph, dense.row_position, dense.row_position]
+            out = drop(rows(torch.cat([diagonal, row_mean], 1)), stage, self.dropout, self.training, self.dropout_on)
+            results.append(Encoded(out, stage))
+        return results
 
-    def _input(self, h: Tensor, bag: Bag, stage: Stage, dense: _Dense) -> Tensor:
-        source, target = stage.arcs.edge_index
+    def _input(self, h: Tensor, bag: Bag, stage: LayerView, dense: _DensePairs) -> Tensor:
+        source, target = stage.edges.edge_index
         parts = [h.new_ones(source.numel(), 1)]
-        if self.edges is not None:
-            parts.append(self.edges(bag.graphs.edge_attr, 0, h.detach()).index_select(0, stage.arcs.arc))
-        arcs = torch.cat(parts, 1)
+        if self.edge_encoder is not None:
+            parts.append(self.edge_encoder(bag.graphs.edge_attr, 0, h.detach()).index_select(0, stage.edges.edge_id))
+        edges = torch.cat(parts, 1)
         subgraph = dense.row_subgraph
-        diagonal = h.new_zeros(*dense.real.shape, h.size(1))
-        diagonal = diagonal.index_put((subgraph, dense.row_place, dense.row_place), h)
-        entries = h.new_zeros(*dense.real.shape, arcs.size(1))
-        entries = entries.index_put((subgraph[target], dense.row_place[target], dense.row_place[source]), arcs)
+        diagonal = h.new_zeros(*dense.mask.shape, h.size(1))
+        diagonal = diagonal.index_put((subgraph, dense.row_position, dense.row_position), h)
+        entries = h.new_zeros(*dense.mask.shape, edges.size(1))
+        entries = entries.index_put((subgraph[target], dense.row_position[target], dense.row_position[source]), edges)
         return torch.cat([diagonal, entries], -1)
 
 
-def _dense(bag: Bag) -> _Dense:
+def _dense(bag: Bag) -> _DensePairs:
     nodes_of = bag.graphs.num_nodes[bag.selection.subgraph_graph]
-    row_subgraph = ragged.owner(nodes_of)
-    row_place = ragged.ranges(torch.zeros_like(nodes_of), nodes_of)
+    row_subgraph = ragged.segment_index(nodes_of)
+    row_position = ragged.ranges(torch.zeros_like(nodes_of), nodes_of)
     inside = torch.arange(int(nodes_of.max()), device=bag.device) < nodes_of[:, None]
-    return _Dense(inside[:, :, None] & inside[:, None, :], row_subgraph, row_place)
+    return _DensePairs(inside[:, :, None] & inside[:, None, :], row_subgraph, row_position)

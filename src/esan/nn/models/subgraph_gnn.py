@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from esan.bags import Bag, Stage
-from esan.bags.dedup import DedupStage
+from esan.bags import Bag, LayerView
+from esan.bags.dedup import DedupLayerView
 from esan.nn.encoder import Encoded, Encoder
 from esan.nn.execution import dedup
 from esan.nn.execution.memory import refuse_literal
@@ -79,7 +79,7 @@ class SubgraphGNN(nn.Module):
 
     @never_compiled
     def forward(self, bag: Bag | Data) -> Tensor:
-        """Predictions: a line a graph, a node, or a column of the `edge_label_index` or else `edge_index` given.
+        """Predictions: one row per graph, node, or column of the `edge_label_index` (else of the `edge_index`) given.
 
         Args:
             bag: a bag, or a PyG batch of data that a policy was applied to.
@@ -92,21 +92,22 @@ class SubgraphGNN(nn.Module):
         return self._run(bag) if replayed is None else replayed
 
     def _run(self, bag: Bag) -> Tensor:
-        """The pass over a bag that fits."""
+        """The forward pass on a bag that the network can use."""
         # Detached: a backward hook waits for the gradients of all inputs that ask for one.
         like = next(self.parameters()).detach()
         given = self._encoded(self._without_padding(bag, like), like)
         read = given[-1:] if self.jk == "last" else given
-        if isinstance(read[-1].stage, DedupStage) or not all(is_plain(part, type(part)) for part in self._last):
-            return bag.without_padding_graph(self._predict(read, bag))
+        if isinstance(read[-1].stage, DedupLayerView) or not all(is_plain(part, type(part)) for part in self._last):
+            return bag.drop_padding(self._predict(read, bag))
 
-        def predict(bag: Bag, stage: Stage, *rows: Tensor) -> Tensor:  # noqa: ARG001
-            stages = [bag.stage_of_slot(layer.stage.slot) for layer in read]
-            widths = [layer.width for layer in read]
+        blocks, widths = [layer.stage.block for layer in read], [layer.width for layer in read]
+
+        def predict(bag: Bag, stage: LayerView, *rows: Tensor) -> Tensor:  # noqa: ARG001
+            stages = [bag.layer_view_of_block(block) for block in blocks]
             return self._predict([Encoded(*one) for one in zip(rows, stages, widths, strict=True)], bag)
 
         last = read[-1].stage
-        return bag.without_padding_graph(in_part(predict, self._last, bag, last, *(layer.h for layer in read)))
+        return bag.drop_padding(in_part(predict, self._last, bag, last, *(layer.h for layer in read)))
 
     @property
     def _last(self) -> list[nn.Module]:
@@ -118,12 +119,12 @@ class SubgraphGNN(nn.Module):
         encoder = self.encoder
         if bag.plain or not self._sums_rows or not isinstance(encoder, Encoder):
             return bag
-        if not is_plain(encoder, Encoder) or not is_plain(self.features, NodeFeatures):  # somebody may look at rows
+        if not is_plain(encoder, Encoder) or not is_plain(self.features, NodeFeatures):  # a hook may read rows
             return bag
-        return bag.without_filler() if None not in encoder.fused_by(like, bag) else bag
+        return bag.skipping_padding() if None not in encoder.fused_by(like, bag) else bag
 
     def _encoded(self, bag: Bag, like: Tensor) -> Sequence[Encoded]:
-        """What each layer gave, behind the input if that is read; rows that are alike are computed once."""
+        """The results of all layers, after the input if that is read; equal rows are computed once."""
         encoder = self.encoder
         if isinstance(encoder, Encoder) and is_plain(encoder, Encoder):
             stages = dedup.stages(self.features, encoder, bag, like)
@@ -143,7 +144,7 @@ class SubgraphGNN(nn.Module):
 
     @property
     def _sums_rows(self) -> bool:
-        """Whether rows are read by sums alone, which leave filler out: a maximum, or pairs of rows, would read it."""
+        """Whether rows are only read by sums, which leave padding out: a maximum, or pairs of rows, would read it."""
         return self.output == "graph" and self.readout != "max"
 
     def _predict(self, given: Sequence[Encoded], bag: Bag) -> Tensor:
@@ -153,7 +154,7 @@ class SubgraphGNN(nn.Module):
             edges = self.head(torch.cat([g.stage.pool_edges(g.h[:, : g.width]) for g in given], 1))
             if "edge_label_index" in bag.graphs.extra:
                 return edges
-            columns = edges.index_select(0, bag.graphs.arc_edge)
+            columns = edges.index_select(0, bag.graphs.undirected_edge)
             return torch.empty_like(columns).index_copy(0, bag.graphs.column, columns)
         assert self.set_encoder is not None
         subgraphs = torch.cat([g.stage.pool_nodes(g.h, self.readout)[:, : g.width] for g in given], 1)
@@ -176,16 +177,16 @@ class SubgraphGNN(nn.Module):
                     f"Expected a network that is exact on a compact bag (got one that is not: {self.why_literal}). "
                     "Build the bag with literal=True, or leave literal out and let the network choose."
                 )
-            refuse_literal(replace(bag, whole=None), self)
+            refuse_literal(replace(bag, sampled_from=None), self)
             self._say(f"The literal bag is used in place of the compact one: {self.why_literal}.")
-            return replace(bag, whole=None).to_literal()
+            return replace(bag, sampled_from=None).to_literal()
         if bag.num_layers < self.num_layers + self.encoder.lookahead:
             needed = self.num_layers + self.encoder.lookahead
             self._say(
                 f"The bag is extended to {needed} layers in each call, since the network reads degrees. Build it with "
                 f"num_layers={needed} to save that."
             )
-            return replace(bag, whole=None).to_compact(needed)
+            return replace(bag, sampled_from=None).to_compact(needed)
         return bag
 
     def _check(self, bag: Bag) -> None:

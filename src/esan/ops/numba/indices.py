@@ -1,4 +1,4 @@
-"""Index tensors built on a CPU in linear time: ego-networks, the rows of a compact bag, parts of them, orders."""
+"""Numba: index tensors in linear time: ego-networks, the rows and edges of a compact bag, segments, sorts by group."""
 
 from dataclasses import dataclass
 from math import prod
@@ -11,44 +11,44 @@ from torch import Tensor
 from esan.ops.edges import PickedEdges
 from esan.ops.numba.loops import indices as indices_loops
 from esan.ops.numba.loops import segments as segments_loops
-from esan.ops.numba.workspace import empty_numbers
+from esan.ops.numba.workspace import empty_ints
 
 
 def ego_edges(graphs: Any, roots: Tensor, hops: int) -> tuple[Tensor, Tensor]:
-    """Every (number of a root, edge with both ends within `hops` of it), sorted."""
+    """Every pair (number of a root, undirected edge with both ends within `hops` of it), sorted."""
     most = int(graphs.num_nodes.max())
-    tables = (graphs.first_arc, graphs.degree, graphs.edge_index[0].contiguous(), graphs.arc_edge)
-    owners, edges = indices_loops.ego_edges(roots.numpy(), hops, most, *(t.numpy() for t in tables))
-    return torch.from_numpy(owners), torch.from_numpy(edges)
+    arrays = (graphs.first_in_edge, graphs.degree, graphs.edge_index[0].contiguous(), graphs.undirected_edge)
+    root, edges = indices_loops.ego_edges(roots.numpy(), hops, most, *(t.numpy() for t in arrays))
+    return torch.from_numpy(root), torch.from_numpy(edges)
 
 
 @dataclass(frozen=True, eq=False)
 class StoredPairs:
-    """The pairs that differ from the background, level by level, and the arcs into them: the fields of `Rows`.
+    """The pairs that differ from the background, level by level, and the edges into them: the fields of `Rows`.
 
-    Rows are numbered behind the background's; `num_rows` and `num_arcs` have a line a level.
+    Rows are numbered after the background rows; `num_rows` and `num_edges` have one row per level.
     """
 
     num_rows: Tensor
-    num_arcs: Tensor
+    num_edges: Tensor
     node: Tensor
     subgraph: Tensor
     source: Tensor
     target: Tensor
-    arc: Tensor
+    edge_id: Tensor
 
 
 def stored_pairs(graphs: Any, selection: Any, num_layers: int) -> StoredPairs:
     """The pairs of level 0, ..., `num_layers`, sorted by level, graph, subgraph and node."""
     marks, entries = (
-        torch.searchsorted(owner, torch.arange(selection.total + 1))
-        for owner in (selection.mark_subgraph, selection.entry_subgraph)
+        torch.searchsorted(subgraph, torch.arange(selection.total + 1))
+        for subgraph in (selection.mark_subgraph, selection.entry_subgraph)
     )
     found = indices_loops.compact(
         num_layers, selection.keeps_edges, selection.subgraph_graph.numpy(), len(graphs), int(graphs.num_nodes.max()),
         marks.numpy(), selection.mark_node.numpy(), entries.numpy(), selection.entry_edge.numpy(),
-        graphs.edges.contiguous().numpy(), graphs.first_arc.numpy(), graphs.degree.numpy(),
-        graphs.edge_index[0].contiguous().numpy(), graphs.arc_edge.numpy(),
+        graphs.edges.contiguous().numpy(), graphs.first_in_edge.numpy(), graphs.degree.numpy(),
+        graphs.edge_index[0].contiguous().numpy(), graphs.undirected_edge.numpy(),
     )  # fmt: skip
     return StoredPairs(*map(torch.from_numpy, found))
 
@@ -60,33 +60,33 @@ def pick(values: Tensor, segments: Any, shift: Tensor) -> Tensor:
     return out
 
 
-def pick_lines(values: Tensor, segments: Any) -> Tensor:
-    """`ragged.Segments.pick_lines`: what the numbers are does not matter, so they are picked byte by byte."""
+def pick_rows(values: Tensor, segments: Any) -> Tensor:
+    """`ragged.Segments.pick_rows`, byte by byte: the type of the values does not matter."""
     out = values.new_empty(segments.total, *values.shape[1:])
     width = prod(values.shape[1:]) * values.element_size()
     old, new = (_array(t.contiguous().reshape(1, -1).view(torch.uint8)) for t in (values, out))
-    first, counts = (t * width for t in segments.arrays)
-    indices_loops.pick(old, first, counts, np.zeros_like(first), new)
+    start, counts = (t * width for t in segments.arrays)
+    indices_loops.pick(old, start, counts, np.zeros_like(start), new)
     return out
 
 
-def pick_arcs(rows: Any, segments: Any, by_row: Tensor, by_arc: Tensor) -> PickedEdges:
-    """The arcs of these segments, one a slot and graph, moved as `Rows.take` says.
+def pick_edges(rows: Any, segments: Any, by_row: Tensor, by_edge: Tensor) -> PickedEdges:
+    """The edges of these segments, one per slot and graph, renumbered as `Rows.take` says.
 
     Args:
-        rows: what the arcs are of.
-        segments: the arcs, slot by slot.
-        by_row: how far the rows of each slot and graph move, `[slots, G]`.
-        by_arc: how far the arcs of each graph move, `[G]`.
+        rows: the rows that the edges belong to.
+        segments: the edges, slot by slot.
+        by_row: the shift of the rows of each slot and graph, `[slots, G]`.
+        by_edge: the shift of the edges of each graph, `[G]`.
     """
-    # One piece of memory: the system takes back several large ones when they are freed, and gives them anew page by
-    # page. Lines begin where those of a cache do.
-    lines = torch.empty(3, -(-segments.total // 8) * 8, dtype=torch.int64)[:, : segments.total]
-    picked = PickedEdges(*lines.unbind())
+    # One allocation: the system takes back several large ones when they are freed, and maps new pages for the next.
+    # Each row begins at a cache line.
+    buffer = torch.empty(3, -(-segments.total // 8) * 8, dtype=torch.int64)[:, : segments.total]
+    picked = PickedEdges(*buffer.unbind())
     ends = np.array(rows.row_ends)
     indices_loops.pick_sources(_array(rows.source), *segments.arrays, ends, _array(by_row), picked.source.numpy())
     _pick(rows.target, segments, by_row.reshape(-1), picked.target)
-    _pick(rows.arc, segments, by_arc.repeat(by_row.size(0)), picked.arc)
+    _pick(rows.edge_id, segments, by_edge.repeat(by_row.size(0)), picked.edge_id)
     return picked
 
 
@@ -99,43 +99,53 @@ def _array(tensor: Tensor) -> Any:
     return tensor.contiguous().numpy()
 
 
-def in_order(owner: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """The lines group by group, and where each group begins: a stable sort in linear time."""
-    order, first = empty_numbers(owner.numel()), empty_numbers(size)
-    segments_loops.in_order(owner.numpy(), order.numpy(), first.numpy())
-    return order, first
+def sort(index: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """`perm` and `ptr` of a CSR: a stable sort in linear time."""
+    perm, ptr = empty_ints(index.numel()), empty_ints(size)
+    segments_loops.sort(index.numpy(), perm.numpy(), ptr.numpy())
+    return perm, ptr
 
 
 def multiplicities(subgraphs: Tensor, node: Tensor) -> Tensor:
-    """How many pairs each row stands for, in single precision; `subgraphs` are a node's, `node` a stored row's."""
-    return torch.from_numpy(segments_loops.weights(subgraphs.numpy(), node.numpy()))
+    """How many pairs each row stands for, in single precision.
+
+    Args:
+        subgraphs: how many subgraphs each node has.
+        node: the node of each stored row.
+    """
+    return torch.from_numpy(segments_loops.multiplicities(subgraphs.numpy(), node.numpy()))
 
 
 @dataclass(frozen=True, eq=False)
-class Routes:
-    """Arcs between rows: their ends, where those into each row begin, and their order by source."""
+class SortedEdges:
+    """Edges between rows, sorted by target.
+
+    Attributes:
+        ends: source and target of each, `[2, B]`.
+        target_ptr: where those into each row begin.
+        source_perm: their order by source.
+        source_ptr: where those of each source begin in that order.
+    """
 
     ends: Tensor
-    into: Tensor
-    order: Tensor
-    first: Tensor
+    target_ptr: Tensor
+    source_perm: Tensor
+    source_ptr: Tensor
 
 
-def routes(source: Tensor, target: Tensor, node: Tensor, background: int, known: int, rows: int) -> Routes:
-    """Arcs, sorted by target, of which the sources behind the first `known` rows are the rows of their nodes.
+def sort_edges(source: Tensor, target: Tensor, node: Tensor, background: int, x_rows: int, rows: int) -> SortedEdges:
+    """Edges by target and by source; a source behind the first `x_rows` rows becomes the background row of its node.
 
     Args:
         source: the row that each comes from.
-        target: the row that each ends at.
-        node: of the rows behind the background.
-        background: how many rows are nodes.
-        known: how many rows there are to read from.
-        rows: how many there are to send to.
+        target: the row that each ends at, sorted.
+        node: that of each row behind the background.
+        background: the number of background rows.
+        x_rows: the number of rows that are read.
+        rows: the number of rows that are computed.
     """
-    arcs = source.numel()
-    found = Routes(
-        empty_numbers(2 * arcs).view(2, arcs), empty_numbers(rows), empty_numbers(arcs), empty_numbers(known)
-    )
-    into = found.ends.numpy(), found.into.numpy(), found.order.numpy(), found.first.numpy()
-    segments_loops.routes(source.numpy(), target.numpy(), node.numpy(), background, *into)
+    count = source.numel()
+    found = SortedEdges(empty_ints(2 * count).view(2, count), empty_ints(rows), empty_ints(count), empty_ints(x_rows))
+    out = (found.ends, found.target_ptr, found.source_perm, found.source_ptr)
+    segments_loops.sort_edges(source.numpy(), target.numpy(), node.numpy(), background, *(t.numpy() for t in out))
     return found

@@ -1,4 +1,4 @@
-"""Sums of messages on a CPU without the messages: each is made where it is added, and made again on the way back."""
+"""Numba: sums of messages that are never stored: each message is computed where it is added, and again backward."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,57 +7,61 @@ import torch
 from torch import Tensor
 
 from esan.ops.dispatch import first_order
-from esan.ops.edges import Arcs, Coded
+from esan.ops.edges import Edges, EdgeTypeFeatures
 from esan.ops.numba.loops import messages as messages_loops
-from esan.ops.numba.runtime import pieces, run
-from esan.ops.numba.workspace import empty_table
+from esan.ops.numba.runtime import num_chunks, run
+from esan.ops.numba.workspace import empty_matrix
+from esan.ops.segments import CSR
 
-#: Rows that are one piece of work.
-_ROWS = 512
-#: Up to this many edge lines, or where they are coded, their gradient is summed with that of the rows, piece by piece.
+#: Rows of one chunk of work.
+_CHUNK = 512
+#: With at most so many rows of e, or edge types, the gradient of e is summed with that of x, chunk by chunk.
 _FEW = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Onward:
-    """How rows go on from those of x, which are others.
+class Expansion:
+    """How the rows that are computed relate to the rows of x, where x lacks some of them.
 
     Attributes:
-        kept: how many rows of x are the first rows themselves.
-        rows: all rows by the row of x that they go on from, a `Grouping`; that of the first is not read.
+        unchanged: how many of the first rows are rows of x.
+        by_origin: all rows by the row of x that they begin as; the entries of the unchanged rows are not read.
     """
 
-    kept: int
-    rows: Any
+    unchanged: int
+    by_origin: CSR
 
 
-def message_sum(x: Tensor, edges: Arcs, e: Tensor | Coded | None, own: Tensor | None, factor: Tensor | None) -> Tensor:
+def message_sum(
+    x: Tensor, edges: Edges, e: Tensor | EdgeTypeFeatures | None, own: Tensor | None, weight: Tensor | None
+) -> Tensor:
     """`esan.ops.edges.message_sum`."""
-    table, code = (e.table, e.code) if isinstance(e, Coded) else (e, None)
-    return _SumMessages.apply(x, table, own, code, edges, factor)
+    e, edge_type = (e.table, e.edge_type) if isinstance(e, EdgeTypeFeatures) else (e, None)
+    return _MessageSum.apply(x, e, own, edge_type, edges, weight)
 
 
-class _SumMessages(torch.autograd.Function):
+class _MessageSum(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
         x: Tensor,
         e: Tensor | None,
         own: Tensor | None,
-        code: Tensor | None,
-        arcs: Any,
+        edge_type: Tensor | None,
+        edges: Edges,
         weight: Tensor | None,
     ) -> Tensor:
         x = x.contiguous()
-        e, code = (None if t is None else t.contiguous() for t in (e, code))
-        (n, d), count, size = x.shape, arcs.edge_index.size(1), 0 if e is None else e.size(0)
-        y, source, line, first = empty_table(x, *x.shape), arcs.ends[0], arcs.arc, arcs.into.first
+        e, edge_type = (None if t is None else t.contiguous() for t in (e, edge_type))
+        (rows, width), y = x.shape, empty_matrix(x, *x.shape)
         run(
-            messages_loops.forward, x, pieces(n, _ROWS), n, d, size, count, _ROWS, x, e, y, source, line, first,
-            weight, own, code, 0 if code is None else code.numel(),
+            messages_loops.forward, x, num_chunks(rows, _CHUNK), rows=rows, width=width,
+            e_rows=0 if e is None else e.size(0), num_edges=edges.edge_index.size(1), chunk_rows=_CHUNK, x=x, e=e, y=y,
+            source=edges.ends[0], edge_id=edges.edge_id, ptr=edges.by_target.ptr, weight=weight, own=own,
+            edge_type=edge_type, graph_edges=0 if edge_type is None else edge_type.numel(),
         )  # fmt: skip
         ctx.save_for_backward(x if e is not None or ctx.needs_input_grad[2] else None, e, own)
-        ctx.arcs, ctx.code, ctx.weight = arcs, code, weight
+        ctx.edges, ctx.edge_type, ctx.weight = edges, edge_type, weight
         return y
 
     @staticmethod
@@ -65,7 +69,9 @@ class _SumMessages(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, e, own = ctx.saved_tensors
         needs = ctx.needs_input_grad
-        grads = messages_backward(grad.contiguous(), x, e, own, ctx.code, ctx.arcs, ctx.weight, needs[1], needs[2])
+        grads = messages_backward(
+            grad.contiguous(), x, e, own, ctx.edge_type, ctx.edges, ctx.weight, needs[1], needs[2]
+        )
         return *grads, None, None, None
 
 
@@ -74,40 +80,43 @@ def messages_backward(
     x: Tensor | None,
     e: Tensor | None,
     own: Tensor | None,
-    code: Tensor | None,
-    arcs: Any,
+    edge_type: Tensor | None,
+    edges: Edges,
     weight: Tensor | None,
     needs_e: bool,
     needs_own: bool,
-    onward: Onward | None = None,
+    expansion: Expansion | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The gradients of x, e and own, from that of the sums; x may be None where neither e nor own needs it.
 
-    `onward` is for sums whose rows are not those of x.
+    `expansion` is given where the rows of the sums are not those of x.
     """
-    (rows, d), num_arcs, size = grad.shape, arcs.edge_index.size(1), 0 if e is None else e.size(0)
-    n = arcs.out_of.size
-    kept, later = (rows, None) if onward is None else (onward.kept, onward.rows.whole)
-    count = pieces(n, _ROWS)
-    few = e is not None and (size <= _FEW or code is not None)
-    grad_x, part_e = empty_table(grad, n, d), grad.new_empty(count, size, d) if few else None
+    (rows, width), num_edges, e_rows = grad.shape, edges.edge_index.size(1), 0 if e is None else e.size(0)
+    x_rows = edges.by_source.size
+    unchanged, expanded = (rows, None) if expansion is None else (expansion.unchanged, expansion.by_origin.parent)
+    count = num_chunks(x_rows, _CHUNK)
+    few = e is not None and (e_rows <= _FEW or edge_type is not None)
+    grad_x, part_e = empty_matrix(grad, x_rows, width), grad.new_empty(count, e_rows, width) if few else None
     part_own = grad.new_empty(count, dtype=torch.double) if needs_own else None
-    (source, target), order, first = arcs.ends, arcs.out_of.order, arcs.out_of.first
+    source, target = edges.ends
     run(
-        messages_loops.to_rows, grad, count, n, d, size, num_arcs, _ROWS, x, e, grad, target, arcs.arc, order, first,
-        weight, own, grad_x, part_e, part_own, code, 0 if code is None else code.numel(), rows,
-        0 if later is None else later.size, None if later is None else later.order,
-        None if later is None else later.first, 0 if later is None else later.owner.numel(), kept,
+        messages_loops.to_rows, grad, count, x_rows=x_rows, width=width, e_rows=e_rows, num_edges=num_edges,
+        chunk_rows=_CHUNK, x=x, e=e, grad=grad, target=target, edge_id=edges.edge_id, perm=edges.by_source.perm,
+        ptr=edges.by_source.ptr, weight=weight, own=own, grad_x=grad_x, grad_e=part_e, grad_own=part_own,
+        edge_type=edge_type, graph_edges=0 if edge_type is None else edge_type.numel(), rows=rows,
+        origins=0 if expanded is None else expanded.size, expanded_perm=None if expanded is None else expanded.perm,
+        expanded_ptr=None if expanded is None else expanded.ptr,
+        expanded_total=0 if expanded is None else expanded.index.numel(), unchanged=unchanged,
     )  # fmt: skip
     grad_e = None
     if part_e is not None:
         grad_e = part_e.sum(0)
     elif e is not None and needs_e:
         grad_e = torch.empty_like(e)
-        order, first = arcs.copies.order, arcs.copies.first
         run(
-            messages_loops.to_edges, grad, pieces(size, _ROWS), n, d, size, num_arcs, _ROWS, x, e, grad, source,
-            target, order, first, weight, grad_e,
+            messages_loops.to_edges, grad, num_chunks(e_rows, _CHUNK), x_rows=x_rows, width=width, e_rows=e_rows,
+            num_edges=num_edges, chunk_rows=_CHUNK, x=x, e=e, grad=grad, source=source, target=target,
+            perm=edges.by_edge_id.perm, ptr=edges.by_edge_id.ptr, weight=weight, grad_e=grad_e,
         )  # fmt: skip
     grad_own = None if own is None or part_own is None else part_own.sum().to(own.dtype).reshape(own.shape)
     return grad_x, grad_e, grad_own

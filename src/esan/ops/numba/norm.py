@@ -1,4 +1,4 @@
-"""Weighted batch normalisation on a CPU: two passes over the rows forward, two back, and nothing between them kept."""
+"""Numba: weighted batch normalisation: two passes over the rows forward, two backward, and nothing stored between."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,45 +7,51 @@ import torch
 from torch import Tensor
 
 from esan.ops.dispatch import first_order
-from esan.ops.norm import Normed, NormState
-from esan.ops.numba.loops import merge as merge_loops
+from esan.ops.norm import NormState, Summand
 from esan.ops.numba.loops import norm as norm_loops
-from esan.ops.numba.runtime import PIECE, pieces, run
-from esan.ops.numba.workspace import empty_table
+from esan.ops.numba.runtime import CHUNK, num_chunks, run
+from esan.ops.numba.workspace import empty_matrix
 from esan.ops.rows import RowView, zero_empty_rows
+from esan.ops.segments import CSR
+
+#: Groups of one chunk of work where rows are summed by group: a node has some ten rows.
+_GROUP_CHUNK = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """The moments of each piece of lines: its weight, its weighted mean, and the weighted squares around that."""
+class ChunkMoments:
+    """The moments of each chunk of rows: total multiplicity, weighted mean, weighted sum of squared deviations."""
 
     total: Tensor
     mean: Tensor
     square: Tensor
 
     @staticmethod
-    def empty(like: Tensor, count: int, width: int) -> "Parts":
+    def empty(like: Tensor, count: int, width: int) -> "ChunkMoments":
         mean, square = like.new_empty(2, count, width)
-        return Parts(like.new_empty(count, dtype=torch.double), mean, square)
+        return ChunkMoments(like.new_empty(count, dtype=torch.double), mean, square)
 
     @staticmethod
-    def of(x: Tensor, weight: Tensor | None) -> "Parts":
-        (n, d), count = x.shape, pieces(x.size(0))
-        part = Parts.empty(x, count, d)
-        run(norm_loops.moments, x, count, n, d, PIECE, x, weight, part.total, part.mean, part.square)
-        return part
+    def of(x: Tensor, multiplicity: Tensor | None) -> "ChunkMoments":
+        (rows, width), count = x.shape, num_chunks(x.size(0))
+        chunks = ChunkMoments.empty(x, count, width)
+        run(
+            norm_loops.moments, x, count, rows=rows, width=width, chunk_rows=CHUNK, x=x, multiplicity=multiplicity,
+            total=chunks.total, mean=chunks.mean, square=chunks.square,
+        )  # fmt: skip
+        return chunks
 
 
 @dataclass(frozen=True, eq=False)
-class Norm:
-    """The norm of given lines: (x - mean) scale + shift.
+class NormCoefficients:
+    """The norm of given rows as an affine map: (x - mean) scale + shift.
 
     Attributes:
-        mean: of the lines.
-        scale: gamma over the deviation.
+        mean: of the rows.
+        scale: gamma over the standard deviation.
         shift: beta.
-        inverse: one over the deviation.
-        numbers: eps, momentum, how many pairs there are, and how many fewer the running variance is divided by.
+        inverse: one over the standard deviation.
+        numbers: eps, momentum, the number of pairs, and how many fewer the running variance is divided by.
     """
 
     mean: Tensor
@@ -55,37 +61,44 @@ class Norm:
     numbers: Tensor
 
     @staticmethod
-    def of(part: Parts, norm: Any, gamma: Tensor | None, beta: Tensor | None, bias: Tensor | None = None) -> "Norm":
-        """Mean and variance of all lines, which the running statistics of `norm` follow.
+    def of(
+        chunks: ChunkMoments, norm: NormState, gamma: Tensor | None, beta: Tensor | None, bias: Tensor | None = None
+    ) -> "NormCoefficients":
+        """From mean and variance of all rows, which the running statistics of `norm` follow.
 
         Args:
-            part: the moments of the pieces.
-            norm: a `BatchNorm`.
+            chunks: the moments of the chunks.
+            norm: the norm.
             gamma: its factor, None for 1.
             beta: its summand, None for 0.
-            bias: what the lines lack: a norm takes it out again, but the running mean has it.
+            bias: a bias that was left out of the rows: the norm removes it again, but the running mean includes it.
         """
-        (count, d), out = part.mean.shape, part.mean.new_empty(4, part.mean.size(1))
-        share = norm.begin_tracking()
-        running = (None, None) if share is None else (norm.running_mean, norm.running_var)
-        spared = 1.0 if norm.unbiased else 0.0
-        numbers = torch.tensor([norm.eps, 0.0 if share is None else share, 0.0, spared], dtype=torch.double)
+        (parts, width), out = chunks.mean.shape, chunks.mean.new_empty(4, chunks.mean.size(1))
+        momentum = norm.begin_tracking()
+        mean, var = (None, None) if momentum is None else (norm.running_mean, norm.running_var)
+        missing = 1.0 if norm.unbiased else 0.0
+        numbers = torch.tensor([norm.eps, momentum or 0.0, 0.0, missing], dtype=torch.double)
+        gamma, beta, bias = (None if t is None else t.to(out.dtype).contiguous() for t in (gamma, beta, bias))
         run(
-            merge_loops.merge, part.mean, 1, count, d, part.total, part.mean, part.square,
-            *(None if t is None else t.to(out.dtype).contiguous() for t in (gamma, beta, bias)), *running, numbers, out,
+            norm_loops.merge, chunks.mean, 1, parts=parts, width=width, total=chunks.total, mean=chunks.mean,
+            square=chunks.square, gamma=gamma, beta=beta, bias=bias, running_mean=mean, running_var=var,
+            numbers=numbers, out=out,
         )  # fmt: skip
-        mean, scale, shift, inverse = out.unbind()
-        return Norm(mean, scale, shift, inverse, numbers)
+        mean_out, scale, shift, inverse = out.unbind()
+        return NormCoefficients(mean_out, scale, shift, inverse, numbers)
 
-    def through(self, plain: Tensor, times: Tensor) -> tuple[Tensor, ...]:
-        """What reaches each line through the mean and the variance, and the gradients of gamma and beta."""
-        (count, d), out = plain.shape, plain.new_empty(4, plain.size(1))
-        run(merge_loops.through, plain, 1, count, d, plain, times, self.scale, self.inverse, self.numbers, out)
+    def through(self, grad_sum: Tensor, grad_dot: Tensor) -> tuple[Tensor, ...]:
+        """The gradients through mean and variance, and those of gamma and beta, from `grad_sums`."""
+        (parts, width), out = grad_sum.shape, grad_sum.new_empty(4, grad_sum.size(1))
+        run(
+            norm_loops.through, grad_sum, 1, parts=parts, width=width, grad_sum=grad_sum, grad_dot=grad_dot,
+            scale=self.scale, inverse=self.inverse, numbers=self.numbers, out=out,
+        )  # fmt: skip
         return out.unbind()
 
 
-def takes(x: Tensor, norm: NormState) -> bool:
-    """Whether the loops compute this norm: where the rows themselves give mean and variance."""
+def supports(x: Tensor, norm: NormState) -> bool:
+    """Whether the loops compute this norm: where mean and variance are those of the rows themselves."""
     own = norm.gamma, norm.beta, norm.running_mean, norm.running_var
     usual = all(t is None or (t.dim() == 1 and t.dtype == x.dtype and t.is_contiguous()) for t in own)
     return norm.reads_batch and usual and x.dim() == 2 and x.size(0) > 2
@@ -93,22 +106,22 @@ def takes(x: Tensor, norm: NormState) -> bool:
 
 def batch_norm(x: Tensor, norm: NormState, multiplicity: Tensor | None, relu: bool) -> Tensor:
     """`esan.ops.norm.batch_norm`."""
-    return _Normalise.apply(x, norm.gamma, norm.beta, None, multiplicity, norm, relu, None)
+    return _BatchNorm.apply(x, norm.gamma, norm.beta, None, multiplicity, norm, relu, None)
 
 
-def normalised_sum(rows: Normed, nodes: Normed | None, view: RowView) -> Tensor:
+def normalised_sum(rows: Summand, nodes: Summand | None, view: RowView) -> Tensor:
     """`esan.ops.norm.normalised_sum`."""
     multiplicity = None if rows.multiplicity is None else rows.multiplicity.to(rows.x.dtype)
-    added, groups = None, None
+    added, by_node = None, None
     if nodes is not None:
         of_nodes = None if nodes.multiplicity is None else nodes.multiplicity.to(nodes.x.dtype)
-        added, groups = batch_norm(nodes.x, nodes.norm, of_nodes, relu=False), view.by_node
+        added, by_node = batch_norm(nodes.x, nodes.norm, of_nodes, relu=False), view.by_node
     norm = rows.norm
-    y = _Normalise.apply(rows.x, norm.gamma, norm.beta, added, multiplicity, norm, True, groups)
+    y = _BatchNorm.apply(rows.x, norm.gamma, norm.beta, added, multiplicity, norm, True, by_node)
     return zero_empty_rows(y, view)
 
 
-class _Normalise(torch.autograd.Function):
+class _BatchNorm(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -116,66 +129,68 @@ class _Normalise(torch.autograd.Function):
         gamma: Tensor | None,
         beta: Tensor | None,
         added: Tensor | None,
-        weight: Tensor | None,
-        norm: Any,
+        multiplicity: Tensor | None,
+        norm: NormState,
         relu: bool,
-        groups: Any,
+        by_node: CSR | None,
     ) -> Tensor:
         x = x.contiguous()
-        known = Norm.of(Parts.of(x, weight), norm, gamma, beta)
-        y = applied(x, known, relu, added, groups)
+        norm_of_rows = NormCoefficients.of(ChunkMoments.of(x, multiplicity), norm, gamma, beta)
+        y = normalise(x, norm_of_rows, relu, added, by_node)
         ctx.save_for_backward(x, y if relu else None)
-        ctx.weight, ctx.known, ctx.relu, ctx.groups = weight, known, relu, groups
+        ctx.multiplicity, ctx.norm, ctx.relu, ctx.by_node = multiplicity, norm_of_rows, relu, by_node
         return y
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
-        y, known, (n, d), grad = x if y is None else y, ctx.known, x.shape, grad.contiguous()
-        into = empty_table(x, n, d)
-        plain, times, into_added = grad_sums(x, y, grad, known.mean, ctx.relu, ctx.groups)
-        by_mean, by_var, grad_gamma, grad_beta = known.through(plain, times)
+        y, norm, (rows, width), grad = x if y is None else y, ctx.norm, x.shape, grad.contiguous()
+        grad_x = empty_matrix(x, rows, width)
+        grad_sum, grad_dot, grad_added = grad_sums(x, y, grad, norm.mean, ctx.relu, ctx.by_node)
+        by_mean, by_var, grad_gamma, grad_beta = norm.through(grad_sum, grad_dot)
         run(
-            norm_loops.back, x, pieces(n), n, d, PIECE, ctx.relu, x, y, grad, ctx.weight, known.mean, known.scale,
-            by_mean, by_var, into,
+            norm_loops.back, x, num_chunks(rows), rows=rows, width=width, chunk_rows=CHUNK, relu=ctx.relu, x=x, y=y,
+            grad=grad, multiplicity=ctx.multiplicity, mean=norm.mean, scale=norm.scale, by_mean=by_mean, by_var=by_var,
+            grad_x=grad_x,
         )  # fmt: skip
         gamma, beta = (
             g if t else None for g, t in zip((grad_gamma, grad_beta), ctx.needs_input_grad[1:3], strict=True)
         )
-        return into, gamma, beta, into_added, None, None, None, None
+        return grad_x, gamma, beta, grad_added, None, None, None, None
 
 
-def applied(x: Tensor, known: Norm, relu: bool, added: Tensor | None, groups: Any) -> Tensor:
-    """The normalised lines, each with the line of its group added, and ReLU of that if wanted."""
-    (n, d), y = x.shape, empty_table(x, *x.shape)
-    more, owner = (None, None) if added is None else (added.contiguous(), groups.owner)
+def normalise(x: Tensor, norm: NormCoefficients, relu: bool, added: Tensor | None, by_node: CSR | None) -> Tensor:
+    """The normalised rows, plus the row of its node to each if `added` is given, and ReLU of that if wanted."""
+    (rows, width), y = x.shape, empty_matrix(x, *x.shape)
+    added = None if added is None else added.contiguous()
     run(
-        norm_loops.apply, x, pieces(n), n, d, PIECE, 0 if more is None else more.size(0), relu, x, y, known.mean,
-        known.scale, known.shift, more, owner,
+        norm_loops.apply, x, num_chunks(rows), rows=rows, width=width, chunk_rows=CHUNK,
+        groups=0 if added is None else added.size(0), relu=relu, x=x, y=y, mean=norm.mean, scale=norm.scale,
+        shift=norm.shift, added=added, index=None if added is None or by_node is None else by_node.index,
     )  # fmt: skip
     return y
 
 
-#: Groups that are one piece of work where rows are summed by group: a node has some ten rows.
-_GROUPS = 16
-
-
 def grad_sums(
-    x: Tensor, y: Tensor, grad: Tensor, mean: Tensor, relu: bool, groups: Any
+    x: Tensor, y: Tensor, grad: Tensor, mean: Tensor, relu: bool, by_node: CSR | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Of pieces of rows: the sum of the gradient behind ReLU, and of it times (x - mean); and its sum of each group."""
-    n, d = x.shape
-    if groups is None:
-        count = pieces(n)
-        plain, times = x.new_empty(2, count, d)
-        run(norm_loops.sums, x, count, n, d, PIECE, relu, x, y, grad, mean, plain, times)
-        return plain, times, None
-    count = pieces(groups.size, _GROUPS)
-    plain, times = x.new_empty(2, count, d)
-    of_group = empty_table(x, groups.size, d)
+    """Of each chunk of rows: the sum of the gradient before ReLU, and of it times (x - mean); and its sum per node."""
+    rows, width = x.shape
+    if by_node is None:
+        count = num_chunks(rows)
+        grad_sum, grad_dot = x.new_empty(2, count, width)
+        run(
+            norm_loops.sums, x, count, rows=rows, width=width, chunk_rows=CHUNK, relu=relu, x=x, y=y, grad=grad,
+            mean=mean, grad_sum=grad_sum, grad_dot=grad_dot,
+        )  # fmt: skip
+        return grad_sum, grad_dot, None
+    count = num_chunks(by_node.size, _GROUP_CHUNK)
+    grad_sum, grad_dot = x.new_empty(2, count, width)
+    node_grad, parent = empty_matrix(x, by_node.size, width), by_node.parent
     run(
-        norm_loops.group_sums, x, count, n, d, _GROUPS, relu, groups.size, x, y, grad, mean, plain, times,
-        groups.whole.order, groups.whole.first, of_group, groups.whole.owner.numel(),
+        norm_loops.group_sums, x, count, rows=rows, width=width, chunk_groups=_GROUP_CHUNK, relu=relu,
+        groups=by_node.size, x=x, y=y, grad=grad, mean=mean, grad_sum=grad_sum, grad_dot=grad_dot, perm=parent.perm,
+        ptr=parent.ptr, group_grad=node_grad, total_rows=parent.index.numel(),
     )  # fmt: skip
-    return plain, times, of_group
+    return grad_sum, grad_dot, node_grad

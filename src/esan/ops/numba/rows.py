@@ -1,4 +1,4 @@
-"""Rows of a bag on a CPU: from those of an earlier layer to those of a later one, and the pools over them."""
+"""Numba: expand the rows of an earlier layer to those of a later one, and pool rows over bags and nodes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,12 +8,13 @@ from torch import Tensor
 
 from esan.ops.dispatch import first_order
 from esan.ops.numba.loops import segments as segments_loops
-from esan.ops.numba.runtime import pieces, run
-from esan.ops.numba.segments import sums
-from esan.ops.numba.workspace import empty_table
+from esan.ops.numba.runtime import num_chunks, run
+from esan.ops.numba.segments import sum_groups
+from esan.ops.numba.workspace import empty_matrix
+from esan.ops.segments import CSR
 
-#: Groups that are one piece of work: a group has some ten rows.
-_GROUPS = 16
+#: Nodes or subgraphs of one chunk of work: each has some ten rows.
+_CHUNK = 16
 
 
 def zero_empty_rows(h: Tensor, view: Any) -> Tensor:
@@ -21,123 +22,128 @@ def zero_empty_rows(h: Tensor, view: Any) -> Tensor:
     return h.index_fill(0, view.empty_rows, 0.0) if view.empty_rows.numel() else h
 
 
-def lift_and_pool(h: Tensor, view: Any, reduce: str) -> tuple[Tensor, Tensor]:
-    """`esan.ops.rows.lift_and_pool`."""
-    share = view.shares.of_subgraph.to(h.dtype) if reduce == "mean" else None
-    return Lift.apply(h, Rise(view.by_node, view.multiplicity_in(h.dtype), share))
+def expand_and_pool(h: Tensor, view: Any, reduce: str) -> tuple[Tensor, Tensor]:
+    """`esan.ops.rows.expand_and_pool`."""
+    factor = view.pool_counts.inverse_subgraphs.to(h.dtype) if reduce == "mean" else None
+    return _ExpandAndPool.apply(h, BagPool(view.by_node, view.multiplicity_in(h.dtype), factor))
 
 
 def pool_nodes(h: Tensor, view: Any, reduce: str) -> Tensor:
     """`esan.ops.rows.pool_nodes`."""
-    return PoolNodes.apply(h, Subgraphs.of(view, reduce, h.dtype))
+    return _PoolCompactNodes.apply(h, SubgraphPool.of(view, reduce, h.dtype))
 
 
 @dataclass(frozen=True, eq=False)
-class Rise:
-    """How the rows of an earlier stage become those of this one.
+class BagPool:
+    """The pool over the bag of each node.
 
     Attributes:
-        by_node: the rows of this stage by their node.
-        weight: how many pairs each stands for, in the precision of the rows; None for 1.
-        factor: a factor a node for the pool; None for 1.
+        by_node: the rows by their node.
+        multiplicity: how many pairs each row stands for, in the precision of the rows; None for 1.
+        factor: one factor per node; None for 1.
     """
 
-    by_node: Any
-    weight: Tensor | None
+    by_node: CSR
+    multiplicity: Tensor | None
     factor: Tensor | None
 
 
-class Lift(torch.autograd.Function):
-    """Rows of an earlier stage → rows of this one, and their pool over the bag, a line a node."""
+class _ExpandAndPool(torch.autograd.Function):
+    """Rows of an earlier layer → rows of this one, and their pool over the bag, one row per node."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, rise: Rise) -> tuple[Tensor, Tensor]:
-        given, group = h.contiguous(), rise.by_node
-        (known, d), n = given.shape, group.owner.numel()
-        lifted = None if known == n else empty_table(given, n, d)
-        pool = empty_table(given, group.size, d)
+    def forward(ctx: Any, h: Tensor, pool: BagPool) -> tuple[Tensor, Tensor]:
+        x, csr = h.contiguous(), pool.by_node
+        (x_rows, width), rows = x.shape, csr.index.numel()
+        expanded = None if x_rows == rows else empty_matrix(x, rows, width)
+        pooled = empty_matrix(x, csr.size, width)
         run(
-            segments_loops.lift, given, pieces(group.size, _GROUPS), known, n, d, group.size, _GROUPS, given, lifted,
-            pool, group.whole.order, group.whole.first, rise.weight, rise.factor, group.whole.owner.numel(),
+            segments_loops.expand, x, num_chunks(csr.size, _CHUNK), x_rows=x_rows, rows=rows, width=width,
+            nodes=csr.size, chunk_nodes=_CHUNK, x=x, y=expanded, pool=pooled, perm=csr.parent.perm, ptr=csr.parent.ptr,
+            multiplicity=pool.multiplicity, factor=pool.factor, total_rows=csr.parent.index.numel(),
         )  # fmt: skip
-        ctx.rise, ctx.known = rise, known
-        return h if lifted is None else lifted, pool
+        ctx.pool, ctx.x_rows = pool, x_rows
+        return h if expanded is None else expanded, pooled
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor, grad_pool: Tensor) -> tuple[Tensor, None]:
-        grad, grad_pool, rise = grad.contiguous(), grad_pool.contiguous(), ctx.rise
-        (n, d), group = grad.shape, rise.by_node
-        into = empty_table(grad, ctx.known, d)
+        grad, grad_pool, pool = grad.contiguous(), grad_pool.contiguous(), ctx.pool
+        (rows, width), csr = grad.shape, pool.by_node
+        grad_x = empty_matrix(grad, ctx.x_rows, width)
         run(
-            segments_loops.lift_back, grad, pieces(group.size, _GROUPS), ctx.known, n, d, group.size, _GROUPS, into,
-            grad, grad_pool, group.whole.order, group.whole.first, rise.weight, rise.factor,
-            group.whole.owner.numel(),
+            segments_loops.expand_back, grad, num_chunks(csr.size, _CHUNK), x_rows=ctx.x_rows, rows=rows, width=width,
+            nodes=csr.size, chunk_nodes=_CHUNK, grad_x=grad_x, grad=grad, grad_pool=grad_pool, perm=csr.parent.perm,
+            ptr=csr.parent.ptr, multiplicity=pool.multiplicity, factor=pool.factor,
+            total_rows=csr.parent.index.numel(),
         )  # fmt: skip
-        return into, None
+        return grad_x, None
 
 
 @dataclass(frozen=True, eq=False)
-class Subgraphs:
-    """Which rows of a compact bag each subgraph has.
+class SubgraphPool:
+    """The pool over the nodes of each subgraph of a compact bag.
 
     Attributes:
         stored: the stored pairs by their subgraph.
-        by_node: all rows by their node; the first rows are the nodes' own.
+        by_node: all rows by their node; the first rows are the background rows.
         nodes: the nodes by their graph.
-        graph: the subgraphs by their graph.
-        share: a factor a subgraph, in the precision of the rows; None for 1.
+        subgraphs: the subgraphs by their graph.
+        factor: one factor per subgraph, in the precision of the rows; None for 1.
     """
 
-    stored: Any
-    by_node: Any
-    nodes: Any
-    graph: Any
-    share: Tensor | None
+    stored: CSR
+    by_node: CSR
+    nodes: CSR
+    subgraphs: CSR
+    factor: Tensor | None
 
     @staticmethod
-    def of(view: Any, reduce: str, kind: torch.dtype) -> "Subgraphs":
-        """The rows of each subgraph, for a sum or mean."""
-        share = None if reduce == "sum" else view.shares.of_node.to(kind)
-        return Subgraphs(view.by_subgraph, view.by_node, view.by_graph, view.subgraphs_by_graph, share)
+    def of(view: Any, reduce: str, dtype: torch.dtype) -> "SubgraphPool":
+        """For a sum or mean over the rows of a view."""
+        factor = None if reduce == "sum" else view.pool_counts.inverse_nodes.to(dtype)
+        return SubgraphPool(view.by_subgraph, view.by_node, view.by_graph, view.subgraphs_by_graph, factor)
 
-    def totals(self, h: Tensor, alike: Tensor, colour: Tensor | None) -> Tensor:
-        """The sum of each subgraph.
+    def totals(self, h: Tensor, background_sum: Tensor, representative: Tensor | None) -> Tensor:
+        """The sum of each subgraph, times its factor.
 
         Args:
-            h: a line a row, or a line a colour.
-            alike: the sum of each graph's background.
-            colour: of each row; None where there is a line a row.
+            h: one row per row of the bag, or per representative.
+            background_sum: the sum of the background rows of each graph.
+            representative: that of each row; None where h has all rows.
         """
-        (lines, d), n, stored, nodes = h.shape, self.by_node.owner.numel(), self.stored.whole, self.by_node.size
-        total, subgraphs = empty_table(h, self.stored.size, d), self.stored.size
+        (x_rows, width), stored, count = h.shape, self.stored.parent, self.stored.size
+        y = empty_matrix(h, count, width)
         run(
-            segments_loops.pool, h, pieces(subgraphs, _GROUPS), n, d, nodes, subgraphs, self.nodes.size, _GROUPS, h,
-            alike, total, stored.order, stored.first, self.by_node.owner, self.graph.owner, self.share,
-            stored.owner.numel(), lines, colour,
+            segments_loops.pool, h, num_chunks(count, _CHUNK), rows=self.by_node.index.numel(), width=width,
+            nodes=self.by_node.size, subgraphs=count, graphs=self.nodes.size, chunk_subgraphs=_CHUNK, x=h,
+            background_sum=background_sum, y=y, perm=stored.perm, ptr=stored.ptr, node=self.by_node.index,
+            graph=self.subgraphs.index, factor=self.factor, total_stored=stored.index.numel(), x_rows=x_rows,
+            representative=representative,
         )  # fmt: skip
-        return total
+        return y
 
 
-class PoolNodes(torch.autograd.Function):
-    """The sum over the nodes of each subgraph, times its factor: its graph's background, and what its pairs differ."""
+class _PoolCompactNodes(torch.autograd.Function):
+    """The sum over the nodes of each subgraph, times its factor: background rows, plus the differences from them."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, of: Subgraphs) -> Tensor:
-        ctx.of, h, nodes = of, h.contiguous(), of.by_node.size
-        alike = sums(h[:nodes], of.nodes.order, of.nodes.first)
-        return of.totals(h, alike, None)
+    def forward(ctx: Any, h: Tensor, pool: SubgraphPool) -> Tensor:
+        ctx.pool, h = pool, h.contiguous()
+        background_sum = sum_groups(h[: pool.by_node.size], pool.nodes.perm, pool.nodes.ptr)
+        return pool.totals(h, background_sum, None)
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        of, grad = ctx.of, grad.contiguous()
-        rows, (subgraphs, d) = of.by_node, grad.shape
-        of_graph = sums(grad, of.graph.order, of.graph.first, of.share)
-        n, into = rows.owner.numel(), empty_table(grad, rows.owner.numel(), d)
+        pool, grad = ctx.pool, grad.contiguous()
+        csr, (subgraphs, width), rows = pool.by_node, grad.shape, pool.by_node.index.numel()
+        graph_grad = sum_groups(grad, pool.subgraphs.perm, pool.subgraphs.ptr, pool.factor)
+        grad_x = empty_matrix(grad, rows, width)
         run(
-            segments_loops.pool_back, grad, pieces(rows.size, _GROUPS), n, d, rows.size, subgraphs, of.nodes.size,
-            _GROUPS, into, of_graph, grad, rows.whole.order, rows.whole.first, of.stored.owner, of.nodes.owner,
-            of.share, rows.whole.owner.numel(),
+            segments_loops.pool_back, grad, num_chunks(csr.size, _CHUNK), rows=rows, width=width, nodes=csr.size,
+            subgraphs=subgraphs, graphs=pool.nodes.size, chunk_nodes=_CHUNK, grad_x=grad_x, graph_grad=graph_grad,
+            grad=grad, perm=csr.parent.perm, ptr=csr.parent.ptr, subgraph=pool.stored.index, graph=pool.nodes.index,
+            factor=pool.factor, total_rows=csr.parent.index.numel(),
         )  # fmt: skip
-        return into, None
+        return grad_x, None

@@ -1,7 +1,9 @@
-"""How compiled loops run on a CPU: whether they can, and on torch's own threads."""
+"""How compiled loops run: whether numba works here, its cache, torch's threads and torch's BLAS."""
 
 import atexit
+import contextlib
 import ctypes
+import hashlib
 import os
 import tempfile
 import warnings
@@ -14,18 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from esan.ops.waiting import watch_numba
+from esan.ops.compile_messages import report_numba
 
-#: Lines that are one piece of work. Sums are taken piece by piece and then added up in order, so they do not depend on
-#: how many threads there were; 128 lines of width 64 stay in the nearest cache.
-PIECE = 128
+#: Rows of one chunk of work. Sums are taken chunk by chunk and then added up in order, so they do not depend on the
+#: number of threads; 128 rows of width 64 stay in the nearest cache.
+CHUNK = 128
 
 
 @cache
 def available() -> bool:
     """Whether the compiled loops can be used here: numba is installed (the extra `fast`), and works.
 
-    Where Triton's kernels are interpreted, for tests, they have the rows.
+    Not where Triton's kernels are interpreted, for tests: those are used on the CPU then.
     """
     if find_spec("numba") is None or os.environ.get("TRITON_INTERPRET") == "1":
         return False
@@ -38,22 +40,22 @@ def available() -> bool:
             stacklevel=2,
         )
         return False
-    watch_numba()
+    report_numba()
     _find_cache(numba)
     return True
 
 
 def _find_cache(numba: Any) -> None:
-    """Let numba keep loops for this process alone where it can write neither here nor in the user's cache."""
+    """Let numba cache loops for this process alone where it can write neither here nor in the user's cache."""
     try:
-        numba.njit(cache=True)(_find_cache)  # nothing is compiled: it looks for a folder
+        numba.njit(cache=True)(_find_cache)  # nothing is compiled: numba only looks for a folder
     except RuntimeError:
         folder = tempfile.TemporaryDirectory(prefix="esan-loops-")
         atexit.register(folder.cleanup)
         numba.config.CACHE_DIR = folder.name
         warnings.warn(
-            "Expected a folder to keep compiled loops in (got none that can be written), so that each process compiles "
-            "them anew. Set NUMBA_CACHE_DIR to a folder that can be written.",
+            "Expected a writable folder for compiled loops (got none), so each process compiles them again. Set "
+            "NUMBA_CACHE_DIR to a writable folder.",
             stacklevel=3,
         )
 
@@ -68,59 +70,66 @@ def say_if_missing() -> None:
         )
 
 
-def pieces(lines: int, size: int = PIECE) -> int:
-    """How many pieces of work so many lines are."""
-    return -(-lines // size)
+def num_chunks(rows: int, size: int = CHUNK) -> int:
+    """The number of chunks of that size."""
+    return -(-rows // size)
 
 
-def run(loops: tuple[Any, Any], like: Tensor, count: int, *arguments: Tensor | int | None) -> None:
-    """Do the pieces 0, ..., count - 1 of a compiled loop, on torch's threads.
+def run(loop: Any, like: Tensor, count: int, **arguments: Tensor | int | None) -> None:
+    """Run the chunks 0, ..., count - 1 of a compiled loop, on torch's threads.
 
     Args:
-        loops: the loop for single and for double precision.
-        like: a tensor of the precision that is meant.
-        count: how many pieces there are.
-        arguments: tensors (contiguous; the loop gets their addresses), numbers, or None for an absent tensor.
+        loop: a `Loop`.
+        like: a tensor of the precision to compute in.
+        count: the number of chunks.
+        arguments: the fields of its argument record: tensors (contiguous; the loop gets their addresses), integers, or
+            None for an absent tensor.
     """
     if count == 0:
         return
-    values = [0, count]
-    values += [_address(x) if isinstance(x, Tensor) else 0 if x is None else x for x in arguments]
-    block = array("q", values)
-    at, loop, threads = block.buffer_info()[0], loops[like.dtype == torch.float64], torch.get_num_threads()
-    team = _team() if min(threads, count) > 1 else None
-    if team is None:
-        loop.ctypes(at)
+    arguments |= {"next_chunk": 0, "chunks": count}
+    names = loop.arguments.names
+    if len(names) != len(arguments):
+        raise TypeError(f"Expected the arguments {sorted(names)} (got {sorted(arguments)}). Pass each of them by name.")
+    values = [arguments[name] for name in names]
+    block = array("q", [_address(x) if isinstance(x, Tensor) else 0 if x is None else x for x in values])
+    at, threads = block.buffer_info()[0], torch.get_num_threads()
+    compiled = loop.double if like.dtype == torch.float64 else loop.single
+    parallel = _parallel() if min(threads, count) > 1 else None
+    if parallel is None:
+        compiled.ctypes(at)
     else:
-        team(loop.address, at, threads, 0)
+        parallel(compiled.address, at, threads, 0)
 
 
-def _address(table: Tensor) -> int:
-    if not table.is_contiguous():
-        raise ValueError(f"Expected a contiguous tensor (got strides {table.stride()}). Call contiguous() on it first.")
-    return table.data_ptr()
+def _address(tensor: Tensor) -> int:
+    if not tensor.is_contiguous():
+        raise ValueError(
+            f"Expected a contiguous tensor (got strides {tensor.stride()}). Call contiguous() on it first."
+        )
+    return tensor.data_ptr()
 
 
 @cache
-def blas(kind: torch.dtype) -> int:
+def blas(dtype: torch.dtype) -> int:
     """The address of the matrix product that torch itself uses, 0 if it cannot be found.
 
-    Only those that stay on the thread of a team that calls them, and whose counts are of 32 bits: MKL's, and that of an
-    OpenBLAS which shares torch's OpenMP, as it comes with torch for Arm.
+    Only those that run on the calling thread within a parallel region, and take 32-bit sizes: MKL's, and that of an
+    OpenBLAS built with OpenMP, as it comes with torch for Arm.
     """
-    name = "sgemm_" if kind == torch.float32 else "dgemm_"
+    name = "sgemm_" if dtype == torch.float32 else "dgemm_"
     mkl = torch.backends.mkl.is_available()
     for path in _libraries("libtorch_cpu.*" if mkl else "libopenblas*"):
         try:
             library = ctypes.CDLL(str(path))
-            if mkl or _stays_on_a_thread(library):
+            if mkl or _runs_on_calling_thread(library):
                 return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
         except (OSError, AttributeError):
             continue
     return 0
 
 
-def _stays_on_a_thread(openblas: ctypes.CDLL) -> bool:
+def _runs_on_calling_thread(openblas: ctypes.CDLL) -> bool:
     openblas.openblas_get_config.restype = ctypes.c_char_p
     choices = openblas.openblas_get_config().split()
     return b"USE_OPENMP" in choices and b"USE64BITINT" not in choices
@@ -131,17 +140,43 @@ def _libraries(names: str) -> list[Path]:
 
 
 @cache
-def _team() -> Any:
-    """The entry into the OpenMP runtime that torch itself uses, None if it cannot be found.
+def _parallel() -> Any:
+    """The function of torch's own OpenMP runtime that runs a function on all threads; None if it cannot be found.
 
-    Threads of another pool would wait for a core until torch's, which spin for a while after each operation, give up.
+    Threads of another pool would compete with torch's, which spin for a while after each operation.
     """
     for path in _libraries("libtorch_cpu.*"):
         try:
-            team = ctypes.CDLL(str(path)).GOMP_parallel
+            parallel = ctypes.CDLL(str(path)).GOMP_parallel
         except (OSError, AttributeError):
             continue
-        team.restype = None
-        team.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-        return team
+        parallel.restype = None
+        parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+        return parallel
     return None
+
+
+_LOOPS = Path(__file__).parent / "loops"
+
+
+def drop_stale_cache(folder: Path = _LOOPS) -> None:
+    """Remove numba's cache of the loops in a folder if any of their files has changed since.
+
+    Numba checks the file of a loop, not those of the functions that it calls: after an update, a loop whose own file
+    is unchanged would still run the old code of others.
+    """
+    sources = sorted(folder.glob("*.py"))
+    digest = hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sources)).hexdigest()
+    cache_dir = folder / "__pycache__"
+    stored = cache_dir / "loops.sha256"
+    # Where nothing can be written here, or NUMBA_CACHE_DIR is set, the cache is elsewhere and is not checked: such
+    # installations replace all files at once.
+    with contextlib.suppress(OSError):
+        if stored.is_file() and stored.read_text() == digest:
+            return
+        for path in cache_dir.glob("*.nbi"):
+            path.unlink(missing_ok=True)
+        cache_dir.mkdir(exist_ok=True)
+        temporary = cache_dir / f"loops.sha256.{os.getpid()}"
+        temporary.write_text(digest)
+        temporary.replace(stored)

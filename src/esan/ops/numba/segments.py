@@ -1,36 +1,35 @@
-"""Sums over groups of rows on a CPU, their expansion, and the pools over bags and subgraphs."""
+"""Numba: sums over groups of rows, and one row per group broadcast to its rows."""
 
 import torch
 from torch import Tensor
 
 from esan.ops.numba.loops import segments as segments_loops
-from esan.ops.numba.runtime import pieces, run
-from esan.ops.numba.workspace import empty_table
-from esan.ops.real import Real
+from esan.ops.numba.runtime import num_chunks, run
+from esan.ops.numba.workspace import empty_matrix
+from esan.ops.segments import RowRanges
 
-#: Groups that are one piece of work: a group has some ten lines.
-_GROUPS = 16
+#: Groups of one chunk of work: a group has some ten rows.
+_CHUNK = 16
 
 
-def segment_sum(x: Tensor, order: Tensor, first: Tensor, count: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG001
+def segment_sum(x: Tensor, perm: Tensor, ptr: Tensor, count: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG001
     """The sum of the rows of each group, each times its weight."""
-    return sums(x, order, first, None if weight is None else weight[order])
+    return sum_groups(x, perm, ptr, None if weight is None else weight[perm])
 
 
-def expand(x: Tensor, owner: Tensor, weight: Tensor | None, real: Real | None) -> Tensor:  # noqa: ARG001
-    """Row r is weight r times row `owner[r]` of x."""
-    rows = torch.index_select(x, 0, owner, out=empty_table(x, owner.numel(), x.size(1)))
+def broadcast(x: Tensor, index: Tensor, weight: Tensor | None, row_ranges: RowRanges | None) -> Tensor:  # noqa: ARG001
+    """Row r is weight r times row `index[r]` of x."""
+    rows = torch.index_select(x, 0, index, out=empty_matrix(x, index.numel(), x.size(1)))
     return rows if weight is None else rows.mul_(weight[:, None])
 
 
-def sums(
-    lines: Tensor, which: Tensor, first: Tensor, weight: Tensor | None = None, start: Tensor | None = None
-) -> Tensor:
-    """Sum i is that of the lines `which[first[i]], ..., which[first[i + 1] - 1]`, each times its weight, on a start."""
-    lines, which, first = lines.contiguous(), which.contiguous(), first.contiguous()
-    (n, d), groups, terms = lines.shape, first.numel(), which.numel()
-    total = empty_table(lines, groups, d)
-    weight, start = (None if t is None else t.contiguous() for t in (weight, start))
-    count = pieces(groups, _GROUPS)
-    run(segments_loops.sums, lines, count, n, d, groups, terms, _GROUPS, lines, total, which, first, weight, start)
-    return total
+def sum_groups(x: Tensor, perm: Tensor, ptr: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Sum i is that of the rows `perm[ptr[i]], ..., perm[ptr[i + 1] - 1]`, each times its weight (in that order)."""
+    x, perm, ptr = x.contiguous(), perm.contiguous(), ptr.contiguous()
+    (rows, width), groups = x.shape, ptr.numel()
+    y = empty_matrix(x, groups, width)
+    run(
+        segments_loops.sums, x, num_chunks(groups, _CHUNK), rows=rows, width=width, groups=groups, terms=perm.numel(),
+        chunk_groups=_CHUNK, x=x, y=y, perm=perm, ptr=ptr, weight=None if weight is None else weight.contiguous(),
+    )  # fmt: skip
+    return y

@@ -1,7 +1,7 @@
-"""Memory for tables that compiled loops write, kept for the next of about that size.
+"""A pool of memory for the results of compiled loops, reused by the next result of about that size.
 
-A training step writes as many tables as the step before. Given back to the system in between, each comes as new pages,
-and getting those takes as long as some of the loops do.
+A training step allocates as many buffers as the step before. Returned to the system in between, each comes as new
+pages, and faulting those in takes as long as some of the loops do.
 """
 
 from bisect import bisect_left, insort
@@ -14,96 +14,96 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-#: Bytes of tables that are kept: smaller ones cost little, larger ones are seldom met again.
-_LEAST, _LARGEST = 2**16, 2**28
-#: Bytes that wait for their next use, at most; and how many times too large a piece of memory may be.
-_WAITING, _LOOSE = 2**30, 1.5
+#: Bytes of the buffers that are pooled: smaller ones cost little, larger ones are seldom needed again.
+_SMALLEST, _LARGEST = 2**16, 2**28
+#: Bytes of unused buffers, at most; and how many times too large a buffer may be.
+_MAX_UNUSED, _MAX_EXCESS = 2**30, 1.5
 
-_KINDS = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.int64}
+_DTYPES = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.int64}
 
 
-class _Shelf:
-    """Memory that nobody uses, by its size.
+class _BufferPool:
+    """Unused buffers by their size.
 
-    A table is let go whenever the collector comes, which may be in the middle of a call here. So giving back is one
-    append, and memory is put in order by whoever has the lock: nobody waits for it.
+    A tensor may be freed whenever the garbage collector runs, also in the middle of a call here. So returning a buffer
+    is one append, and buffers are sorted in by whoever has the lock: nothing blocks on it.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._back: deque[NDArray[np.uint8]] = deque()
-        #: Bytes, a number that grows with every piece, and the piece; sorted.
-        self._pieces: list[tuple[int, int, NDArray[np.uint8]]] = []
+        self._returned: deque[NDArray[np.uint8]] = deque()
+        #: Bytes, a number that grows with every buffer, and the buffer; sorted.
+        self._buffers: list[tuple[int, int, NDArray[np.uint8]]] = []
         self._count = 0
-        #: Bytes of all pieces.
-        self.waiting = 0
+        #: Bytes of all unused buffers.
+        self.unused = 0
 
     def take(self, size: int) -> NDArray[np.uint8]:
-        """Memory for so many bytes, or somewhat more; what is in it is anybody's guess."""
+        """A buffer of so many bytes, or somewhat more, uninitialised."""
         if self._lock.acquire(blocking=False):
             try:
-                self._put_in_order()
-                at = bisect_left(self._pieces, (size,))
-                if at < len(self._pieces) and self._pieces[at][0] <= _LOOSE * size:
+                self._sort_in()
+                at = bisect_left(self._buffers, (size,))
+                if at < len(self._buffers) and self._buffers[at][0] <= _MAX_EXCESS * size:
                     return self._pop(at)
             finally:
                 self._lock.release()
-        # Some more than is asked for, so that the next batch, which is a little larger, finds room.
+        # Somewhat more than asked for, so that it also fits the next batch, which may be a little larger.
         return np.empty(size + size // 8, np.uint8)
 
-    def give_back(self, memory: NDArray[np.uint8]) -> None:
-        self._back.append(memory)
+    def give_back(self, buffer: NDArray[np.uint8]) -> None:
+        self._returned.append(buffer)
         if self._lock.acquire(blocking=False):
             try:
-                self._put_in_order()
+                self._sort_in()
             finally:
                 self._lock.release()
 
-    def _put_in_order(self) -> None:
-        """Sort in what has come back; the longest unused goes where there is too much."""
-        while self._back:
-            memory = self._back.popleft()
-            insort(self._pieces, (memory.nbytes, self._count, memory))
+    def _sort_in(self) -> None:
+        """Sort in the returned buffers; frees those that were unused longest if there are too many."""
+        while self._returned:
+            buffer = self._returned.popleft()
+            insort(self._buffers, (buffer.nbytes, self._count, buffer))
             self._count += 1
-            self.waiting += memory.nbytes
-        while self._pieces and self.waiting > _WAITING:
-            self._pop(min(range(len(self._pieces)), key=lambda at: self._pieces[at][1]))
+            self.unused += buffer.nbytes
+        while self._buffers and self.unused > _MAX_UNUSED:
+            self._pop(min(range(len(self._buffers)), key=lambda at: self._buffers[at][1]))
 
     def _pop(self, at: int) -> NDArray[np.uint8]:
-        size, _, memory = self._pieces.pop(at)
-        self.waiting -= size
-        return memory
+        size, _, buffer = self._buffers.pop(at)
+        self.unused -= size
+        return buffer
 
 
-_shelf = _Shelf()
+_pool = _BufferPool()
 
 
-class _Lent:
-    """Memory on loan to a tensor: it goes back on the shelf when nothing reads the tensor any more."""
+class _PooledArray:
+    """A buffer in use by a tensor: it goes back to the pool when the tensor is freed."""
 
-    def __init__(self, memory: NDArray[np.uint8], count: int, kind: Any) -> None:
-        self._memory = memory
-        place = memory.__array_interface__["data"]
-        self.__array_interface__ = {"data": place, "shape": (count,), "typestr": np.dtype(kind).str, "version": 3}
+    def __init__(self, buffer: NDArray[np.uint8], count: int, dtype: Any) -> None:
+        self._buffer = buffer
+        data = buffer.__array_interface__["data"]
+        self.__array_interface__ = {"data": data, "shape": (count,), "typestr": np.dtype(dtype).str, "version": 3}
 
-    def __del__(self, shelf: _Shelf = _shelf) -> None:
-        shelf.give_back(self._memory)
-
-
-def empty_table(like: Tensor, lines: int, width: int) -> Tensor:
-    """A table of the precision of `like`, on the CPU, with whatever numbers in it."""
-    return _empty(lines * width, like.dtype).view(lines, width)
+    def __del__(self, pool: _BufferPool = _pool) -> None:
+        pool.give_back(self._buffer)
 
 
-def empty_numbers(count: int) -> Tensor:
-    """So many whole numbers, whatever they are."""
+def empty_matrix(like: Tensor, rows: int, width: int) -> Tensor:
+    """An uninitialised matrix of the precision of `like`, on the CPU."""
+    return _empty(rows * width, like.dtype).view(rows, width)
+
+
+def empty_ints(count: int) -> Tensor:
+    """An uninitialised int64 vector."""
     return _empty(count, torch.int64)
 
 
 def _empty(count: int, dtype: torch.dtype) -> Tensor:
     size = count * dtype.itemsize
-    if not _LEAST <= size <= _LARGEST:
+    if not _SMALLEST <= size <= _LARGEST:
         return torch.empty(count, dtype=dtype)
-    lent = _Lent(_shelf.take(size), count, _KINDS[dtype])
-    # The array holds what was lent, and the tensor the array.
-    return torch.from_numpy(np.asarray(lent))
+    pooled = _PooledArray(_pool.take(size), count, _DTYPES[dtype])
+    # The array holds a reference to `pooled`, and the tensor one to the array.
+    return torch.from_numpy(np.asarray(pooled))

@@ -1,4 +1,4 @@
-"""Triton: Adam for the parameters of several networks in one pass, each network with a learning rate of its own."""
+"""Triton: Adam for the parameters of several networks in one kernel, each network with a learning rate of its own."""
 
 import math
 from collections.abc import Sequence
@@ -52,10 +52,10 @@ def _adam_kernel(
 
 
 class FlatAdam:
-    """Adam as `torch.optim.Adam` has it, over parameters that are laid into one line of numbers.
+    """Adam as `torch.optim.Adam` has it, over parameters that are stored in one flat vector.
 
     Args:
-        parameters: each with a leading dimension, a line a network; they become views of the line.
+        parameters: each with a leading dimension, one entry per network; they become views of the vector.
         networks: how many networks.
         lr: the learning rate of each network, `[S]`; read in every step.
         betas: as Adam's.
@@ -77,21 +77,21 @@ class FlatAdam:
         self._network = torch.zeros(count, device=device, dtype=torch.int32)
         self.step_count = torch.zeros(networks, device=device)
         number = torch.arange(networks, device=device, dtype=torch.int32)
-        for p, part, own in zip(self.parameters, self._parts(self._theta), self._parts(self._network), strict=True):
+        for p, part, own in zip(self.parameters, self._views(self._theta), self._views(self._network), strict=True):
             own.copy_(number.view(-1, *[1] * (p.dim() - 1)))
             p.data = part.copy_(p.detach())
-        self._grads = self._parts(self._grad)
-        #: The running means of gradients and of their squares, a tensor like each parameter.
-        self.means, self.squares = self._parts(self._mean), self._parts(self._square)
+        self._grads = self._views(self._grad)
+        #: The running means of gradients and of their squares, one tensor like each parameter.
+        self.means, self.squares = self._views(self._mean), self._views(self._square)
 
-    def _parts(self, line: Tensor) -> list[Tensor]:
-        """What belongs to each parameter, in its shape; between two there may be numbers of none."""
-        parts = line.split([_length(p) for p in self.parameters])
+    def _views(self, flat: Tensor) -> list[Tensor]:
+        """The entries of each parameter, in its shape; between two there may be unused entries."""
+        parts = flat.split([_length(p) for p in self.parameters])
         return [part[: p.numel()].view(p.shape) for p, part in zip(self.parameters, parts, strict=True)]
 
     @property
     def state(self) -> list[Tensor]:
-        """What it keeps from step to step."""
+        """The tensors that persist from step to step."""
         return [self._mean, self._square, self.step_count]
 
     def zero_grad(self) -> None:

@@ -8,26 +8,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from esan.ops.edges import Arcs
+from esan.ops.dispatch import MAX_WIDTH, first_order
+from esan.ops.edges import Edges
 from esan.ops.gin import GINBranch, LayerRows, SharedBranch
-from esan.ops.limits import WIDEST
-from esan.ops.real import Real
 from esan.ops.rows import RowView
-from esan.ops.triton import blocks
+from esan.ops.segments import RowRanges
 from esan.ops.triton import norm as norms
-from esan.ops.triton.ahead import Ahead
+from esan.ops.triton.fused_gradient import FusedGradient
+from esan.ops.triton.kernels.linear import linear
+from esan.ops.triton.kernels.linear_grads import linear_backward
+from esan.ops.triton.kernels.matrix import Matrix
 from esan.ops.triton.kernels.moments import TileMoments
-from esan.ops.triton.messages import PoolBeside, message_sum
+from esan.ops.triton.messages import JointPool, message_sum
+from esan.ops.triton.norm import DeferredNormGradient, KernelNorm, NormRows, parameter_grads
 
 #: Widths that are multiples of this are read fast.
 _VECTOR = 16
 
 
-def takes(like: Tensor, branches: list[GINBranch], view: LayerRows) -> bool:
-    """Whether the kernels compute such a layer: no wider than they are written for, norms as they know them."""
+def supports(like: Tensor, branches: list[GINBranch], view: LayerRows) -> bool:
+    """Whether the kernels compute such a layer: no wider than they are written for, with norms that they support."""
     widest = max(width for branch in branches for matrix in branch.matrices for width in matrix.shape[-2:])
     rows = like.new_empty(1, 1) if view.num_rows else like.new_empty(0, 1)
-    return widest <= WIDEST and all(norms.takes(rows, norm) for branch in branches for norm in branch.norms)
+    return widest <= MAX_WIDTH and all(norms.supports(rows, norm) for branch in branches for norm in branch.norms)
 
 
 def layer(
@@ -39,37 +42,37 @@ def layer(
     chained: bool,
 ) -> Tensor:
     """`esan.ops.gin.gin_layer`."""
-    h = _aligned(view.lift(h))
+    h = _aligned(view.expand(h))
     multiplicity = view.multiplicity_in(torch.float32)
     inside.outer.refuse_single(h, multiplicity)
-    # Without gradients, it would only keep alive what the norm was given.
-    ahead = Ahead() if chained and torch.is_grad_enabled() else None
+    # Without gradients, it would only keep the input of the norm alive.
+    fused = FusedGradient() if chained and torch.is_grad_enabled() else None
     if shared is None:
-        c, rows = _mlp(inside, _messages(inside, h, view.arcs), multiplicity, view.real)
+        c, rows = _mlp(inside, _messages(inside, h, view.edges), multiplicity, view.row_ranges)
         outer = inside.outer
-        y = blocks.Normalise.apply(c, outer.gamma, outer.beta, norms.norm_of(outer), rows, True, ahead)
-        return y if ahead is None else ahead.attach(y)
+        y = norms.BatchNormFunction.apply(c, outer.gamma, outer.beta, KernelNorm.of(outer), rows, True, fused)
+        return y if fused is None else fused.attach(y)
     side = view.side
-    pool = PoolBeside(view.by_node, view.bag_weight(shared.pool, torch.float32))
-    u = _messages(inside, h, view.arcs, pool)
-    # The shared branch is small and does not need the other: on a second stream it takes no time.
-    pooled = pool.lines
+    pool = JointPool(view.by_node, view.pool_factor(shared.pool, torch.float32))
+    u = _messages(inside, h, view.edges, pool)
+    # The shared branch is small and independent of the other: on a second stream it takes no time.
+    pooled = pool.pooled
     assert pooled is not None
     shared.branch.outer.refuse_single(pooled, shared.multiplicity)
-    with _beside(side):
+    with _on_side_stream(side):
         if side is not None:
-            pooled.record_stream(side)  # what is done there may outlast what is done here
+            pooled.record_stream(side)  # the work there may finish after the work here
         around = _messages(shared.branch, pooled, shared.edges)
         s, nodes = _mlp(shared.branch, around, shared.multiplicity)
-    c, rows = _mlp(inside, u, multiplicity, view.real)
+    c, rows = _mlp(inside, u, multiplicity, view.row_ranges)
     if side is not None:
         torch.cuda.current_stream(h.device).wait_stream(side)
     own, other = inside.outer, shared.branch.outer
-    y = blocks.Blend.apply(
-        c, own.gamma, own.beta, s, other.gamma, other.beta, (norms.norm_of(own), norms.norm_of(other)), (rows, nodes),
-        norms.spread_of(view), ahead,
+    y = norms.NormalisedSumFunction.apply(
+        c, own.gamma, own.beta, s, other.gamma, other.beta, (KernelNorm.of(own), KernelNorm.of(other)), (rows, nodes),
+        view.by_node, fused,
     )  # fmt: skip
-    return y if ahead is None else ahead.attach(y)
+    return y if fused is None else fused.attach(y)
 
 
 def aligned_width(width: int) -> int:
@@ -78,14 +81,14 @@ def aligned_width(width: int) -> int:
 
 
 def _aligned(rows: Tensor) -> Tensor:
-    """The rows padded with zeros to such a width: marks make it two more than it was."""
+    """The rows padded with zeros to such a width: marks add two columns."""
     extra = aligned_width(rows.size(-1)) - rows.size(-1)
     return F.pad(rows, (0, extra)) if extra else rows
 
 
 @contextmanager
-def _beside(side: "torch.cuda.Stream | None") -> Iterator[None]:
-    """On the side stream, after what the current one has got to do so far."""
+def _on_side_stream(side: "torch.cuda.Stream | None") -> Iterator[None]:
+    """Within, work is launched on the side stream, after all work so far on the current one."""
     if side is None:
         yield
         return
@@ -94,16 +97,63 @@ def _beside(side: "torch.cuda.Stream | None") -> Iterator[None]:
         yield
 
 
-def _messages(branch: GINBranch, h: Tensor, edges: Arcs, pool: PoolBeside | None = None) -> Tensor:
+def _messages(branch: GINBranch, h: Tensor, edges: Edges, pool: JointPool | None = None) -> Tensor:
     e = None if branch.features is None else branch.features(h)
-    return message_sum(h, edges, e, branch.own, edges.factor(h), pool)
+    return message_sum(h, edges, e, branch.own, edges.weight_like(h), pool)
 
 
-def _mlp(branch: GINBranch, u: Tensor, multiplicity: Tensor | None, real: Real | None = None) -> tuple[Tensor, Any]:
-    """The MLP, and what the norm behind it takes."""
-    behind, inner = blocks.Behind(), branch.inner
-    c, *part = blocks.MLP.apply(
+def _mlp(
+    branch: GINBranch, u: Tensor, multiplicity: Tensor | None, row_ranges: RowRanges | None = None
+) -> tuple[Tensor, NormRows]:
+    """The MLP, and what the norm after it takes."""
+    deferred, inner = DeferredNormGradient(), branch.inner
+    c, *tiles = MLPFunction.apply(
         u, _aligned(branch.w1), branch.b1, inner.gamma, inner.beta, branch.w2, branch.b2,
-        norms.norm_of(inner), multiplicity, behind, real,
+        KernelNorm.of(inner), multiplicity, deferred, row_ranges,
     )  # fmt: skip
-    return c, blocks.Rows(multiplicity, TileMoments(*part), behind, real, settled=True)
+    return c, NormRows(multiplicity, TileMoments(*tiles), deferred, row_ranges, zero_empty=True)
+
+
+class MLPFunction(torch.autograd.Function):
+    """Linear, norm, ReLU, Linear; also returns the moments of the result, tile by tile, for the norm that follows."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        u: Tensor,
+        w1: Tensor,
+        b1: Tensor,
+        gamma: Tensor,
+        beta: Tensor,  # noqa: ARG004 (its gradient is returned here; the norm holds it too)
+        w2: Tensor,
+        b2: Tensor,
+        norm: KernelNorm,
+        multiplicity: Tensor | None,
+        deferred: DeferredNormGradient,
+        row_ranges: RowRanges | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        u = u.contiguous()
+        first, second = Matrix.of(w1, w2)
+        a, tiles = linear(u, first, b1, None, multiplicity, not norm.frozen, row_ranges)
+        moments = norm.moments(tiles)
+        c, after = linear(a, second, b2, moments, multiplicity, not norm.frozen, row_ranges)
+        ctx.save_for_backward(u, a, first.weight, first.operand, second.weight, second.operand)
+        ctx.moments, ctx.multiplicity, ctx.row_ranges = moments, multiplicity, row_ranges
+        ctx.shape, ctx.deferred = gamma.shape, deferred
+        ctx.mark_non_differentiable(after.weight, after.mean, after.deviation)
+        ctx.set_materialize_grads(False)
+        return c, after.weight, after.mean, after.deviation
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        u, a, *matrices = ctx.saved_tensors
+        w1, w2 = Matrix(*matrices[:2]), Matrix(*matrices[2:])
+        of_norm = ctx.deferred.take()
+        given: dict[str, Any] = {"multiplicity": ctx.multiplicity, "row_ranges": ctx.row_ranges}
+        second = linear_backward(grad.contiguous(), a, w2, ctx.moments, after=of_norm.norm, gate=of_norm.gate, **given)
+        assert second.sums is not None
+        after = (a, ctx.moments, second.sums)
+        first = linear_backward(second.grad_x, u, w1, None, after=after, **given)
+        norm = parameter_grads(second.sums, ctx.shape)
+        return first.grad_x, first.matrix, first.bias, *norm, second.matrix, second.bias, None, None, None, None

@@ -1,4 +1,4 @@
-"""Triton: all fields of padded batches in one launch; the meaning is `esan.ops.layout.lay_out_reference`."""
+"""Triton: all fields of padded batches in one launch; the reference is `esan.ops.layout.lay_out_reference`."""
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.ops.layout import Gather, Segments
+from esan.ops.layout import BatchSegments, FieldGather
 from esan.ops.triton.kernels.tiles import cdiv
 
 _BLOCK = 256
@@ -19,7 +19,7 @@ _PROGRAMS = 264
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class LayoutTables:
     """What the kernel reads, on the device.
 
     A *search* is a set of gathers along the same axis with as many values: for all of them a program finds once which
@@ -35,7 +35,7 @@ class Tables:
         steps: of the binary search for a segment.
     """
 
-    segments: Segments
+    segments: BatchSegments
     searches: Tensor
     gathers: Tensor
     fills: Tensor
@@ -43,8 +43,8 @@ class Tables:
     steps: int
 
     @staticmethod
-    def of(gathers: Sequence[Gather], segments: Segments) -> "Tables":
-        searches: dict[tuple[int, int, int, int], list[Gather]] = {}
+    def of(gathers: Sequence[FieldGather], segments: BatchSegments) -> "LayoutTables":
+        searches: dict[tuple[int, int, int, int], list[FieldGather]] = {}
         for gather in gathers:
             key = gather.column, gather.columns, gather.width, gather.count * gather.width
             searches.setdefault(key, []).append(gather)
@@ -56,7 +56,7 @@ class Tables:
         def sent(table: object, kind: torch.dtype) -> Tensor:
             return torch.tensor(table, dtype=kind).to(segments.start.device)
 
-        return Tables(
+        return LayoutTables(
             segments=segments,
             searches=sent([(*key, *part) for key, part in zip(searches, pairwise(ends), strict=True)], torch.int32),
             gathers=sent([_numbers(*pair) for pair in zip(ordered, fill_ends, strict=False)], torch.int64),
@@ -66,7 +66,7 @@ class Tables:
         )
 
 
-def _numbers(gather: Gather, fill: int) -> tuple[int, ...]:
+def _numbers(gather: FieldGather, fill: int) -> tuple[int, ...]:
     """A gather as the kernel reads it; `fill` is the first of its fills. Values are read by their address."""
     values = gather.values
     return (
@@ -108,11 +108,11 @@ def _lay_out_kernel(
         segment = column + of
         k = p - tl.load(begins + segment, mask=inside, other=0)
         where = tl.load(place + segment, mask=inside, other=0)
-        real, padding = inside & (where < size), inside & (where >= size)
-        graph = tl.load(ids + batch * size + where, mask=real, other=0)
+        in_graph, padding = inside & (where < size), inside & (where >= size)
+        graph = tl.load(ids + batch * size + where, mask=in_graph, other=0)
         graph = tl.where(graph < 0, graphs - 1, graph)
-        of_block = tl.load(block + segment, mask=real, other=0).to(tl.int64)
-        old = tl.load(start + of_block * graphs + graph, mask=real, other=0) + k
+        of_block = tl.load(block + segment, mask=in_graph, other=0).to(tl.int64)
+        old = tl.load(start + of_block * graphs + graph, mask=in_graph, other=0) + k
         within = q - p * width
 
         for g in range(tl.load(search + 4), tl.load(search + 5)):
@@ -126,23 +126,23 @@ def _lay_out_kernel(
             cell = old * apart + within
             out = at + network * apart_networks + q * stride
             if bytes_each == 8:
-                number = tl.load(pointer.to(tl.pointer_type(tl.int64)) + cell, mask=real, other=0)
+                number = tl.load(pointer.to(tl.pointer_type(tl.int64)) + cell, mask=in_graph, other=0)
                 tl.store(to_ints + out, number.to(ints.dtype.element_ty), mask=inside)
             else:
                 if bytes_each == 2:
-                    code = tl.load(pointer.to(tl.pointer_type(tl.int16)) + cell, mask=real, other=0).to(tl.int32)
+                    code = tl.load(pointer.to(tl.pointer_type(tl.int16)) + cell, mask=in_graph, other=0).to(tl.int32)
                 else:
-                    code = tl.load(pointer.to(tl.pointer_type(tl.int32)) + cell, mask=real, other=0)
+                    code = tl.load(pointer.to(tl.pointer_type(tl.int32)) + cell, mask=in_graph, other=0)
                 value = code >> bits
                 if to >= 0:
                     target = (code - (value << bits)) * to_block + where
-                    value += tl.load(begins + to + target, mask=real, other=0)
+                    value += tl.load(begins + to + target, mask=in_graph, other=0)
                 by = fills + (fill + where - size) * 4
                 first = tl.load(begins + tl.load(by + 1, mask=padding, other=0), mask=padding, other=0)
                 empty = tl.load(by, mask=padding, other=0).to(tl.int32)
                 empty += tl.load(by + 2, mask=padding, other=0).to(tl.int32) * first
                 empty += tl.load(by + 3, mask=padding, other=0).to(tl.int32) * k
-                value = tl.where(real, value + plus, empty) * times
+                value = tl.where(in_graph, value + plus, empty) * times
                 if is_float != 0:
                     tl.store(to_floats + out, value, mask=inside)
                 else:
@@ -150,7 +150,7 @@ def _lay_out_kernel(
                     tl.store(to_ints + out, number.to(ints.dtype.element_ty), mask=inside)
 
 
-def lay_out(tables: Tables, ids: Tensor, ints: Tensor, floats: Tensor, networks: int) -> None:
+def lay_out(tables: LayoutTables, ids: Tensor, ints: Tensor, floats: Tensor, networks: int) -> None:
     """`lay_out_reference`, where `ints` may be int32 if no values are int64."""
     s, t, begin = tables.segments, tables, tables.segments.begin(ids.flatten(0, 1))
     num_chunks = t.chunks.size(0)

@@ -1,4 +1,4 @@
-"""Triton: the losses of a batch and the gradients of its predictions, in one pass."""
+"""Triton: the losses of a batch and the gradients of its predictions, in one kernel."""
 
 import torch
 import triton
@@ -7,24 +7,24 @@ from torch import Tensor
 
 from esan.ops.triton.kernels.tiles import power_of_2
 
-#: The most predictions of a network, filled up to powers of 2, that a program takes.
+#: The most predictions of a network, padded to powers of 2, that a program takes.
 _MOST = 4096
 
 
 @triton.jit
 def _loss_kernel(
     prediction, y, weight, shift, scale, grad, live, sums, graphs, outputs,
-    KIND: tl.constexpr, SCALED: tl.constexpr, LINES: tl.constexpr, COLUMNS: tl.constexpr,
+    KIND: tl.constexpr, SCALED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     network, networks = tl.program_id(0), tl.num_programs(0)
-    line, column = tl.arange(0, LINES), tl.arange(0, COLUMNS)
-    row, inside = network * (graphs + 1) + line, line < graphs
+    local, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    row, inside = network * (graphs + 1) + local, local < graphs
     at = row[:, None] * outputs + column[None, :]
     mask = inside[:, None] & (column < outputs)[None, :]
     counts = tl.load(weight + row, mask=inside, other=0.0) > 0
     x = tl.load(prediction + at, mask=mask & counts[:, None], other=0.0)
     if KIND == "classification":
-        target = tl.load(y + network * graphs + line, mask=inside, other=0)
+        target = tl.load(y + network * graphs + local, mask=inside, other=0)
         x = tl.where((column < outputs)[None, :], x, float("-inf"))
         top = tl.max(x, 1)
         power = tl.exp(x - top[:, None])
@@ -34,7 +34,7 @@ def _loss_kernel(
         total, count = tl.sum(tl.where(counts, value, 0.0), 0), tl.sum(tl.where(counts, 1.0, 0.0), 0)
         slope = tl.where(counts[:, None], slope, 0.0)
     else:
-        to = (network * graphs + line)[:, None] * outputs + column[None, :]
+        to = (network * graphs + local)[:, None] * outputs + column[None, :]
         target = tl.load(y + to, mask=mask, other=0.0)
         known = mask & counts[:, None] & (tl.abs(target) < float("inf"))
         if KIND == "labels":
@@ -50,7 +50,7 @@ def _loss_kernel(
         total = tl.sum(tl.sum(tl.where(known, value, 0.0), 1), 0)
         count = tl.sum(tl.sum(tl.where(known, 1.0, 0.0), 1), 0)
         slope = tl.where(known, slope, 0.0)
-    tl.store(grad + at, slope / tl.maximum(count, 1.0), mask=(line <= graphs)[:, None] & (column < outputs)[None, :])
+    tl.store(grad + at, slope / tl.maximum(count, 1.0), mask=(local <= graphs)[:, None] & (column < outputs)[None, :])
     tl.store(live + network, tl.where(count > 0, 1.0, 0.0))
     tl.store(sums + network, tl.load(sums + network) + total)
     tl.store(sums + networks + network, tl.load(sums + networks + network) + count)
@@ -58,8 +58,8 @@ def _loss_kernel(
 
 def fits(prediction: Tensor, networks: int) -> bool:
     """Whether the kernel takes these predictions: not too many of a network."""
-    lines, outputs = prediction.size(0) // networks, prediction.size(1)
-    return power_of_2(lines) * power_of_2(outputs) <= _MOST
+    rows, outputs = prediction.size(0) // networks, prediction.size(1)
+    return power_of_2(rows) * power_of_2(outputs) <= _MOST
 
 
 def loss_backward(
@@ -70,7 +70,7 @@ def loss_backward(
     sums: Tensor,
     scaled: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `esan.train.engines.losses.loss_backward`, for predictions that `fits` takes.
+    """As `esan.train.engines.objective.loss_backward`, for predictions that `fits` takes.
 
     Args:
         kind: of the task, as `Objective` has it.
@@ -82,6 +82,6 @@ def loss_backward(
     shift, scale = scaled or (prediction, prediction)
     _loss_kernel[(networks,)](
         prediction, y, weight, shift, scale, grad, live, sums, graphs, outputs, KIND=kind, SCALED=scaled is not None,
-        LINES=power_of_2(graphs + 1), COLUMNS=power_of_2(outputs),
+        ROWS=power_of_2(graphs + 1), COLUMNS=power_of_2(outputs),
     )  # fmt: skip
     return grad, live

@@ -1,1 +1,1 @@
-"""Campaigns: many runs as one, in this process, in several, or on a Ray cluster."""
+"""Campaigns: many runs as one resumable command, in this process, in several, or on a Ray cluster."""

@@ -1,4 +1,4 @@
-"""A campaign: many jobs as one whole, run by any executor, started again at what is missing."""
+"""`run_campaign`: many jobs in groups, run by any executor; called again, it runs what is missing."""
 
 import fcntl
 import time
@@ -12,26 +12,26 @@ from esan.data import Dataset
 from esan.train.campaigns.executors import Executor, Failure, Processes, Serial
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
-from esan.train.runs.loggers import Bars
-from esan.train.runs.loop import run_jobs
+from esan.train.runs.loggers import ProgressBars
 from esan.train.runs.records import Record
+from esan.train.runs.training_loop import run_jobs
 
-#: Seconds that a job waits for another process to let go of its run folder.
-PATIENCE = 60.0
+#: Seconds that a job waits for another process to release its run directory.
+LOCK_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Work:
-    """What an executor does with a group of jobs: train them in lock-step; each writes its record itself.
+class TrainGroup:
+    """The task of an executor: train a group of jobs in lock-step; each job writes its own record.
 
     Args:
         runs: the folder of the runs.
         device: where they train.
         root: the folder of the data, see `esan.data.load`.
         cache: the folder of cached bags.
-        dataset: the data of all jobs, in place of what their recipes name.
-        bars: whether to show how each training goes on.
-        show_test: whether that shows the test metric too.
+        dataset: the data of all jobs, instead of what their recipes name.
+        bars: whether to show a progress bar per job.
+        show_test: whether the bars show the test metric.
     """
 
     runs: str
@@ -43,11 +43,11 @@ class Work:
     show_test: bool = True
 
     def __call__(self, jobs: Sequence[Job]) -> None:
-        with ExitStack() as held:
+        with ExitStack() as locks:
             for job in jobs:
-                held.enter_context(_alone(job.folder(self.runs)))
-            # Asked again: while this group waited for its turn, another campaign may have run some of it.
-            left = [job for job in jobs if finished(job, self.runs) is None]
+                locks.enter_context(_lock(job.folder(self.runs)))
+            # Checked again: while this group waited for its turn, another campaign may have run some of it.
+            left = [job for job in jobs if finished_record(job, self.runs) is None]
             if left:
                 run_jobs(
                     left,
@@ -56,18 +56,18 @@ class Work:
                     root=self.root,
                     cache=self.cache,
                     device=self.device,
-                    watchers=[Bars(test=self.show_test)] if self.bars else [],
+                    loggers=[ProgressBars(test=self.show_test)] if self.bars else [],
                 )
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a campaign gave.
+    """The result of a campaign.
 
     Attributes:
-        records: of the jobs that are done, in the order of the jobs.
-        failures: why the others are not, by the name of the job.
-        found: how many records were there before.
+        records: of the finished jobs, in the order of the jobs.
+        failures: of the other jobs, by name of the job.
+        found: how many records existed before.
     """
 
     records: tuple[Record, ...]
@@ -75,7 +75,7 @@ class Outcome:
     found: int = 0
 
 
-#: Called after each group with the jobs that are done and the jobs of the whole campaign.
+#: Called after each group with the number of finished jobs and of all jobs.
 Progress = Callable[[int, int], None]
 
 
@@ -93,56 +93,56 @@ def run_campaign(
     show_test: bool = True,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Run every job that has no record yet. Killed at any moment and called again, it goes on with what is missing.
+    """Run every job that has no record yet. Killed at any moment and called again, it continues with what is missing.
 
-    A job whose record is complete is not run again; one that was interrupted continues from its checkpoint. A job that
-    fails does not keep the others from running.
+    A job with a record is not run again; one that was interrupted continues from its checkpoint. A job that fails does
+    not stop the others.
 
     Args:
         jobs: configurations × folds × seeds, e.g. from `esan.train.protocol`.
         runs: the folder of the runs.
         executor: where they run; None for one group after another in this process.
-        together: how many jobs of one recipe train in lock-step as one group; None for all of them on a GPU, where
-            they share it, and one elsewhere.
+        together: how many jobs of one recipe train in lock-step as one group; None for all of them on a GPU, where they
+            form ensembles, and one elsewhere.
         device: where they train.
         root: the folder of the data.
         cache: the folder of cached bags.
-        dataset: the data of all jobs, in place of what their recipes name; sent along to other processes.
-        bars: whether to show how each training goes on.
-        show_test: whether that shows the test metric too.
-        progress: told of every group that ends.
+        dataset: the data of all jobs, instead of what their recipes name; it is sent to other processes.
+        bars: whether to show a progress bar per job.
+        show_test: whether the bars show the test metric.
+        progress: called after every group.
     """
     if executor is None or isinstance(executor, Serial | Processes):
-        device_here(device)  # or one error now, in place of one from every job; other machines have other devices
-    jobs = distinct(jobs)
-    before = {job.name: record for job in jobs if (record := finished(job, runs)) is not None}
+        device_here(device)  # one error now instead of one per job; other machines have other devices
+    jobs = unique_jobs(jobs)
+    before = {job.name: record for job in jobs if (record := finished_record(job, runs)) is not None}
     missing = [job for job in jobs if job.name not in before]
     if together is None:
         together = len(jobs) if str(device).startswith("cuda") else 1
-    pieces = groups(missing, together) if missing else []
+    groups = job_groups(missing, together) if missing else []
     root, cache = (None if folder is None else str(folder) for folder in (root, cache))
-    work = Work(str(runs), device, root, cache, dataset, bars, show_test)
+    work = TrainGroup(str(runs), device, root, cache, dataset, bars, show_test)
     if missing:
-        Path(runs).mkdir(parents=True, exist_ok=True)  # or one error now, in place of one from every job
+        Path(runs).mkdir(parents=True, exist_ok=True)  # one error now instead of one per job
     failures: dict[str, Failure] = {}
     done = len(before)
     if progress is not None:
         progress(done, len(jobs))
-    for ended in (executor or Serial()).map(work, pieces):
-        if ended.failure is None:
-            done += len(pieces[ended.index])
+    for result in (executor or Serial()).map(work, groups):
+        if result.failure is None:
+            done += len(groups[result.index])
         else:
-            failures |= {job.name: ended.failure for job in pieces[ended.index]}
+            failures |= {job.name: result.failure for job in groups[result.index]}
         if progress is not None:
             progress(done, len(jobs))
-    after = {job.name: before.get(job.name) or finished(job, runs) for job in jobs}
-    # Of a group that failed, some jobs may have ended well before.
+    after = {job.name: before.get(job.name) or finished_record(job, runs) for job in jobs}
+    # Some jobs of a failed group may have finished before the failure.
     failures = {name: failure for name, failure in failures.items() if after[name] is None}
     return Outcome(tuple(record for record in after.values() if record is not None), failures, len(before))
 
 
-def distinct(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs, each once; two that differ but would write to one folder are refused."""
+def unique_jobs(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs without duplicates; ValueError where two different ones would write to the same folder."""
     by_name: dict[str, Job] = {}
     for job in jobs:
         other = by_name.setdefault(job.name, job)
@@ -155,8 +155,8 @@ def distinct(jobs: Sequence[Job]) -> list[Job]:
     return list(by_name.values())
 
 
-def groups(jobs: Sequence[Job], most: int) -> list[tuple[Job, ...]]:
-    """Jobs of one recipe together, in groups of `most` at most, recipes in the order of their first job."""
+def job_groups(jobs: Sequence[Job], most: int) -> list[tuple[Job, ...]]:
+    """Groups of at most `most` jobs of one recipe; recipes in the order of their first job."""
     whole_number("together", most, 1, "Pass e.g. together=10, or leave it out.")
     by_recipe: dict[str, list[Job]] = {}
     for job in jobs:
@@ -164,8 +164,8 @@ def groups(jobs: Sequence[Job], most: int) -> list[tuple[Job, ...]]:
     return [tuple(some[i : i + most]) for some in by_recipe.values() for i in range(0, len(some), most)]
 
 
-def finished(job: Job, runs: str | Path) -> Record | None:
-    """The record of a job that is done, else None; a damaged record is put aside, so that the job runs again."""
+def finished_record(job: Job, runs: str | Path) -> Record | None:
+    """The record of a finished job, else None; a damaged record is renamed, so that the job runs again."""
     path = job.folder(runs) / "record.json"
     if not path.is_file():
         return None
@@ -184,29 +184,29 @@ def finished(job: Job, runs: str | Path) -> Record | None:
 
 
 def same_training(one: Recipe, other: Recipe) -> bool:
-    """Whether two recipes train the same; how many seeds a protocol has, and grids, say nothing about one training."""
+    """Whether two recipes train the same network; the number of seeds and the grid do not matter for one run."""
     return replace(one, grid=(), seeds=1) == replace(other, grid=(), seeds=1)
 
 
 def differences(wanted: Recipe, found: Recipe) -> str:
-    """In what a recipe trains otherwise than it should, in words: "lr 0.01, not 0.001"; the first four."""
+    """The first four differences of two recipes in words: "lr 0.01, not 0.001"."""
     mine, its = wanted.to_dict(), found.to_dict()
     differ = [f"{k} {its[k]!r}, not {v!r}" for k, v in mine.items() if k not in ("grid", "seeds") and its[k] != v]
     return "; ".join(differ[:4]) + (f" and {len(differ) - 4} more" if len(differ) > 4 else "")
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a run folder, until this one ends in whatever way."""
+def _lock(folder: Path) -> Iterator[None]:
+    """Lock a run directory against other processes; the system releases it when this process ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + LOCK_SECONDS
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                # A machine that a cluster has given up may need a moment to die.
+                # A worker that a cluster has given up may still be ending.
                 if time.monotonic() > end:
                     raise ValueError(
                         f"Expected a run folder that nobody else writes to (got {folder}, where another process is "

@@ -1,4 +1,4 @@
-"""Executors: where the pieces of a campaign run. Here, one after another, or in processes of this machine."""
+"""Executors: where the tasks of a campaign run: `Serial` in this process, `Processes` in several of this machine."""
 
 import os
 import signal
@@ -19,17 +19,17 @@ from esan.checks import whole_number
 
 Item = TypeVar("Item")
 
-#: Processes, and threads of each, at most: each has torch loaded, and no machine has more processors.
+#: The most processes, and threads of each: each loads torch, and no machine has more processors.
 MOST_WORKERS = 4096
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a piece of work did not end well.
+    """Why a task failed.
 
     Attributes:
         reason: one line.
-        trace: where it happened, for who wants to know more; empty if the process is gone.
+        trace: the traceback; empty if the process died.
     """
 
     reason: str
@@ -37,12 +37,12 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Done:
-    """A piece of work that has ended.
+class TaskResult:
+    """The end of a task.
 
     Attributes:
-        index: which of the items.
-        failure: None if it ended well.
+        index: of its item.
+        failure: None if it succeeded.
     """
 
     index: int
@@ -50,25 +50,24 @@ class Done:
 
 
 class Executor(Protocol):
-    """Runs `work` on every item, wherever it likes, and says of each when it has ended.
+    """Calls `work` on every item, in any place and order, and reports the end of each.
 
-    What work gives is what it has written to its run folder; nothing else comes back. So work must be safe to start
-    again: an executor may run an item anew when the process or machine that had it is gone, and never runs an item
-    in two places knowingly.
+    The results of work are the files that it writes; nothing else is returned. Work must be safe to start again: an
+    executor may repeat an item when its process or machine is gone, but never runs an item twice at the same time.
     """
 
-    def map(self, work: Callable[[Item], object], items: Sequence[Item]) -> Iterator[Done]:
-        """A `Done` for each item exactly once, in the order in which they end."""
+    def map(self, work: Callable[[Item], object], items: Sequence[Item]) -> Iterator[TaskResult]:
+        """One `TaskResult` per item, in the order in which they end."""
         ...
 
 
-def tried(work: Callable[[Item], object], item: Item) -> Failure | None:
-    """Do the work; what goes wrong is given back, so that one failed item does not end the others."""
+def run_task(work: Callable[[Item], object], item: Item) -> Failure | None:
+    """Run a task; an exception is returned as `Failure`, so that one failed item does not stop the others."""
     try:
         work(item)
     except Exception as error:
-        words = str(error) or "no message"
-        reason = words if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {words}"
+        message = str(error) or "no message"
+        reason = message if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {message}"
         return Failure(reason, traceback.format_exc())
     return None
 
@@ -76,26 +75,26 @@ def tried(work: Callable[[Item], object], item: Item) -> Failure | None:
 class Serial:
     """One item after another, in this process."""
 
-    def map(self, work: Callable[[Item], object], items: Sequence[Item]) -> Iterator[Done]:
+    def map(self, work: Callable[[Item], object], items: Sequence[Item]) -> Iterator[TaskResult]:
         for index, item in enumerate(items):
-            yield Done(index, tried(work, item))
+            yield TaskResult(index, run_task(work, item))
 
     def __repr__(self) -> str:
         return "Serial()"
 
 
 class Processes:
-    """Items in processes of this machine, each started afresh (spawn) and kept for the next item.
+    """Items in spawned processes of this machine, which are reused for the next items.
 
-    A process that dies takes one item with it: that item is given to a new process, `retries` times at most. When this
-    process ends in whatever way, its workers end too, so that a campaign started again never meets an older self.
-    A script that uses it needs `if __name__ == "__main__":`, as always with spawned processes.
+    The item of a process that dies is given to a new process, at most `retries` times. The workers end with this
+    process, however it ends, so that a campaign that is started again never meets them. Stopped early, a worker first
+    writes the checkpoints of its runs. A script needs `if __name__ == "__main__":`, as always with spawned processes.
 
     Args:
-        workers: how many at a time; None for one a processor, or one a GPU of `gpus`.
-        threads: how many threads of a processor each may use.
-        retries: how often an item is given to another process when its process has died.
-        gpus: names for CUDA_VISIBLE_DEVICES, dealt out to the workers in turn; empty to leave that alone.
+        workers: how many; None for one per processor, or one per GPU of `gpus`.
+        threads: CPU threads per worker.
+        retries: how often an item is repeated when its process has died.
+        gpus: values of CUDA_VISIBLE_DEVICES for the workers in turn; empty to leave it unset.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class Processes:
         self.retries = whole_number("retries", retries, 0, "Leave it out for 2.", 1000)
         self.gpus = tuple(str(gpu) for gpu in gpus)
 
-    def map(self, work: Callable[[Item], object], items: Sequence[Item]) -> Iterator[Done]:
+    def map(self, work: Callable[[Item], object], items: Sequence[Item]) -> Iterator[TaskResult]:
         waiting, tries = deque(range(len(items))), [0] * len(items)
         workers = [_Worker(self, number) for number in range(min(self.workers, len(items)))]
         idle, busy = workers.copy(), dict[Connection, tuple[_Worker, int]]()
@@ -117,7 +116,7 @@ class Processes:
                 while waiting and idle:
                     worker, index = idle.pop(), waiting.popleft()
                     tries[index] += 1
-                    busy[worker.ask(work, items[index])] = (worker, index)
+                    busy[worker.submit(work, items[index])] = (worker, index)
                 for pipe in wait(list(busy)):
                     assert isinstance(pipe, Connection)
                     worker, index = busy.pop(pipe)
@@ -125,15 +124,16 @@ class Processes:
                     try:
                         failure = pipe.recv()
                     except (EOFError, ConnectionResetError):
-                        code = worker.bury()
+                        code = worker.close()
                         if tries[index] <= self.retries:
                             waiting.append(index)
                             continue
+                        crashes = "1 crash" if tries[index] == 1 else f"{tries[index]} crashes"
                         failure = Failure(
-                            f"Expected a process that lives to its end (got {tries[index]} that died, the last with "
-                            f"exit code {code}). Where memory ran out, use fewer workers."
+                            f"Expected the worker to finish (got {crashes}, last exit code {code}). If memory ran out, "
+                            "use fewer workers."
                         )
-                    yield Done(index, failure)
+                    yield TaskResult(index, failure)
         finally:
             for worker in workers:
                 worker.stop()
@@ -143,7 +143,7 @@ class Processes:
 
 
 class _Worker:
-    """One process, started when it is first asked, and again when it is asked after its death."""
+    """One process, started with its first item, and again after its death."""
 
     def __init__(self, owner: Processes, number: int) -> None:
         self.threads, self.name = owner.threads, f"esan-worker-{number}"
@@ -151,9 +151,9 @@ class _Worker:
         self.process: SpawnProcess | None = None
         self.pipe: Connection | None = None
 
-    def ask(self, work: Callable[[Any], object], item: Any) -> Connection:
+    def submit(self, work: Callable[[Any], object], item: Any) -> Connection:
         if self.process is not None and not self.process.is_alive():
-            self.bury()
+            self.close()
         if self.process is None:
             self._start()
         assert self.pipe is not None
@@ -165,12 +165,12 @@ class _Worker:
         self.pipe, theirs = spawn.Pipe()
         self.process = spawn.Process(target=_serve, args=(theirs, self.threads), name=self.name, daemon=True)
         threads = str(self.threads)
-        # Libraries read these when they are loaded, which in the worker happens before its first line.
+        # Libraries read these when they are imported, which in the worker happens before its first line.
         with _environment(OMP_NUM_THREADS=threads, NUMBA_NUM_THREADS=threads, CUDA_VISIBLE_DEVICES=self.gpu):
             self.process.start()
-        theirs.close()  # or the death of the worker would not close the pipe
+        theirs.close()  # otherwise the death of the worker would not close the pipe
 
-    def bury(self) -> int | None:
+    def close(self) -> int | None:
         assert self.process is not None
         assert self.pipe is not None
         self.process.join()
@@ -185,35 +185,36 @@ class _Worker:
         self.process.join(5)
         if self.process.is_alive():
             self.process.kill()
-        self.bury()
+        self.close()
 
 
 def _serve(pipe: Connection, threads: int) -> None:
-    """What a worker does: items, until nobody asks any more."""
+    """The main loop of a worker: run items until the pipe is closed."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # Ctrl-C reaches all processes of a terminal; the campaign ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # `_Worker.stop` ends a training like an interrupt, which writes checkpoints first.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     torch.set_num_threads(threads)
-    while True:
-        try:
+    try:
+        while True:
             work, item = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(tried(work, item))
+            pipe.send(run_task(work, item))
+    except (EOFError, KeyboardInterrupt):
+        return
 
 
 def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()
-        # Not sys.exit, which ends this thread alone: the work must stop, or it would go on beside a campaign that is
-        # started again.
+        # Not sys.exit, which ends only this thread: the task must stop, or it would run beside a restarted campaign.
         os._exit(1)
 
 
 @contextmanager
 def _environment(**values: str | None) -> Iterator[None]:
-    """Variables of the environment for processes that are started within; None leaves one alone."""
+    """Environment variables for processes that are started inside; None leaves one unchanged."""
     before = {name: os.environ.get(name) for name, value in values.items() if value is not None}
     os.environ.update({name: value for name, value in values.items() if value is not None})
     try:

@@ -1,4 +1,4 @@
-"""Grid search: every configuration of a recipe's grid is trained, and the best on validation is chosen."""
+"""`search`: grid search: train every configuration of a recipe's grid, and choose the best on validation."""
 
 import csv
 import io
@@ -11,58 +11,59 @@ from typing import Any
 from esan.train.campaigns.campaign import run_campaign
 from esan.train.campaigns.executors import Executor, Failure
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.files import write_text
+from esan.train.runs.directory import write_text
 from esan.train.runs.job import Job, protocol
 from esan.train.runs.records import Record
-from esan.train.runs.selection import Spread, summary
+from esan.train.runs.summary import MeanStd, summary
 
-#: The columns of the scores of a search.
+#: The columns of the CSV file of a search.
 SCORES = ("configuration", "valid", "std", "runs")
 
 
 @dataclass(frozen=True)
-class Scored:
-    """A configuration and how it did on validation.
+class ConfigurationScore:
+    """A configuration and its validation result.
 
     Attributes:
         recipe: the configuration.
-        valid: mean and standard deviation over the runs, of validation, at the epochs that the recipe's rule selects;
-            None where nothing could be measured.
+        valid: mean and standard deviation of validation over the runs, at the epochs that the recipe's rule selects;
+            None where nothing was measured.
         records: of its runs.
     """
 
     recipe: Recipe
-    valid: Spread | None
+    valid: MeanStd | None
     records: tuple[Record, ...]
 
 
 @dataclass(frozen=True)
 class Search:
-    """What a grid search found.
+    """The result of a grid search.
 
     Attributes:
-        scored: the configurations, the best first; of equals, the one that the grid names first.
-        failures: why some jobs have no record, by their names; a configuration that lacks one is not scored.
+        scored: the configurations, the best first; equal ones in the order of the grid.
+        failures: by name of job; a configuration with a failure is not scored.
     """
 
-    scored: tuple[Scored, ...]
+    scored: tuple[ConfigurationScore, ...]
     failures: dict[str, Failure]
 
     @property
-    def best(self) -> Scored:
+    def best(self) -> ConfigurationScore:
         if not self.scored:
             reasons = "; ".join(sorted({failure.reason for failure in self.failures.values()})[:3])
             raise ValueError(f"Expected a configuration that could be trained (got none: {reasons}).")
         return self.scored[0]
 
     def to_csv(self, path: str | Path) -> None:
-        """Write a line a configuration: its name, mean and standard deviation on validation, and its runs."""
+        """Write one line per configuration: its name, mean and standard deviation of validation, and number of runs."""
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
         lines.writerow(SCORES)
         for one in self.scored:
-            valid = ("", "") if one.valid is None else (f"{one.valid.mean:.7g}", f"{one.valid.std:.7g}")
-            lines.writerow([one.recipe.name, *valid, len(one.records)])
+            mean, std = (None, None) if one.valid is None else (one.valid.mean, one.valid.std)
+            numbers = ["" if number is None else f"{number:.7g}" for number in (mean, std)]
+            lines.writerow([one.recipe.name, *numbers, len(one.records)])
         write_text(Path(path), text.getvalue())
 
 
@@ -84,7 +85,7 @@ def search(
         executor: where they run.
         folds: which folds; None for all of the recipe's.
         seeds: which seeds; None for all of the recipe's.
-        known: records of some of the runs, which are scored with the others and not run again.
+        known: existing records of some runs, which are scored with the others and not run again.
         settings: anything else for `run_campaign`: together, device, root, cache, dataset, bars, progress.
     """
     if not recipe.grid:
@@ -92,19 +93,19 @@ def search(
             f"Expected a recipe with a grid (got {recipe.name}, which has none). Add e.g. [[grid]] lr = [0.01, 0.001]."
         )
     configurations = recipe.configurations()
-    jobs = [job for one in configurations for job in chosen_jobs(one, folds, seeds)]
+    jobs = [job for one in configurations for job in select_jobs(one, folds, seeds)]
     there = {Job(record.recipe, record.fold, record.seed).name for record in known}
-    # Who watches a search must not be tempted to choose by the test set.
+    # The test metric is hidden, so that nobody chooses by it.
     outcome = run_campaign([job for job in jobs if job.name not in there], runs, executor, show_test=False, **settings)
     whole = [
         one for one in configurations if not any(job.name in outcome.failures for job in jobs if job.recipe == one)
     ]
     records = {one.name: [r for r in (*known, *outcome.records) if r.recipe.name == one.name] for one in whole}
-    return Search(by_validation([record for some in records.values() for record in some]), outcome.failures)
+    return Search(rank_by_validation([record for some in records.values() for record in some]), outcome.failures)
 
 
 def read_scores(path: Path) -> dict[str, float]:
-    """Of what `Search.to_csv` wrote, mean validation by configuration, the best first, if anything was measured."""
+    """Read what `Search.to_csv` wrote: mean validation by configuration, the best first; unmeasured ones left out."""
     head: Sequence[str] = ()
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -120,30 +121,30 @@ def read_scores(path: Path) -> dict[str, float]:
     return found
 
 
-def chosen_jobs(recipe: Recipe, folds: Sequence[int] | None, seeds: Sequence[int] | None) -> list[Job]:
-    """Jobs of some folds and seeds; None for all that the recipe's protocol has."""
+def select_jobs(recipe: Recipe, folds: Sequence[int] | None, seeds: Sequence[int] | None) -> list[Job]:
+    """Jobs of some folds and seeds; None for all of the recipe's protocol."""
     whole = protocol(recipe)
     folds = sorted({job.fold for job in whole}) if folds is None else folds
     seeds = sorted({job.seed for job in whole}) if seeds is None else seeds
     return [Job(recipe, fold, seed) for seed in seeds for fold in folds]
 
 
-def by_validation(records: Sequence[Record]) -> tuple[Scored, ...]:
-    """Configurations by their validation value, the best first; the test set is taken out before anybody looks."""
+def rank_by_validation(records: Sequence[Record]) -> tuple[ConfigurationScore, ...]:
+    """Configurations by validation, the best first; test metrics are removed before the comparison."""
     by_name: dict[str, list[Record]] = {}
     for record in records:
         by_name.setdefault(record.recipe.name, []).append(record)
     scored = [
-        Scored(some[0].recipe, summary([_without_test(record) for record in some]).value, tuple(some))
+        ConfigurationScore(some[0].recipe, summary([_without_test(record) for record in some]).value, tuple(some))
         for some in by_name.values()
     ]
 
-    def worth(one: Scored) -> float:
+    def rank(one: ConfigurationScore) -> float:
         if one.valid is None:
             return -float("inf")
         return one.valid.mean if one.records[0].higher_is_better else -one.valid.mean
 
-    return tuple(sorted(scored, key=worth, reverse=True))
+    return tuple(sorted(scored, key=rank, reverse=True))
 
 
 def _without_test(record: Record) -> Record:

@@ -1,4 +1,4 @@
-"""`RayCluster`: the pieces of a campaign as tasks of a Ray cluster, on one machine or many; the extra `cluster`."""
+"""`RayCluster`: the executor that runs tasks on a Ray cluster of one or many machines (the extra `cluster`)."""
 
 import os
 import re
@@ -12,26 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from esan.checks import real_number, shown, text_value, whole_number
-from esan.train.campaigns.executors import MOST_WORKERS, Done, Failure, Item, tried
+from esan.train.campaigns.executors import MOST_WORKERS, Failure, Item, TaskResult, run_task
 
-#: Seconds that a running cluster has to answer.
+#: Seconds to wait for a running cluster.
 TIMEOUT = 20.0
 
 
 class RayCluster:
     """Items as Ray tasks; a task whose worker or machine is gone is started again elsewhere.
 
-    Run folder and data must be on disks that all machines see under one path, and esan installed on all of them.
-    Nothing but the news that an item has ended travels through Ray: records are written by the jobs themselves, so
-    that losing a machine loses no finished record, and a task started twice writes one record.
+    Runs and data must be on disks that all machines access under the same path, and esan installed on all of them. Jobs
+    write their own records; Ray only reports the end of a task. So losing a machine loses no finished record, and a
+    task that is started twice writes one record.
 
     Args:
         address: of a running cluster ("auto" for the one of this machine); None to start one here.
-        cpus: how many processors a task takes.
-        gpus: how many GPUs a task takes; a fraction lets several share one.
+        cpus: processors per task.
+        gpus: GPUs per task; with a fraction, several tasks share one.
         retries: how often a task is started again when its worker or machine has died.
-        options: anything else for `ray.init`.
-        timeout: seconds that a running cluster has to answer; Ray itself waits for many minutes.
+        options: other arguments of `ray.init`.
+        timeout: seconds to wait for a running cluster; Ray itself waits for many minutes.
     """
 
     def __init__(
@@ -56,27 +56,27 @@ class RayCluster:
         self.cpus = whole_number("cpus", cpus, 1, "Pass e.g. cpus=1.", MOST_WORKERS)
         self.retries = whole_number("retries", retries, 0, "Leave it out for 3.", 1000)
 
-    def map(self, work: Callable[[Item], object], items: Sequence[Item]) -> Iterator[Done]:
+    def map(self, work: Callable[[Item], object], items: Sequence[Item]) -> Iterator[TaskResult]:
         ray = _ray()
         ours = not ray.is_initialized()
         if ours:
             self._start(ray)
         try:
-            # Exceptions of the work are its answer and not retried; what Ray retries is death.
-            task = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)(tried)
+            # Ray repeats a task when its process dies; an exception of the task is its result.
+            task = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)(run_task)
             running = {task.remote(work, item): index for index, item in enumerate(items)}
             while running:
                 (ended, *_), _ = ray.wait(list(running), num_returns=1)
-                yield Done(running.pop(ended), _answer(ray, ended))
+                yield TaskResult(running.pop(ended), _result(ray, ended))
         finally:
             if ours:
                 ray.shutdown()
 
     def _start(self, ray: Any) -> None:
-        place = _place(self.address)
-        if place is not None and not (_listens(place, self.timeout) and _is_ray(place, self.timeout)):
+        address = _parse_address(self.address)
+        if address is not None and not (_listens(address, self.timeout) and _is_ray(address, self.timeout)):
             raise ValueError(
-                f"Expected a Ray cluster at {place} (got no answer within {self.timeout:g} s). Check the "
+                f"Expected a Ray cluster at {address} (got no answer within {self.timeout:g} s). Check the "
                 "address, start the cluster with ray start --head, or leave the address out to start one here."
             )
         try:
@@ -93,8 +93,8 @@ class RayCluster:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where a cluster should answer; `client` for its server of remote drivers (ray://)."""
+class _Address:
+    """Host and port of a cluster; `client` for its server of remote drivers (ray://)."""
 
     host: str
     port: int
@@ -104,15 +104,15 @@ class _Place:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def _place(address: str | None) -> _Place | None:
-    """The host and port that Ray would connect to; None where it starts a cluster, or finds its own way."""
+def _parse_address(address: str | None) -> _Address | None:
+    """The host and port that Ray would connect to; None where it starts a cluster, or finds one by itself."""
     # None too: Ray takes the address of its environment then.
     address = os.environ.get("RAY_ADDRESS", address) if address in (None, "auto") else address
     if address == "auto":
-        # Where Ray keeps the address of the last cluster of this machine, whether it lives or not.
-        kept = Path(os.environ.get("RAY_TMPDIR", tempfile.gettempdir()), "ray", "ray_current_cluster")
+        # Where Ray stores the address of the last cluster of this machine, running or not.
+        file = Path(os.environ.get("RAY_TMPDIR", tempfile.gettempdir()), "ray", "ray_current_cluster")
         try:
-            address = kept.read_text(encoding="utf-8").strip()
+            address = file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
             address = None  # no cluster, which Ray says at once
     if not address or address == "local" or ("://" in address and not address.startswith("ray://")):
@@ -126,35 +126,35 @@ def _place(address: str | None) -> _Place | None:
             f'Expected the address of a Ray cluster as host:port, ray://host:port or "auto" (got {shown(address)}). '
             "Take the one that ray start --head shows."
         )
-    return _Place(match["six"] or match["host"], int(port), client)
+    return _Address(match["six"] or match["host"], int(port), client)
 
 
-def _listens(place: _Place, timeout: float) -> bool:
-    """Whether somebody takes connections there."""
+def _listens(address: _Address, timeout: float) -> bool:
+    """Whether a server accepts connections at this address."""
     try:
-        socket.create_connection((place.host, place.port), timeout).close()
+        socket.create_connection((address.host, address.port), timeout).close()
     except (OSError, UnicodeError):
         return False
     return True
 
 
-def _is_ray(place: _Place, timeout: float) -> bool:
-    """Whether it is a Ray cluster, as Ray's own check says in a process that can be ended."""
-    if place.client:
-        return True  # a remote driver gives up by itself, within half a minute
-    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", str(place)]
+def _is_ray(address: _Address, timeout: float) -> bool:
+    """Whether it is a Ray cluster, by Ray's own check in a process that can be stopped."""
+    if address.client:
+        return True  # a remote driver times out by itself, within half a minute
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", str(address)]
     try:
-        # Loading Ray takes seconds, which are not the cluster's.
+        # Importing Ray takes some seconds too.
         return subprocess.run(command, capture_output=True, timeout=timeout + 5).returncode == 0
     except subprocess.TimeoutExpired:
         return False
 
 
-def _answer(ray: Any, ended: Any) -> Failure | None:
+def _result(ray: Any, ended: Any) -> Failure | None:
     try:
         return ray.get(ended)
     except ray.exceptions.RayError as error:
-        return Failure(f"Expected a Ray task that lives to its end (got {type(error).__name__}). {error}")
+        return Failure(f"Expected the Ray task to finish (got {type(error).__name__}). {error}")
 
 
 def _ray() -> Any:

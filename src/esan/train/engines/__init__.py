@@ -1,1 +1,1 @@
-"""Engines: the part of training that touches the device; one network, an ensemble, or several processes."""
+"""Engines: one pass of training or prediction on a device, for one network, an ensemble or several processes."""

@@ -1,56 +1,87 @@
-"""`Engine`: the part of training that touches the device, one a job; `EagerEngine` runs anywhere."""
+"""`Engine`: the interface of what trains one network on a device; `EagerEngine`: plain PyTorch, on any device."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
+from weakref import ReferenceType, WeakKeyDictionary, WeakValueDictionary, ref
 
 import torch
 from torch import Tensor
 
 from esan.bags import Bag, Loader
 from esan.nn import SubgraphGNN
-from esan.train.engines.copies import bag_at
 from esan.train.engines.objective import Objective
-from esan.train.engines.recalibrate import Renewal
+from esan.train.engines.recalibrate import NormRecalibration
 
-#: What is done to each batch while training, with random numbers from the generator.
+#: Changes a batch during training; random numbers come from the generator.
 Augment = Callable[[Bag, torch.Generator], Bag]
 
+#: Copies of each bag by device, cached as long as somebody uses them.
+_device_copies: WeakKeyDictionary[Bag, WeakValueDictionary[torch.device, Bag]] = WeakKeyDictionary()
+#: The literal bag of each bag, cached as long as somebody uses it.
+_literal_bags: WeakKeyDictionary[Bag, ReferenceType[Bag]] = WeakKeyDictionary()
 
-def device_of(model: SubgraphGNN) -> torch.device:
-    """Where a network is, and so where it is trained."""
+
+def bag_on(bag: Bag, device: torch.device) -> Bag:
+    """The bag on a device; all callers share one copy."""
+    if bag.device == device:
+        return bag
+    copies = _device_copies.setdefault(bag, WeakValueDictionary())
+    found = copies.get(device)
+    if found is None:
+        found = copies[device] = bag.to(device)
+    return found
+
+
+def literal_bag(bag: Bag) -> Bag:
+    """The literal bag of a bag; all callers share one."""
+    known = _literal_bags.get(bag)
+    found = known() if known is not None else None
+    if found is None:
+        found = bag.to_literal()
+        _literal_bags[bag] = ref(found)
+    return found
+
+
+def model_device(model: SubgraphGNN) -> torch.device:
+    """The device of a network, which is where it is trained."""
     return next(model.parameters()).device
 
 
-def trains_literally(model: SubgraphGNN) -> bool:
-    """Whether a network is trained on literal bags: dropout, say, is drawn for every pair."""
+def needs_literal_bag(model: SubgraphGNN) -> bool:
+    """Whether a network is trained on literal bags, e.g. because dropout is drawn for every pair."""
     encoder = model.encoder
     return model.why_literal is not None or bool(encoder.dropout and encoder.dropout_on == "pairs")
 
 
 class Engine(Protocol):
-    """Trains one network. Nothing that a method gives has been waited for, so that many engines overlap on a GPU."""
+    """Trains one network. Methods are asynchronous: their results may still be computing, so engines overlap on a GPU.
 
-    def train_epoch(self, ids: Tensor, renew_over: int = 0) -> Tensor:
-        """One pass over these graphs, in this order; the mean loss, a tensor without dimensions on the device.
+    An engine may collect calls until other engines of the same ensemble are called too; `flush` ends the waiting.
+    """
 
-        A second pass over the same graphs in batches of `renew_over`, if that is not 0, makes their statistics under
-        the weights that have come of the first the running ones of batch norms. It has no part in what is trained.
+    def train_epoch(self, ids: Tensor, recalibration_batch_size: int = 0) -> Tensor:
+        """Train one epoch on these graphs, in this order; returns the mean loss, a 0-dimensional tensor on the device.
+
+        Args:
+            ids: the training graphs.
+            recalibration_batch_size: if not 0, the running statistics of batch norms are recomputed after the epoch,
+                over the same graphs in batches of this size. Nothing else depends on it.
         """
 
-    def issue(self) -> None:
-        """Start what was asked for, if it waits for other engines to be asked too."""
+    def flush(self) -> None:
+        """Start the calls so far, if they wait for other engines."""
 
     def predict(self, ids: Tensor) -> Tensor:
-        """What the network gives for these graphs in eval mode, a line a graph; of sampled bags, for a new sample."""
+        """Predictions in eval mode, one row per graph; with a `Sampled` policy, every call draws a new sample."""
 
     def set_lr(self, lr: float) -> None:
-        """Set the learning rate of what follows."""
+        """Set the learning rate from the next epoch on."""
 
     def weights(self) -> dict[str, Tensor]:
-        """The state_dict of the network as it is now; copies, which later training does not change."""
+        """A copy of the network's state_dict, which later training does not change."""
 
     def state_dict(self) -> dict[str, Any]:
         """ "model", "optimiser" and "generator": all that continues the training; tensors may be the live ones."""
@@ -60,7 +91,7 @@ class Engine(Protocol):
 
 
 class MakeEngine(Protocol):
-    """Makes the engine of a job, as `EagerEngine` does; the bag may be on the host, and the network elsewhere."""
+    """Makes the engine of a job; arguments as of `EagerEngine`. The bag may be on the CPU, the network elsewhere."""
 
     def __call__(
         self,
@@ -75,16 +106,16 @@ class MakeEngine(Protocol):
 
 
 class BatchEngine(ABC):
-    """What engines share that go batch after batch: a network with its Adam, loader and generator.
+    """Base of engines that run one batch after another: a network with its Adam, loader and generator.
 
     Args:
         model: the network, on the device of the training.
-        bag: the bag of the whole dataset, with targets; if it is elsewhere, a copy goes there.
+        bag: the bag of the whole dataset, with targets; it is copied to the device of the network.
         objective: the loss.
         lr: the learning rate of Adam.
-        batch_size: graphs a step.
-        generator: on the CPU; draws samples and, a number a pass, what is random in the network.
-        augment: what is done to batches while training.
+        batch_size: graphs per step.
+        generator: on the CPU; draws samples and, once per pass, the seed of all else that is random in the network.
+        augment: applied to batches during training.
     """
 
     def __init__(
@@ -97,19 +128,19 @@ class BatchEngine(ABC):
         generator: torch.Generator,
         augment: Augment | None = None,
     ) -> None:
-        self.device = device_of(model)
+        self.device = model_device(model)
         self.model, self.objective, self.generator, self.augment = model, objective.to(self.device), generator, augment
         self.optimiser = torch.optim.Adam(model.parameters(), lr=lr)
-        self.loader = Loader(bag_at(bag, self.device), batch_size, generator=generator)
+        self.loader = Loader(bag_on(bag, self.device), batch_size, generator=generator)
 
     @abstractmethod
-    def train_epoch(self, ids: Tensor, renew_over: int = 0) -> Tensor: ...
+    def train_epoch(self, ids: Tensor, recalibration_batch_size: int = 0) -> Tensor: ...
 
     @abstractmethod
     def predict(self, ids: Tensor) -> Tensor: ...
 
-    def issue(self) -> None:
-        return  # Nothing waits here.
+    def flush(self) -> None:
+        return  # Every call starts at once.
 
     def set_lr(self, lr: float) -> None:
         for group in self.optimiser.param_groups:
@@ -130,67 +161,67 @@ class BatchEngine(ABC):
         self.optimiser.load_state_dict(state["optimiser"])
         self.generator.set_state(state["generator"])
 
-    def renew(self, ids: Tensor, size: int) -> None:
-        """Make statistics of these graphs, in batches of `size`, the running ones of batch norms."""
-        renewal, state = Renewal(self.model), self.generator.get_state()
-        if not renewal.needed:
+    def recalibrate(self, ids: Tensor, batch_size: int) -> None:
+        """Set the running statistics of batch norms to those of these graphs, see `NormRecalibration`."""
+        recalibration, state = NormRecalibration(self.model), self.generator.get_state()
+        if not recalibration.needed:
             return
-        with renewal.over_batches(), self._own_randomness():
-            for batch in self._batches(ids, size):
-                renewal.add(partial(self._given, batch), len(batch))
-        # What samples it has drawn is no matter of what comes next.
+        with recalibration.over_batches(), self._seeded():
+            for batch in self._batches(ids, batch_size):
+                recalibration.add_batch(partial(self._forward, batch), len(batch))
+        # Samples drawn here must not change what is drawn next.
         self.generator.set_state(state)
 
     def _batches(self, ids: Tensor, size: int) -> Iterator[Bag]:
-        return (self.loader.batch(some) for some in ids.to(self.device).split(size))
+        return (self.loader.batch(chunk) for chunk in ids.to(self.device).split(size))
 
-    def _given(self, batch: Bag) -> Tensor:
-        return self.model(self._fit(batch))
+    def _forward(self, batch: Bag) -> Tensor:
+        return self.model(self._suitable(batch))
 
-    def _fit(self, batch: Bag) -> Bag:
-        """The batch as the network takes it."""
-        # Who asked for dropout, say, asked for every pair: there is nothing to warn of. A compact bag that was asked
-        # for by name stays one, and the network refuses it.
+    def _suitable(self, batch: Bag) -> Bag:
+        """The batch, literal where the network needs that."""
+        # The recipe asked for e.g. dropout, so there is nothing to warn of. A strict bag stays compact, and the
+        # network refuses it.
         return batch if self.model.why_literal is None or batch.strict else batch.to_literal()
 
     @contextmanager
-    def _own_randomness(self, process: int = 0) -> Iterator[None]:
-        """Dropout draws from torch's own generator, which all jobs share: each pass seeds it from this job's.
+    def _seeded(self, rank: int = 0) -> Iterator[None]:
+        """Seed torch's global generator, which all jobs share and dropout uses, from this job's generator.
 
         Args:
-            process: which of a training's processes this is; each drops others.
+            rank: of the process in a distributed training; each has its own dropout.
         """
-        seed = int(torch.randint(2**62, (), generator=self.generator)) + process
+        seed = int(torch.randint(2**62, (), generator=self.generator)) + rank
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(seed)
             yield
 
 
 class EagerEngine(BatchEngine):
-    """Batch after batch, as torch runs it, on any device; arguments are those of `BatchEngine`."""
+    """One batch after another in plain PyTorch, on any device; arguments as of `BatchEngine`."""
 
-    def train_epoch(self, ids: Tensor, renew_over: int = 0) -> Tensor:
+    def train_epoch(self, ids: Tensor, recalibration_batch_size: int = 0) -> Tensor:
         self.model.train()
         total = torch.zeros((), device=self.device)
         count = torch.zeros((), device=self.device)
-        with self._own_randomness():
+        with self._seeded():
             for batch in self._batches(ids, self.loader.batch_size):
                 if self.augment is not None:
                     batch = self.augment(batch, self.generator)
                 assert batch.y is not None
-                terms = self.objective.terms(self._given(batch), batch.y)
+                losses = self.objective.losses(self._forward(batch), batch.y)
                 self.optimiser.zero_grad()
-                terms.mean().backward()
+                losses.mean().backward()
                 self.optimiser.step()
                 with torch.no_grad():
-                    total += (terms.value * terms.there).sum()
-                    count += terms.there.sum()
-        if renew_over:
-            self.renew(ids, renew_over)
+                    total += (losses.value * losses.mask).sum()
+                    count += losses.mask.sum()
+        if recalibration_batch_size:
+            self.recalibrate(ids, recalibration_batch_size)
         return total / count.clamp(min=1)
 
     def predict(self, ids: Tensor) -> Tensor:
         self.model.eval()
-        with torch.no_grad(), self._own_randomness():
+        with torch.no_grad(), self._seeded():
             batches = self._batches(ids, self.loader.batch_size)
-            return self.objective.answer(torch.cat([self._given(batch) for batch in batches]))
+            return self.objective.unscale(torch.cat([self._forward(batch) for batch in batches]))

@@ -1,4 +1,4 @@
-"""`Renewal`: the running statistics of batch norms taken anew, from given batches and under the weights as they are."""
+"""`NormRecalibration`: running statistics of batch norms recomputed over given batches with the current weights."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,47 +11,47 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from esan.nn import BatchNorm
 
 
-class Renewal:
-    r"""Statistics of batches, averaged, in place of running ones that lag behind the weights.
+class NormRecalibration:
+    r"""Averages the statistics of batches, in place of running averages that lag behind the weights.
 
     .. math:: \mu = \sum_b \frac{g_b}{g} \mu_b, \qquad \sigma^2 = \sum_b \frac{g_b}{g} \sigma_b^2
 
     over batches b of :math:`g_b` graphs, g graphs in all. This is how batch normalisation was first proposed to predict
     (Ioffe and Szegedy, 2015, Algorithm 2), but for the factor N / (N - 1) of their variance, without which a network
-    predicts for a single batch what it gives while training. Batches should be mixed as those of training are: of
-    batches of one class each, the variance would lack what tells classes apart.
+    predicts for a single batch what it computes in train mode. Shuffle the graphs as in training: with one class per
+    batch, the variance would lack the difference between classes.
 
-    Nothing but running means and variances is changed. All else works as for predictions: there is no dropout. Of
-    networks that are stacked, one whose batches hold no graph keeps the statistics that it has.
+    Only running means and variances change. Everything else runs in eval mode, so there is no dropout. A member of an
+    ensemble whose batches hold no graph keeps its statistics.
 
     Args:
-        model: the network, or several as one (`esan.nn.stack`).
+        model: the network, or the stacked networks of an `esan.Ensemble`.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
         self._norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
         self._running: list[Tensor] = [b for m in self._norms for b in (m.running_mean, m.running_var) if b is not None]
-        # In double precision: a norm over near constants makes much of a small error in their mean.
+        # In double precision: a norm over nearly constant values amplifies a small error of their mean.
         self._sums = [torch.zeros_like(buffer, dtype=torch.double) for buffer in self._running]
-        lines = self._running[0] if self._running else torch.zeros(1)
-        self._graphs = lines.new_zeros(lines.shape[:-1], dtype=torch.double)
+        first = self._running[0] if self._running else torch.zeros(1)
+        self._graphs = first.new_zeros(first.shape[:-1], dtype=torch.double)
 
     @property
     def needed(self) -> bool:
-        """Whether there are running statistics at all."""
+        """Whether the network has running statistics."""
         return bool(self._running)
 
     @property
     def state(self) -> list[Tensor]:
-        """What is added up over batches."""
+        """The sums over batches."""
         return [*self._sums, self._graphs]
 
     @contextmanager
     def over_batches(self) -> Iterator[None]:
-        """Within, `add` takes batches; in the end their means are the running statistics.
+        """Inside, call `add_batch` for every batch; on leaving, the averages become the running statistics.
 
-        Where it ends by an exception, they are what they were. The network is left in eval mode.
+        After an exception the statistics are unchanged. The network is left in eval mode.
         """
         counts = [m.num_batches_tracked for m in self._norms if m.num_batches_tracked is not None]
         running, tracked = ([buffer.clone() for buffer in buffers] for buffers in (self._running, counts))
@@ -61,7 +61,7 @@ class Renewal:
         self._model.eval()
         for norm in self._norms:
             norm.train()
-            # All of a batch, and nothing of what was before.
+            # The statistics of the batch alone, without those before.
             norm.momentum = 1.0
             if isinstance(norm, BatchNorm):
                 norm.unbiased = False
@@ -77,21 +77,21 @@ class Renewal:
                 norm.momentum = momentum
                 if isinstance(norm, BatchNorm):
                     norm.unbiased = True
-            there, graphs = self._graphs.unsqueeze(-1) > 0, self._graphs.unsqueeze(-1).clamp(min=1)
+            seen, graphs = self._graphs.unsqueeze(-1) > 0, self._graphs.unsqueeze(-1).clamp(min=1)
             for buffer, total, before in zip(self._running, self._sums, running, strict=True):
-                buffer.copy_(torch.where(there, (total / graphs).to(buffer.dtype), before))
+                buffer.copy_(torch.where(seen, (total / graphs).to(buffer.dtype), before))
             for count, before in zip(counts, tracked, strict=True):
                 count.copy_(before)
 
-    def add(self, forward: Callable[[], Any], graphs: Tensor | float) -> None:
-        """Count a batch.
+    def add_batch(self, forward: Callable[[], Any], graphs: Tensor | float) -> None:
+        """Add the statistics of a batch.
 
         Args:
-            forward: the pass of the network over it.
-            graphs: how many graphs it has; of stacked networks, of each.
+            forward: runs the network on it.
+            graphs: the number of graphs in it; for an ensemble, one number per member.
         """
         for buffer in self._running:
-            # From zero: the difference between a batch and what was before would cost digits.
+            # From zero: the difference between a batch and older statistics would lose digits.
             buffer.zero_()
         forward()
         self._graphs += graphs

@@ -11,7 +11,7 @@ from esan.bags import Bag
 from esan.data import Dataset
 from esan.graphs import Graphs
 from esan.nn.convs.base import GraphConv
-from esan.nn.features import LineEncoder, NodeFeatures
+from esan.nn.features import FeatureEncoder, NodeFeatures
 from esan.policies import Policy, Selection
 from esan.train.engines.engine import Augment
 
@@ -54,7 +54,7 @@ class RandomFeatures(NodeFeatures):
 
     def __init__(self, given: NodeFeatures, width: int, share: float, marked: bool) -> None:
         super().__init__(None, width, marked)
-        self.lines, self.given_degrees, self.random_channels = given.lines, given.degrees, round(share * width)
+        self.encoder, self.given_degrees, self.random_channels = given.encoder, given.degrees, round(share * width)
         half = max(width // 2, 1)
         self.first = GraphConv(given.out_channels, half)
         self.second = GraphConv(half, width - self.random_channels)
@@ -74,7 +74,7 @@ class RandomFeatures(NodeFeatures):
         return torch.cat([known, noise], 1)
 
 
-class WalkLines(LineEncoder):
+class WalkLines(FeatureEncoder):
     """The features that there are, encoded, and behind them the last `walks` columns as they are.
 
     Args:
@@ -82,9 +82,9 @@ class WalkLines(LineEncoder):
         walks: how many columns `with_walks` added.
     """
 
-    by_line = True
+    row_wise = True
 
-    def __init__(self, given: LineEncoder, walks: int) -> None:
+    def __init__(self, given: FeatureEncoder, walks: int) -> None:
         super().__init__()
         self.given, self.walks = given, walks
         self.out_channels = given.out_channels + walks

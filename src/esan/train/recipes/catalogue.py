@@ -14,7 +14,7 @@ from esan.data.sets.catalogue import CATALOGUE
 from esan.policies import Augmented, EdgeDeletion, NodeDeletion, Policy, Sampled, Whole, policy_named
 from esan.train.recipes.paper_values import TABLES, paper_values, table_rows
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.selection import Spread
+from esan.train.runs.summary import MeanStd
 
 TU = ("mutag", "ptc", "proteins", "nci1", "nci109", "imdb-b", "imdb-m", "rdt-b")
 #: Which protocol each set has.
@@ -144,7 +144,7 @@ def paper_table(table: str) -> tuple[Recipe, ...]:
     return tuple(named(name) for name in table_rows()[table])
 
 
-def paper_value(recipe: Recipe | str) -> Spread | None:
+def paper_value(recipe: Recipe | str) -> MeanStd | None:
     """What the paper reports for a recipe, in the units of records; None where it reports nothing.
 
     A recipe with other values than the named one (`zinc/gin~lr=0.01`) is held against the number of that one.

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from esan.train.runs.selection import Spread
+from esan.train.runs.summary import MeanStd
 
 #: Accuracy and ROC-AUC in percent, MAE of ZINC as it is. A row is a method, a column a dataset; "-" was not run.
 #: Of CSL the paper has no table: it says that base encoders guess and that all the rest is perfect, sampled or not.
@@ -205,9 +205,9 @@ dss-gin-ego+-5%     100±0
 
 
 @cache
-def paper_values() -> dict[str, Spread]:
+def paper_values() -> dict[str, MeanStd]:
     """What the paper reports, by the name of the recipe; in the units of records, so percents as parts of 1."""
-    found: dict[str, Spread] = {}
+    found: dict[str, MeanStd] = {}
     for text in TABLES.values():
         head, *rows = [line.split() for line in text.strip().splitlines()]
         for method, *cells in rows:
@@ -215,7 +215,7 @@ def paper_values() -> dict[str, Spread]:
                 if cell != "-":
                     mean, std = (float(number) for number in cell.split("±"))
                     unit = 1.0 if data == "zinc" else 100.0
-                    found[f"{data}/{method}"] = Spread(mean / unit, std / unit)
+                    found[f"{data}/{method}"] = MeanStd(mean / unit, std / unit)
     return found
 
 

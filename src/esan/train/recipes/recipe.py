@@ -15,7 +15,7 @@ from esan.policies import EgoNets, Policy, Sampled, Whole
 from esan.train.recipes.earlier import RENAMED, from_earlier
 from esan.train.recipes.fields import checked, checked_grid, parsed, plain, refuse_unknown, short
 from esan.train.recipes.toml_text import to_toml
-from esan.train.runs.files import write_text
+from esan.train.runs.directory import write_text
 
 #: Characters of a folder's name at most, as file systems have it.
 _LONGEST = 200

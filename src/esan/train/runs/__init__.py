@@ -1,1 +1,1 @@
-"""Runs: one training from its data to its record, with checkpoints, schedule and loggers."""
+"""Runs: one training from its data to its record, with checkpoints, learning-rate schedule and loggers."""

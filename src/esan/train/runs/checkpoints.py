@@ -1,7 +1,8 @@
-"""Checkpoints: the state of a training on disk, with what it belongs to; one of another training is refused."""
+"""Checkpoints: the state of a training on disk with a header that says which; another training's is refused."""
 
 import io
 import json
+import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,53 +12,58 @@ import torch
 
 from esan.checks import whole_number
 from esan.graphs.readers.archives import check_archive
-from esan.train.model_spec import Blueprint
-from esan.train.runs.files import write_tensors
+from esan.train.model_spec import ModelSpec
+from esan.train.recipes.recipe import Recipe
+from esan.train.runs.directory import write_tensors
+from esan.train.runs.records import Record
 
 _FORMAT = "esan checkpoint 1"
+_FOLD_AND_SEED = re.compile(r"(\d+)-(\d+)")
+#: Fields of a recipe that do not change one training.
+_NOT_OF_ONE_TRAINING = ("name", "seeds", "grid")
 
 
 @dataclass(frozen=True)
-class Belongs:
-    """What a checkpoint belongs to.
+class CheckpointHeader:
+    """Which training a checkpoint is of.
 
     Attributes:
-        blueprint: the recipe, and what it knows of the data.
+        model_spec: the recipe, and what it must know of the data.
         fold: of the job.
         seed: of the job.
         data: the fingerprint of the dataset.
     """
 
-    blueprint: Blueprint
+    model_spec: ModelSpec
     fold: int
     seed: int
     data: str
 
-    def differences(self, other: "Belongs") -> list[str]:
+    def differences(self, other: "CheckpointHeader") -> list[str]:
         """In what the other one differs, in words: "lr 0.01, not 0.001"."""
         mine, its = self._flat(), other._flat()
         return [f"{name} {its[name]!r}, not {value!r}" for name, value in mine.items() if its[name] != value]
 
     def _flat(self) -> dict[str, Any]:
-        plain = self.blueprint.to_dict()
-        recipe = {k: v for k, v in plain.pop("recipe").items() if k not in ("grid", "seeds", "name")}
+        plain = self.model_spec.to_dict()
+        recipe = {k: v for k, v in plain.pop("recipe").items() if k not in _NOT_OF_ONE_TRAINING}
         return recipe | plain | {"fold": self.fold, "seed": self.seed, "fingerprint of the data": self.data}
 
 
-def save_checkpoint(path: Path, belongs: Belongs, state: dict[str, Any]) -> None:
+def save_checkpoint(path: Path, header: CheckpointHeader, state: dict[str, Any]) -> None:
     """Write tensors and plain values, whole or not at all."""
-    header = {
+    plain = {
         "format": _FORMAT,
-        "blueprint": belongs.blueprint.to_dict(),
-        "fold": belongs.fold,
-        "seed": belongs.seed,
-        "data": belongs.data,
+        "model_spec": header.model_spec.to_dict(),
+        "fold": header.fold,
+        "seed": header.seed,
+        "data": header.data,
     }
-    write_tensors(path, {"header": json.dumps(header), **state})
+    write_tensors(path, {"header": json.dumps(plain), **state})
 
 
-def load_checkpoint(path: Path, wanted: Belongs | None = None) -> tuple[Belongs, dict[str, Any]]:
-    """What a checkpoint belongs to, and its state, on the CPU; it must belong to `wanted` if that is given."""
+def load_checkpoint(path: Path, wanted: CheckpointHeader | None = None) -> tuple[CheckpointHeader, dict[str, Any]]:
+    """The header and state of a checkpoint, on the CPU; ValueError unless its header equals `wanted`, if given."""
     if not path.is_file():
         raise FileNotFoundError(f"Expected a checkpoint at {path} (got no file there). Train first, or check the path.")
     # Read first: an error of the disk is not one of the contents.
@@ -65,14 +71,15 @@ def load_checkpoint(path: Path, wanted: Belongs | None = None) -> tuple[Belongs,
     try:
         check_archive(path)
         state = torch.load(contents, map_location="cpu", weights_only=True)
-        header = json.loads(state.pop("header"))
-        if header["format"] != _FORMAT:
-            raise ValueError(header["format"])
-        blueprint = Blueprint.from_dict(header["blueprint"])
-        fold, seed = (whole_number(name, header[name], 0, "Train again.") for name in ("fold", "seed"))
-        found = Belongs(blueprint, fold, seed, str(header["data"]))
-        _check_weights(blueprint, state)
-    except Exception:  # of a damaged file, torch raises anything at all
+        plain = json.loads(state.pop("header"))
+        if plain["format"] != _FORMAT:
+            raise ValueError(plain["format"])
+        # Version 0.1 wrote "blueprint".
+        model_spec = ModelSpec.from_dict(plain["model_spec"] if "model_spec" in plain else plain["blueprint"])
+        fold, seed = (whole_number(name, plain[name], 0, "Train again.") for name in ("fold", "seed"))
+        found = CheckpointHeader(model_spec, fold, seed, str(plain["data"]))
+        _check_weights(model_spec, state)
+    except Exception:  # torch raises errors of any kind for a damaged file
         what = "Check the path, or train again." if wanted is None else "Remove it to train from the start."
         raise ValueError(f"Expected a whole checkpoint of esan at {path} (got {_kind(contents)}). {what}") from None
     differences = [] if wanted is None else wanted.differences(found)
@@ -84,22 +91,50 @@ def load_checkpoint(path: Path, wanted: Belongs | None = None) -> tuple[Belongs,
     return found, state
 
 
-def _check_weights(blueprint: Blueprint, state: dict[str, Any]) -> None:
-    """ValueError unless the weights are those of the network that the header tells of, before that one is built."""
+def check_same_run(header: CheckpointHeader, folder: Path, record: Record | None, file: str) -> None:
+    """ValueError where weights are not of the run that the folder's name, recipe.toml and record.json describe.
+
+    Args:
+        header: of the weights.
+        folder: of the run.
+        record: of the run, if it has one.
+        file: the name of the weights, for the error.
+    """
+    expected: dict[str, object] = {}
+    if (folder / "recipe.toml").is_file():
+        expected |= Recipe.load(folder / "recipe.toml").to_dict()
+    if record is not None:
+        expected |= record.recipe.to_dict() | {"fold": record.fold, "seed": record.seed, "kind of task": record.task}
+    if (named := _FOLD_AND_SEED.fullmatch(folder.resolve().name)) is not None:
+        expected |= {"fold": int(named[1]), "seed": int(named[2])}
+    found = header.model_spec.recipe.to_dict()
+    found |= {"fold": header.fold, "seed": header.seed, "kind of task": header.model_spec.task.kind}
+    differs = [
+        f"{k} {found[k]!r}, not {v!r}" for k, v in expected.items() if k not in _NOT_OF_ONE_TRAINING and found[k] != v
+    ]
+    if differs:
+        raise ValueError(
+            f"Expected the weights of this very run in {folder / file} (got those of another one, with "
+            f"{'; '.join(differs[:4])}). Put them into a folder of their own, and train this run again."
+        )
+
+
+def _check_weights(model_spec: ModelSpec, state: dict[str, Any]) -> None:
+    """ValueError unless the weights have the shapes of the network in the header, before that network is built."""
     if "model" not in state:
         return
     if not isinstance(state["model"], dict):
         raise ValueError("no weights")
-    # On no device: sizes that no file of this size could fill take no memory.
+    # On the meta device: a header that asks for a huge network takes no memory.
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        wanted = {name: tensor.shape for name, tensor in blueprint.build().state_dict().items()}
-    there = {name: getattr(tensor, "shape", None) for name, tensor in state["model"].items()}
-    if wanted != there:
+        wanted = {name: tensor.shape for name, tensor in model_spec.build().state_dict().items()}
+    found = {name: getattr(tensor, "shape", None) for name, tensor in state["model"].items()}
+    if wanted != found:
         raise ValueError("weights of another network")
 
 
 def _kind(contents: io.BytesIO) -> str:
-    """What a file is that is no checkpoint, in words of one's own: those of torch are pages, some of them in colour."""
+    """What a file is that is no checkpoint, in few words; torch's own message is a page long."""
     size = len(contents.getbuffer())
     if not size:
         return "an empty file"

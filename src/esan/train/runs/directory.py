@@ -1,24 +1,23 @@
-"""The folder of a run: where its weights lie, and whether they are its own."""
+"""The run directory: which files a run has, how they are written, and how to find one."""
 
-import re
 from pathlib import Path
+from typing import IO, Any
 
-from esan.train.recipes.recipe import Recipe
-from esan.train.runs.checkpoints import Belongs
-from esan.train.runs.records import Record
+import torch
 
-#: The files of a run that hold weights, by what they are called on the command line.
-WEIGHTS = {"best": "best.pt", "last": "checkpoint.pt"}
-_FOLD_AND_SEED = re.compile(r"(\d+)-(\d+)")
-#: Fields that say nothing about one training.
-_ASIDE = ("name", "seeds", "grid")
+from esan.atomic import write_file
+
+#: The files of a run that hold weights, by their names on the command line.
+WEIGHT_FILES = {"best": "best.pt", "last": "checkpoint.pt"}
+#: What to do when the disk is full, at the end of the error.
+_AFTER_FULL_DISK = ", and run the same command again to continue"
 
 
-def run_folder(path: Path) -> Path:
-    """The folder of one run: this one, or the only one below it."""
-    if any((path / name).is_file() for name in WEIGHTS.values()):
+def find_run_directory(path: Path) -> Path:
+    """The directory of one run: this one, or the only one below it."""
+    if any((path / name).is_file() for name in WEIGHT_FILES.values()):
         return path
-    found = sorted({file.parent for name in WEIGHTS.values() for file in path.rglob(name)})
+    found = sorted({file.parent for name in WEIGHT_FILES.values() for file in path.rglob(name)})
     if len(found) != 1:
         some = f": {', '.join(str(f.relative_to(path)) for f in found[:5])}" if found else ""
         raise ValueError(
@@ -27,27 +26,24 @@ def run_folder(path: Path) -> Path:
     return found[0]
 
 
-def refuse_foreign(belongs: Belongs, folder: Path, record: Record | None, file: str) -> None:
-    """An error where weights are not those that the folder tells of: its name, recipe.toml and record.json.
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to `path`; an existing file stays until all of the new one is on the disk."""
+    write_file(path, lambda file: file.write(text.encode()), _AFTER_FULL_DISK)
 
-    Args:
-        belongs: what the weights belong to.
-        folder: of the run.
-        record: of the run, if it has one.
-        file: the name of the weights, for the error.
-    """
-    told: dict[str, object] = {}
-    if (folder / "recipe.toml").is_file():
-        told |= Recipe.load(folder / "recipe.toml").to_dict()
-    if record is not None:
-        told |= record.recipe.to_dict() | {"fold": record.fold, "seed": record.seed, "kind of task": record.task}
-    if (named := _FOLD_AND_SEED.fullmatch(folder.resolve().name)) is not None:
-        told |= {"fold": int(named[1]), "seed": int(named[2])}
-    found = belongs.blueprint.recipe.to_dict()
-    found |= {"fold": belongs.fold, "seed": belongs.seed, "kind of task": belongs.blueprint.task.kind}
-    differs = [f"{k} {found[k]!r}, not {v!r}" for k, v in told.items() if k not in _ASIDE and found[k] != v]
-    if differs:
-        raise ValueError(
-            f"Expected the weights of this very run in {folder / file} (got those of another one, with "
-            f"{'; '.join(differs[:4])}). Put them into a folder of their own, and train this run again."
-        )
+
+def write_tensors(path: Path, state: dict[str, Any]) -> None:
+    """Write tensors and plain values, for `torch.load(weights_only=True)`."""
+
+    def fill(file: IO[bytes]) -> None:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # torch's error for a full disk
+            raise OSError(None, str(error).splitlines()[0]) from error
+
+    write_file(path, fill, _AFTER_FULL_DISK)
+
+
+def remove_partial_files(folder: Path) -> None:
+    """Remove the temporary files of a process that was killed while writing."""
+    for file in folder.glob(".*.part"):
+        file.unlink(missing_ok=True)

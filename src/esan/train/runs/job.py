@@ -1,4 +1,4 @@
-"""`Job`: one training, that of a recipe on one fold with one seed, and where its files lie."""
+"""`Job`: one training: a recipe on one fold with one seed; `protocol`: all jobs of a recipe."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ class Job:
     Args:
         recipe: what is trained.
         fold: which of the recipe's folds; 0 where there is only one split.
-        seed: draws the weights, the order of the graphs, and samples.
+        seed: of the weights, the order of the graphs, and samples.
     """
 
     recipe: Recipe
@@ -33,7 +33,7 @@ class Job:
             )
 
     def folder(self, runs: str | Path) -> Path:
-        """Where the files of this job lie: RUNS/<recipe name>/<fold>-<seed>."""
+        """The run directory: RUNS/<recipe name>/<fold>-<seed>."""
         return Path(runs) / self.recipe.name / f"{self.fold}-{self.seed}"
 
     @property

@@ -1,4 +1,4 @@
-"""Watchers of a training: progress bars in a terminal, TensorBoard, Weights & Biases."""
+"""Loggers: called after every epoch of a training: progress bars in a terminal, TensorBoard, Weights & Biases."""
 
 from importlib import import_module
 from typing import Any, Protocol
@@ -12,28 +12,28 @@ from esan.train.runs.records import Epoch, Record
 from esan.train.runs.run import Run
 
 
-class Watcher(Protocol):
-    """Is told what happens; changes nothing."""
+class Logger(Protocol):
+    """Called during a training, which it does not change."""
 
-    def started(self, runs: list[Run]) -> None:
+    def on_start(self, runs: list[Run]) -> None:
         """Before the first epoch."""
 
-    def epoch(self, run: Run, line: Epoch) -> None:
+    def on_epoch(self, run: Run, epoch: Epoch) -> None:
         """After an epoch of a run."""
 
-    def finished(self, run: Run, record: Record) -> None:
-        """After a run is over."""
+    def on_finish(self, run: Run, record: Record) -> None:
+        """After the last epoch of a run."""
 
-    def stopped(self) -> None:
-        """At the end, however it came."""
+    def close(self) -> None:
+        """At the end of all runs, also after an error."""
 
 
-class Bars:
-    """A bar a run, with loss, metrics and time left; more than `most` runs share one. Runs that continue are named.
+class ProgressBars:
+    """One bar per run with loss, metrics and time left; more than `most` runs share one. Resumed runs are listed.
 
     Args:
         console: where they are drawn; None for the error output.
-        most: how many bars there are at most.
+        most: the most bars.
         test: whether the test metric is shown.
     """
 
@@ -50,8 +50,8 @@ class Bars:
         )
         self.tasks: dict[int, TaskID] = {}
 
-    def started(self, runs: list[Run]) -> None:
-        if words := _continued(runs):
+    def on_start(self, runs: list[Run]) -> None:
+        if words := _resumed(runs):
             self.progress.console.print(Text(words), soft_wrap=True)
         if 0 < len(runs) <= self.most:
             for run in runs:
@@ -65,33 +65,33 @@ class Bars:
             self.tasks = {id(run): bar for run in runs}
         self.progress.start()
 
-    def epoch(self, run: Run, line: Epoch) -> None:
+    def on_epoch(self, run: Run, epoch: Epoch) -> None:
         self.progress.update(
             self.tasks[id(run)],
             advance=1,
-            numbers=told(run.task.metric, line if self.test else line._replace(test=None)),
+            numbers=in_words(run.task.metric, epoch if self.test else epoch._replace(test=None)),
         )
 
-    def finished(self, run: Run, record: Record) -> None:
-        # What an early stop saved does not count as left.
+    def on_finish(self, run: Run, record: Record) -> None:
+        # Epochs that an early stop saved do not count as left.
         saved = run.job.recipe.epochs - record.epochs
         task = self.progress.tasks[self.progress.task_ids.index(self.tasks[id(run)])]
         self.progress.update(self.tasks[id(run)], total=(task.total or 0) - saved)
 
-    def stopped(self) -> None:
+    def close(self) -> None:
         self.progress.stop()
 
 
-def _continued(runs: list[Run]) -> str:
-    """Which runs go on from a checkpoint, and with which epoch; nothing if none does."""
-    again = [f"{run.job.name} at epoch {run.epoch + 1}" for run in runs if run.epoch and not run.over]
+def _resumed(runs: list[Run]) -> str:
+    """Which runs continue from a checkpoint, and with which epoch; empty if none does."""
+    again = [f"{run.job.name} at epoch {run.epoch + 1}" for run in runs if run.epoch and not run.is_done]
     few = ", ".join(again[:3]) + (f" and {len(again) - 3} more" if len(again) > 3 else "")
     return f"Continued from the last checkpoint: {few}." if again else ""
 
 
-def told(metric: str, line: Epoch) -> str:
-    """The numbers of an epoch in a few words."""
-    numbers = {"loss": line.loss, f"valid {metric}": line.valid, f"test {metric}": line.test}
+def in_words(metric: str, epoch: Epoch) -> str:
+    """The numbers of an epoch as text."""
+    numbers = {"loss": epoch.loss, f"valid {metric}": epoch.valid, f"test {metric}": epoch.test}
     return "  ".join(f"{name} {value:.4f}" for name, value in numbers.items() if value is not None)
 
 
@@ -106,29 +106,29 @@ class TensorBoard:
         self._make = SummaryWriter
         self.writers: dict[int, Any] = {}
 
-    def started(self, runs: list[Run]) -> None:
+    def on_start(self, runs: list[Run]) -> None:
         for run in runs:
             if run.folder is not None:
-                # What was written after the checkpoint that a run continues from is written again.
+                # A resumed run writes the epochs after its checkpoint again.
                 self.writers[id(run)] = self._make(run.folder / "tensorboard", purge_step=run.epoch + 1)
 
-    def epoch(self, run: Run, line: Epoch) -> None:
+    def on_epoch(self, run: Run, epoch: Epoch) -> None:
         writer = self.writers.get(id(run))
-        for name, value in line._asdict().items():
+        for name, value in epoch._asdict().items():
             if writer is not None and value is not None and name != "epoch":
-                writer.add_scalar(name, value, line.epoch)
+                writer.add_scalar(name, value, epoch.epoch)
 
-    def finished(self, run: Run, record: Record) -> None:  # noqa: ARG002
+    def on_finish(self, run: Run, record: Record) -> None:  # noqa: ARG002
         if (writer := self.writers.pop(id(run), None)) is not None:
             writer.close()
 
-    def stopped(self) -> None:
+    def close(self) -> None:
         for writer in self.writers.values():
             writer.close()
 
 
 class WandB:
-    """Curves for Weights & Biases, a run a job; needs the extra `wandb`.
+    """Curves for Weights & Biases, one run per job; needs the extra `wandb`.
 
     Args:
         project: where they go.
@@ -144,23 +144,23 @@ class WandB:
         self._wandb, self.project = wandb, project
         self.runs: dict[int, Any] = {}
 
-    def started(self, runs: list[Run]) -> None:
+    def on_start(self, runs: list[Run]) -> None:
         for run in runs:
             config = run.job.recipe.to_dict() | {"fold": run.job.fold, "seed": run.job.seed}
             self.runs[id(run)] = self._wandb.init(
                 project=self.project, name=run.job.name, config=config, reinit="create_new"
             )
 
-    def epoch(self, run: Run, line: Epoch) -> None:
-        told = {name: value for name, value in line._asdict().items() if value is not None}
-        self.runs[id(run)].log(told, step=line.epoch)
+    def on_epoch(self, run: Run, epoch: Epoch) -> None:
+        values = {name: value for name, value in epoch._asdict().items() if value is not None}
+        self.runs[id(run)].log(values, step=epoch.epoch)
 
-    def finished(self, run: Run, record: Record) -> None:
-        here = self.runs.pop(id(run))
+    def on_finish(self, run: Run, record: Record) -> None:
+        wandb_run = self.runs.pop(id(run))
         for name, value in record.best._asdict().items():
-            here.summary[f"best {name}"] = value
-        here.finish()
+            wandb_run.summary[f"best {name}"] = value
+        wandb_run.finish()
 
-    def stopped(self) -> None:
-        for here in self.runs.values():
-            here.finish()
+    def close(self) -> None:
+        for wandb_run in self.runs.values():
+            wandb_run.finish()

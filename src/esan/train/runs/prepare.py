@@ -1,6 +1,8 @@
-"""From a recipe to what a training needs: the dataset, its bag, and the splits."""
+"""`prepare`: from a recipe to its dataset, splits and bag; bags are cached on disk."""
 
-from dataclasses import dataclass
+import re
+import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,43 +10,44 @@ import torch
 
 from esan import data
 from esan.bags import Bag
+from esan.bags.build.storage import stores_samples_only
 from esan.checks import shown
-from esan.data import Dataset, Split
+from esan.data import Dataset, Split, cache_folder
 from esan.data.sets.catalogue import known_name
 from esan.nn import SubgraphGNN
-from esan.train.engines.resample import bag_of
-from esan.train.model_spec import Blueprint
+from esan.policies import Policy, Sampled
+from esan.train.engines.samples import graphs_only_bag, training_bag
+from esan.train.model_spec import ModelSpec
 from esan.train.recipes.baselines import with_walks
 from esan.train.recipes.fields import columns_of
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.cache import cached_bag
 
-#: The parts of a random or scaffold split: train, valid, test.
+#: The fractions of a random or scaffold split: train, valid, test.
 FRACTIONS = (0.8, 0.1, 0.1)
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """What the trainings of a recipe share.
+class PreparedData:
+    """What all jobs of a recipe share.
 
     Attributes:
         dataset: the graphs and their task, with walk counts where the recipe has them.
         fingerprint: of the dataset as it was loaded.
-        blueprint: what networks are built from.
-        bag: of all graphs, on the host.
-        splits: a split a fold.
+        model_spec: what networks are built from.
+        bag: of all graphs, on the CPU.
+        splits: one split per fold.
         device: where networks are trained.
     """
 
     dataset: Dataset
     fingerprint: str
-    blueprint: Blueprint
+    model_spec: ModelSpec
     bag: Bag
     splits: list[Split]
     device: torch.device
 
     def split(self, fold: int) -> Split:
-        """The split of a fold, checked: there is something to learn and something to choose by."""
+        """The split of a fold; ValueError unless it has targets to train on and to validate with."""
         split = data.check_split(self.dataset, self.splits[fold])
         if not split.valid.numel():
             raise ValueError(
@@ -61,54 +64,54 @@ def prepare(
     root: str | Path | None = None,
     cache: str | Path | None = None,
     device: torch.device | str = "cpu",
-) -> Prepared:
-    """Load the data (unless it is given), split it, and fetch or build its bag.
+) -> PreparedData:
+    """Load the data (unless it is given), split it, and load or build its bag.
 
     Args:
         recipe: what is to be trained.
-        dataset: the data, in place of what the recipe names.
+        dataset: the data, instead of what the recipe names.
         root: the folder of the data, see `esan.data.load`.
         cache: the folder of cached bags.
-        device: where networks are trained; a GPU builds the bag too, some graphs at a time, and keeps nothing of it.
+        device: where networks are trained; a GPU also builds the bag, in chunks, which are stored on the CPU.
     """
-    dataset = data_of(recipe, root, cache) if dataset is None else dataset
-    splits = split_as(recipe, dataset)
-    blueprint, fingerprint = Blueprint.of(recipe, dataset), dataset.fingerprint
+    dataset = load_recipe_data(recipe, root, cache) if dataset is None else dataset
+    splits = splits_for(recipe, dataset)
+    model_spec, fingerprint = ModelSpec.of(recipe, dataset), dataset.fingerprint
     dataset = with_walks(dataset, recipe.walk_features) if recipe.walk_features else dataset
-    layers, place = layers_of(blueprint), torch.device(device)
-    if place.type == "cuda":
-        # A GPU builds a bag in less time than a disk takes to give it.
-        bag = bag_of(dataset.graphs, recipe.policy, layers, place)
+    layers, device = bag_layers(model_spec), torch.device(device)
+    if device.type == "cuda":
+        # A GPU builds a bag in less time than a disk takes to read it.
+        bag = training_bag(dataset.graphs, recipe.policy, layers, device)
     else:
         bag = cached_bag(dataset, recipe.policy, layers, cache=cache)
-    return Prepared(dataset, fingerprint, blueprint, bag, splits, place)
+    return PreparedData(dataset, fingerprint, model_spec, bag, splits, device)
 
 
-def layers_of(blueprint: Blueprint) -> int:
-    """The layers that a bag for this network must be exact for."""
+def bag_layers(model_spec: ModelSpec) -> int:
+    """The number of layers that a bag for this network must be exact for."""
     with torch.random.fork_rng(devices=[]):
-        model: SubgraphGNN = blueprint.build()
+        model: SubgraphGNN = model_spec.build()
     return model.num_layers + model.encoder.lookahead
 
 
-def data_of(recipe: Recipe, root: str | Path | None = None, cache: str | Path | None = None) -> Dataset:
+def load_recipe_data(recipe: Recipe, root: str | Path | None = None, cache: str | Path | None = None) -> Dataset:
     """The data that a recipe names."""
-    return find_data(recipe.data, root, cache, **reading(recipe))
+    return find_data(recipe.data, root, cache, **read_options(recipe))
 
 
-def reading(recipe: Recipe) -> dict[str, Any]:
-    """How a recipe has its data read, for `esan.data.own`."""
-    asked = {name: getattr(recipe, name) for name in ("task", "smiles", "labels", "skip_unreadable", "skip_missing")}
-    asked["targets"] = columns_of(recipe.targets)
-    return {name: value for name, value in asked.items() if value}
+def read_options(recipe: Recipe) -> dict[str, Any]:
+    """The recipe's options for reading data, as arguments of `esan.data.own`."""
+    options = {name: getattr(recipe, name) for name in ("task", "smiles", "labels", "skip_unreadable", "skip_missing")}
+    options["targets"] = columns_of(recipe.targets)
+    return {name: value for name, value in options.items() if value}
 
 
-def find_data(name: str, root: str | Path | None = None, cache: str | Path | None = None, **asked: Any) -> Dataset:
-    """A set of the catalogue, or a user's own by its path; `asked` is for `esan.data.own`."""
-    if is_name(name):
-        if asked:
+def find_data(name: str, root: str | Path | None = None, cache: str | Path | None = None, **options: Any) -> Dataset:
+    """A dataset of the catalogue by name, or a user's own by path; `options` are for `esan.data.own`."""
+    if is_dataset_name(name):
+        if options:
             raise ValueError(
-                f"Expected nothing on how to read {name}, a set that esan knows (got {', '.join(sorted(asked))}). "
+                f"Expected nothing on how to read {name}, a set that esan knows (got {', '.join(sorted(options))}). "
                 "Leave it out, or give the path of your own data."
             )
         return data.load(name, root, cache=cache)
@@ -122,16 +125,16 @@ def find_data(name: str, root: str | Path | None = None, cache: str | Path | Non
             f"Paths are looked up in {Path.cwd()} and, of a recipe, beside its file. "
             f"Known sets: {', '.join(data.names())}."
         )
-    return data.own(name, name=Path(name).stem, **asked)
+    return data.own(name, name=Path(name).stem, **options)
 
 
-def is_name(text: str) -> bool:
-    """Whether a set of the catalogue is called so."""
+def is_dataset_name(text: str) -> bool:
+    """Whether the catalogue has a dataset of this name."""
     return known_name(text) is not None
 
 
-def split_as(recipe: Recipe, dataset: Dataset) -> list[Split]:
-    """The splits of the recipe's protocol, one a fold."""
+def splits_for(recipe: Recipe, dataset: Dataset) -> list[Split]:
+    """The splits of the recipe's protocol, one per fold."""
     if recipe.split == "auto":
         return [dataset.given or hold_out(dataset, recipe.split_seed)]
     if recipe.split == "given" and dataset.given is None:
@@ -147,7 +150,10 @@ def split_as(recipe: Recipe, dataset: Dataset) -> list[Split]:
 
 
 def hold_out(dataset: Dataset, seed: int) -> Split:
-    """A tenth of the graphs for validation: of each class at least one, if it has two; of labels, by any yes at all."""
+    """A tenth of the graphs for validation, stratified by class, at least one per class that has two.
+
+    Labels are stratified by whether a graph has any.
+    """
     y = dataset.y
     groups = {"classification": lambda: y, "labels": lambda: (y == 1).any(1).long(), "regression": lambda: None}
     found = groups[dataset.task.kind]()
@@ -157,9 +163,9 @@ def hold_out(dataset: Dataset, seed: int) -> Split:
     for number in group.unique().tolist():
         members = order[group[order] == number]
         valid.append(members[: max(round(members.numel() / 10), min(1, members.numel() - 1))])
-    held = torch.zeros(len(dataset), dtype=torch.bool)
-    held[torch.cat(valid)] = True
-    return Split((~held).nonzero()[:, 0], held.nonzero()[:, 0])
+    in_valid = torch.zeros(len(dataset), dtype=torch.bool)
+    in_valid[torch.cat(valid)] = True
+    return Split((~in_valid).nonzero()[:, 0], in_valid.nonzero()[:, 0])
 
 
 def _check_targets(dataset: Dataset, split: Split) -> None:
@@ -173,3 +179,43 @@ def _check_targets(dataset: Dataset, split: Split) -> None:
             )
     elif not bool(torch.isfinite(y).any()):
         raise ValueError(f"Expected targets for the validation graphs of {dataset.name} (got none). Use another split.")
+
+
+# -- cached bags -------------------------------------------------------------------------------------------------------
+
+
+def cached_bag(dataset: Dataset, policy: Policy, num_layers: int, *, cache: str | Path | None = None) -> Bag:
+    """The compact bag of a dataset, from the cache if it was built from the same data; a damaged one is built again.
+
+    Args:
+        dataset: the graphs.
+        policy: selects the subgraphs; for a `Sampled` one the whole bag is cached, and samples are drawn from it,
+            unless it is too large for memory (`esan.train.engines.samples`).
+        num_layers: the number of layers that the bag must be exact for.
+        cache: the folder of the cache, else $ESAN_CACHE, else .cache/esan in the user's home.
+    """
+    if isinstance(policy, Sampled):
+        if stores_samples_only(policy, dataset.graphs):
+            return graphs_only_bag(dataset.graphs, policy, num_layers)
+        whole = cached_bag(dataset, policy.policy, num_layers, cache=cache)
+        return replace(whole, policy=policy, sampled_from=whole)
+    path = cache_file(dataset, policy, num_layers, cache)
+    if path.is_file():
+        try:
+            return Bag.load(path, source=dataset.graphs, policy=policy, num_layers=num_layers)
+        except ValueError as error:
+            warnings.warn(f"The cached bag is built again: {error}", stacklevel=2)
+    bag = Bag.of(dataset.graphs, policy, num_layers)
+    try:
+        bag.save(path)
+    except OSError as error:
+        # A cache that cannot be written costs time, not results.
+        warnings.warn(f"The bag is not cached for the next run: {path} cannot be written ({error}).", stacklevel=2)
+    return bag
+
+
+def cache_file(dataset: Dataset, policy: Policy, num_layers: int, cache: str | Path | None = None) -> Path:
+    """The path of a cached bag; its name says what the bag was built from."""
+    what = re.sub(r"\W+", "_", f"{policy!r}").strip("_")
+    name = re.sub(r"\W+", "_", dataset.name)
+    return cache_folder(cache) / "bags" / f"{name}-{what}-{num_layers}-{dataset.fingerprint[:12]}.npz"

@@ -1,22 +1,29 @@
-"""`Record`: what a job gave, as JSON; what depends on the machine is kept beside it and not compared."""
+"""`Record`: the result of a job as JSON: learning curve, best and last epoch, versions and hardware."""
 
 import json
 import math
+import platform
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from esan.checks import whole_number
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.files import write_text
+from esan.train.runs.directory import write_text
+from esan.version import __version__
 
-#: Whether more of a metric is better.
+#: Whether a higher value of a metric is better.
 HIGHER_IS_BETTER = {"accuracy": True, "rocauc": True, "mae": False}
 
 
 class Epoch(NamedTuple):
-    """A line of the learning curve: training loss and metrics after an epoch; None where nothing is measured."""
+    """One epoch of the learning curve: training loss, and metrics after it; None where nothing is measured."""
 
     epoch: int
     lr: float
@@ -26,7 +33,7 @@ class Epoch(NamedTuple):
 
 
 class Point(NamedTuple):
-    """The metric on each part of the data after an epoch; None where there is nothing to measure."""
+    """The metric on each split of the data after an epoch; None where there is nothing to measure."""
 
     epoch: int
     train: float | None
@@ -36,7 +43,9 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """What a job gave; accuracies and ROC-AUC are parts of 1. Equal records: the same outcome, on any machine.
+    """The result of a job; accuracy and ROC-AUC are from 0 to 1.
+
+    Versions, hardware, times and memory depend on the machine and are not compared: equal records are equal results.
 
     Attributes:
         recipe: what was trained.
@@ -47,16 +56,16 @@ class Record:
         epochs: how many epochs were trained.
         best: the epoch of best validation; its training metric is not measured.
         final: the last epoch.
-        curve: a line an epoch.
-        parameters: trained numbers of the network.
-        spread: of sampled bags, how much the votes differ on the validation graphs at the end, on average; None for
-            whole bags.
-        versions: of esan and what it stands on.
-        hardware: what it ran on.
-        seconds: of training, interruptions left out; of jobs trained in lock-step, each one's share.
-        peak_bytes: the most memory in use, of the device where it can tell, else of the process.
-        started: when.
-        finished: when.
+        curve: one entry per epoch.
+        parameters: the number of trained parameters.
+        spread: for sampled bags, how much predictions differ between samples, on average over the validation graphs
+            after the last epoch; None for whole bags.
+        versions: of esan and its main dependencies.
+        hardware: the device in words.
+        seconds: of training, without interruptions; for jobs trained in lock-step, an equal share of the time of all.
+        peak_bytes: peak memory, of the device where it is known, else of the process.
+        started: date and time, UTC.
+        finished: date and time, UTC.
     """
 
     recipe: Recipe
@@ -88,7 +97,7 @@ class Record:
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "Record":
-        """The record of plain values; TypeError, ValueError or KeyError where a field is missing or of another kind."""
+        """From plain values; TypeError, ValueError or KeyError where a field is missing or of another kind."""
         made = Record(
             **values
             | {
@@ -120,7 +129,7 @@ class Record:
 
 
 def _check(record: Record) -> None:
-    """TypeError or ValueError that names the field which is not of its kind."""
+    """TypeError or ValueError that names the first field of the wrong kind."""
     for name, least in (("fold", 0), ("seed", 0), ("epochs", 1), ("parameters", 0), ("peak_bytes", 0)):
         whole_number(name, getattr(record, name), least, "Is the record damaged?")
     if record.metric not in HIGHER_IS_BETTER:
@@ -135,9 +144,9 @@ def _check(record: Record) -> None:
     _check_numbers("spread", [record.spread])
     if not record.curve:
         raise ValueError("Expected a curve with an entry per epoch (got an empty one).")
-    for place, line in enumerate(record.curve, start=1):
-        if type(line.epoch) is not int or line.epoch != place:
-            raise ValueError(f"Expected epoch {place} of the curve (got {line.epoch!r:.40}).")
+    for number, line in enumerate(record.curve, start=1):
+        if type(line.epoch) is not int or line.epoch != number:
+            raise ValueError(f"Expected epoch {number} of the curve (got {line.epoch!r:.40}).")
         _check_numbers("lr of the curve", [line.lr], none=False)
         _check_numbers("the curve", line[2:])
     for name in ("best", "final"):
@@ -159,11 +168,52 @@ def _no_number(text: str) -> Any:
     raise ValueError(f"{text}, which is no number of JSON")
 
 
-def measured(value: float) -> float | None:
-    """A number for a record: None in place of what is not finite, which JSON cannot hold and nothing equals."""
+def finite_or_none(value: float) -> float | None:
+    """None in place of NaN and infinities, which JSON cannot hold."""
     return value if math.isfinite(value) else None
 
 
 def load_records(runs: str | Path) -> list[Record]:
     """All records under a folder of runs, sorted by path."""
     return [Record.load(path) for path in sorted(Path(runs).rglob("record.json"))]
+
+
+# -- what a record says of the machine ---------------------------------------------------------------------------------
+
+
+def versions() -> dict[str, str]:
+    """Of esan and the packages that its results depend on."""
+    names = ("torch", "torch-geometric", "numpy", "torchmetrics", "scikit-learn")
+    return {"python": platform.python_version(), "esan": __version__} | {name: _version(name) for name in names}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def hardware(device: torch.device) -> str:
+    """The device in words."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    kind = platform.processor() or platform.machine()
+    return f"{kind} with {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
+
+
+def peak_bytes(device: torch.device) -> int:
+    """Peak memory: on a GPU what torch allocated there, else that of the process; 0 where unknown."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    # The unit depends on the system: kilobytes on Linux, bytes on macOS.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def now() -> str:
+    """The date and time, UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""`Run`: one job in progress: its engine, schedule, order of graphs, best epoch, files."""
+"""`Run`: one job in progress: its engine, learning-rate schedule, best epoch and files."""
 
 import csv
 import io
@@ -10,39 +10,47 @@ from torch import Tensor
 
 from esan.train.engines.engine import Engine, MakeEngine
 from esan.train.engines.objective import Objective, objective_for
-from esan.train.engines.votes import Voted, voted
 from esan.train.recipes.baselines import drop_edge
-from esan.train.runs.checkpoints import Belongs, load_checkpoint, save_checkpoint
-from esan.train.runs.files import remove_scraps, write_text
+from esan.train.runs.checkpoints import CheckpointHeader, load_checkpoint, save_checkpoint
+from esan.train.runs.directory import remove_partial_files, write_text
 from esan.train.runs.job import Job
-from esan.train.runs.machine import hardware, now, peak_bytes, versions
-from esan.train.runs.metrics import METRICS
-from esan.train.runs.prepare import Prepared
-from esan.train.runs.records import HIGHER_IS_BETTER, Epoch, Point, Record, measured
-from esan.train.runs.schedule import Schedule
+from esan.train.runs.lr_schedule import LRSchedule
+from esan.train.runs.metrics import METRICS, SampleAverage, average_samples
+from esan.train.runs.prepare import PreparedData
+from esan.train.runs.records import (
+    HIGHER_IS_BETTER,
+    Epoch,
+    Point,
+    Record,
+    finite_or_none,
+    hardware,
+    now,
+    peak_bytes,
+    versions,
+)
 
 
 class Run:
-    """A job in progress. An epoch is `train`, `predict` and `read`, in this order; the first two wait for nothing.
+    """A job in progress. An epoch is `train`, `predict` and `read`, in this order; the first two are asynchronous.
 
     Args:
         job: what is trained.
-        prepared: what it needs.
-        folder: where its files go; None for nowhere.
+        prepared: its data.
+        folder: the run directory; None to write nothing.
         make_engine: makes the engine.
     """
 
-    def __init__(self, job: Job, prepared: Prepared, folder: Path | None, make_engine: MakeEngine) -> None:
+    def __init__(self, job: Job, prepared: PreparedData, folder: Path | None, make_engine: MakeEngine) -> None:
         self.job, self.prepared, self.folder = job, prepared, folder
         recipe, dataset = job.recipe, prepared.dataset
         self.task, self.split = dataset.task, prepared.split(job.fold)
-        self.schedule = Schedule(recipe)
-        self.belongs = Belongs(prepared.blueprint, job.fold, job.seed, prepared.fingerprint)
+        self.schedule = LRSchedule(recipe)
+        self.header = CheckpointHeader(prepared.model_spec, job.fold, job.seed, prepared.fingerprint)
         # On the CPU whatever the device, so that a seed means the same weights and order everywhere.
         self.order = torch.Generator().manual_seed(job.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)
-            model = prepared.blueprint.build()
+            model = prepared.model_spec.build()
         self.parameters = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
         self.objective = objective_for(self.task.kind, dataset.y[self.split.train], recipe.scale_targets)
         self.engine: Engine = make_engine(
@@ -59,70 +67,78 @@ class Run:
         self.best_loss = float("inf")
         self.best_model: dict[str, Tensor] = {}
         self.seconds, self.started = 0.0, now()
-        self._issued: dict[str, Tensor] = {}
-        self._votes = recipe.num_votes
+        self._pending: dict[str, Tensor] = {}
+        self._num_samples = recipe.num_votes
+        #: The epoch of the checkpoint; 0 for none.
+        self.saved_epoch = 0
 
     # -- an epoch ------------------------------------------------------------------------------------------------
 
     @property
     def epoch(self) -> int:
-        """How many epochs are done."""
+        """The number of finished epochs."""
         return len(self.curve)
 
     @property
-    def over(self) -> bool:
-        """Whether there is no epoch left: all done, the learning rate too small, or no progress for too long."""
+    def is_saved(self) -> bool:
+        """Whether the checkpoint is of the last finished epoch; a run that writes nothing has nothing to lose."""
+        return self.folder is None or self.saved_epoch == self.epoch
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no epoch is left: all are done, the learning rate is too small, or there is no progress."""
         recipe = self.job.recipe
         waited = self.epoch - (self.best.epoch if self.best is not None else 0)
-        return self.epoch >= recipe.epochs or self.schedule.stopped or 0 < recipe.stop_after <= waited
+        return self.epoch >= recipe.epochs or self.schedule.is_finished or 0 < recipe.stop_after <= waited
 
     def train(self) -> None:
-        """Issue one pass over the training graphs, in a new order."""
+        """Start one epoch on the training graphs, in a new order."""
         order = torch.randperm(self.split.train.numel(), generator=self.order)
         self.engine.set_lr(self.schedule.lr)
         loss = self.engine.train_epoch(self.split.train[order], self.job.recipe.recalibrated_over)
-        self._issued = {"loss": loss}
+        self._pending = {"loss": loss}
 
     def predict(self) -> None:
-        """Issue the predictions for validation and test graphs."""
+        """Start the predictions for validation and test graphs."""
         for part in ("valid", "test"):
             if (ids := getattr(self.split, part)).numel():
-                self._issued[part] = self._predicted(ids)
+                self._pending[part] = self._predicted(ids)
 
     def read(self) -> Epoch:
-        """Wait for what was issued, and take note of it."""
-        given = {name: tensor.cpu() for name, tensor in self._issued.items()}
+        """Wait for the results of the epoch, and add them to the learning curve."""
+        results = {name: tensor.cpu() for name, tensor in self._pending.items()}
         epoch, lr = self.epoch + 1, self.schedule.lr
-        valid, test = self._metric(given, "valid"), self._metric(given, "test")
-        line = Epoch(epoch, lr, measured(float(given["loss"])), valid, test)
+        valid, test = self._metric(results, "valid"), self._metric(results, "test")
+        line = Epoch(epoch, lr, finite_or_none(float(results["loss"])), valid, test)
         self.curve.append(line)
-        valid_loss = self._valid_loss(given["valid"])
+        valid_loss = self._valid_loss(results["valid"])
         if self._better(line, valid_loss):
             self.best, self.best_loss = line, valid_loss
             self.best_model = self.engine.weights()
-        self.schedule.after(epoch, valid_loss)
+        self.schedule.step(epoch, valid_loss)
         return line
 
     def _predicted(self, ids: Tensor) -> Tensor:
-        return torch.stack([self.engine.predict(ids) for _ in range(self._votes)])
+        """The predictions for each sample of the bags, `[samples, G, C]`; one sample of whole bags."""
+        return torch.stack([self.engine.predict(ids) for _ in range(self._num_samples)])
 
-    def _metric(self, given: dict[str, Tensor], part: str) -> float | None:
-        if part not in given:
+    def _metric(self, predictions: dict[str, Tensor], part: str) -> float | None:
+        if part not in predictions:
             return None
-        prediction = self._voted(given[part]).prediction
+        prediction = self._average(predictions[part]).prediction
         y = self.prepared.dataset.y[getattr(self.split, part)]
-        return measured(METRICS[self.task.metric](prediction, y))
+        return finite_or_none(METRICS[self.task.metric](prediction, y))
 
-    def _voted(self, votes: Tensor) -> Voted:
-        return voted(votes, self.task.kind)
+    def _average(self, samples: Tensor) -> SampleAverage:
+        return average_samples(samples, self.task.kind)
 
-    def _valid_loss(self, votes: Tensor) -> float:
+    def _valid_loss(self, samples: Tensor) -> float:
         y = self.prepared.dataset.y[self.split.valid]
         # Predictions are in the units of the targets already.
-        return float(torch.stack([Objective(self.task.kind).terms(vote, y).mean() for vote in votes]).mean())
+        return float(torch.stack([Objective(self.task.kind).losses(sample, y).mean() for sample in samples]).mean())
 
     def _better(self, line: Epoch, valid_loss: float) -> bool:
-        """Whether validation is better than ever; the same metric with less loss is better too."""
+        """Whether validation is the best so far; for equal metrics, the lower loss is better."""
         if self.job.recipe.select == "best-loss":
             return self.best is None or valid_loss < self.best_loss
         if line.valid is None or self.best is None or self.best.valid is None:
@@ -133,23 +149,24 @@ class Run:
     # -- files ---------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write the state after the epochs so far, from which the same training continues."""
+        """Write a checkpoint of the last finished epoch, from which the training continues."""
         if self.folder is None:
             return
         best = list(self.best) if self.best is not None else []
         own = {"order": self.order.get_state(), "schedule": self.schedule.state_dict()}
-        told = {"curve": [list(line) for line in self.curve], "best": best, "best_loss": self.best_loss}
+        curve = {"curve": [list(line) for line in self.curve], "best": best, "best_loss": self.best_loss}
         times = {"best_model": self.best_model, "seconds": self.seconds, "started": self.started}
-        state = self.engine.state_dict() | self._scaled() | own | told | times
-        save_checkpoint(self.folder / "checkpoint.pt", self.belongs, state)
+        state = self.engine.state_dict() | self._scaled() | own | curve | times
+        save_checkpoint(self.folder / "checkpoint.pt", self.header, state)
         write_text(self.folder / "curve.csv", self._csv())
+        self.saved_epoch = self.epoch
 
     def resume(self) -> bool:
         """Continue from the checkpoint in the folder, if there is one."""
         path = None if self.folder is None else self.folder / "checkpoint.pt"
         if path is None or not path.is_file():
             return False
-        _, state = load_checkpoint(path, self.belongs)
+        _, state = load_checkpoint(path, self.header)
         self.engine.load_state_dict({name: state[name] for name in ("model", "optimiser", "generator")})
         self.order.set_state(state["order"])
         self.schedule.load_state_dict(state["schedule"])
@@ -157,14 +174,16 @@ class Run:
         self.best, self.best_loss = Epoch(*state["best"]) if state["best"] else None, state["best_loss"]
         self.best_model = {n: t.to(self.prepared.device) for n, t in state["best_model"].items()}
         self.seconds, self.started = state["seconds"], state["started"]
+        self.saved_epoch = self.epoch
         return True
 
     def finish(self) -> Record:
-        """The record of a training that is over; written last, after all that it tells of."""
+        """The record of a finished training; written after all other files."""
         self.save()
         final, best = self.curve[-1], self.best or self.curve[-1]
-        votes = {"train": self._predicted(self.split.train).cpu()}
-        spread = self._voted(self._predicted(self.split.valid).cpu()).spread if self._votes > 1 else None
+        predictions = {"train": self._predicted(self.split.train).cpu()}
+        valid = self._predicted(self.split.valid).cpu() if self._num_samples > 1 else None
+        spread = None if valid is None else self._average(valid).spread
         device = self.prepared.device
         record = Record(
             recipe=replace(self.job.recipe, grid=()),
@@ -174,7 +193,7 @@ class Run:
             metric=self.task.metric,
             epochs=self.epoch,
             best=Point(best.epoch, None, best.valid, best.test),
-            final=Point(final.epoch, self._metric(votes, "train"), final.valid, final.test),
+            final=Point(final.epoch, self._metric(predictions, "train"), final.valid, final.test),
             curve=tuple(self.curve),
             parameters=self.parameters,
             spread=None if spread is None else float(spread.mean()),
@@ -186,13 +205,13 @@ class Run:
             finished=now(),
         )
         if self.folder is not None:
-            save_checkpoint(self.folder / "best.pt", self.belongs, {"model": self.best_model} | self._scaled())
+            save_checkpoint(self.folder / "best.pt", self.header, {"model": self.best_model} | self._scaled())
             record.save(self.folder / "record.json")
-            remove_scraps(self.folder)
+            remove_partial_files(self.folder)
         return record
 
     def _scaled(self) -> dict[str, Tensor]:
-        """How the answers of the network are scaled, if they are."""
+        """The scale of regression targets, if they are scaled."""
         scaled = {"shift": self.objective.shift, "scale": self.objective.scale}
         return {name: tensor for name, tensor in scaled.items() if tensor is not None}
 

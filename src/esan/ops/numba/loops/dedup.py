@@ -1,19 +1,19 @@
-"""The loops of `dedup`: rows that go on from and read what is alike have one representative."""
+"""Compiled loops of `numba.dedup`: rows that start from and read equal rows have one representative."""
 
 import numpy as np
 from numba import carray, njit
 
-from esan.ops.numba.loops.entry import MATHS, Entry, next_piece, table, vector
-from esan.ops.numba.loops.indices import sort_some
-from esan.ops.numba.loops.segments import place_in_order
+from esan.ops.numba.loops.entry import MATHS, CompiledLoop, Loop, arguments, matrix, next_chunk, vector
+from esan.ops.numba.loops.indices import sort_range
+from esan.ops.numba.loops.segments import counting_sort
 
 #: Factors of a hash: odd, with bits that look random.
 _MIX, _STIR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 @njit(cache=True)
-def room(lists):
-    """How large a table for the numbers of so many lists is: twice as large or more, and a power of two."""
+def table_capacity(lists):
+    """The capacity of a hash table for so many lists: at least twice as many, and a power of two."""
     size = 16
     while size < 2 * lists:
         size *= 2
@@ -28,11 +28,11 @@ def _mixed(key):
 
 @njit(inline="always")
 def _number(keys, begin, fixed, end, table, count):
-    """The number of the list of keys from `begin + 2` on, of which so many are known; it is kept if it is not.
+    """The id of the list of keys from `begin + 2` to `end`; a list that was not seen before gets the id `count`.
 
-    Up to `fixed` the order of keys matters, behind it does not. A known list lies behind its number and its length.
-    The table has, at a place that its hash tells, where it begins, and bits of the hash, so that most others are passed
-    over unread.
+    Up to `fixed` the order of keys matters, after it does not. A stored list follows its id and its length. The table
+    holds, at the slot of its hash, where the list begins and some bits of the hash, so that most other lists are
+    rejected unread.
     """
     hashed = np.uint64(end - begin)
     for k in range(begin + 2, fixed):
@@ -51,11 +51,11 @@ def _number(keys, begin, fixed, end, table, count):
             there = entry & 0xFFFFFFFF
             same = keys[there + 1] == length
             if same:
-                # Only lists that are met again are put in order.
+                # Only lists whose hashes agree are sorted.
                 if not ordered:
-                    sort_some(keys, fixed, end)
+                    sort_range(keys, fixed, end)
                     ordered = True
-                sort_some(keys, there + fixed - begin, there + length)
+                sort_range(keys, there + fixed - begin, there + length)
             k = 2
             while same and k < length:
                 same = keys[there + k] == keys[begin + k]
@@ -66,14 +66,14 @@ def _number(keys, begin, fixed, end, table, count):
 
 
 @njit(cache=True, nogil=True)
-def numbered(lines):
-    """A number for each line of numbers, the same for the same, and the first line of each number."""
-    (count, width), table = lines.shape, np.full(room(lines.shape[0]), -1, np.int64)
+def distinct_ids(rows):
+    """An id per row of integers, equal for equal rows, and the first row of each id."""
+    (count, width), table = rows.shape, np.full(table_capacity(rows.shape[0]), -1, np.int64)
     number, met, keys = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count * (width + 2), np.int64)
     known, at = 0, 0
     for i in range(count):
         for j in range(width):
-            keys[at + 2 + j] = lines[i, j]
+            keys[at + 2 + j] = rows[i, j]
         number[i] = _number(keys, at, at + 2 + width, at + 2 + width, table, known)
         if number[i] == known:
             met[known] = i
@@ -82,8 +82,8 @@ def numbered(lines):
 
 
 @njit(cache=True, nogil=True)
-def begins(target, rows):
-    """Where the arcs into each row begin, and where those into the last end; they are sorted by the row."""
+def row_starts(target, rows):
+    """Where the edges into each row begin, and where those into the last end; edges are sorted by target."""
     begin, at = np.empty(rows + 1, np.int64), 0
     for r in range(rows):
         begin[r] = at
@@ -94,105 +94,118 @@ def begins(target, rows):
 
 
 @njit(cache=True, nogil=True)
-def refined(colour, node, background, source, arc, begin, kind, weight, of_rows, of_arcs, by_source, scratch):
-    """Rows are alike if they go on from alike rows and read alike rows along edges of one kind. There are
-    colours for the first rows only: another goes on from its node's row, and is read as that.
+def refine(
+    representative, node, background, source, edge_id, begin, kind, weight, of_rows, of_edges, by_source, scratch
+):
+    """One round of colour refinement: rows stay together if they start from rows with one representative and read rows
+    with equal representatives along edges of equal kinds.
 
-    How many colours there are, how many arcs end at them, and their weights. `of_rows` gets the colour of each row,
-    and of each colour the first row that has it, the colour that it goes on from and where the arcs into it begin.
-    `of_arcs` gets both ends of these, the source being a colour from before, the arc of the graph, and their order by
-    source; `by_source` where those of each source begin. `scratch` is room for work.
+    `representative` is given for the first rows only: any other row starts from its node's background row, and is read
+    as that. Returns the number of new representatives, the number of edges into them, and their multiplicities.
+
+    Written: to `of_rows` the representative of each row, and of each representative its first row, the representative
+    that it starts from, and where the edges into it begin. To `of_edges` the ends of these edges (the source is a
+    representative of the round before), their edge of the graph, and their order by source; to `by_source` where the
+    edges of each source begin. `scratch` is workspace.
     """
-    known, rows, colours = colour.shape[0], of_rows.shape[1], by_source.shape[0]
+    known, rows, representatives = representative.shape[0], of_rows.shape[1], by_source.shape[0]
     number, met, own, into = of_rows[0], of_rows[1], of_rows[2], of_rows[3]
-    from_colour, to_colour, copied = of_arcs[0], of_arcs[1], of_arcs[2]
+    from_rep, to_rep, edge_ids = of_edges[0], of_edges[1], of_edges[2]
     kinds, weights = 1 + (kind.max() if kind.shape[0] else 0), np.zeros(rows, np.float64)
-    # A row that alone goes on from its colour is like no other.
-    heirs, alone = scratch[:colours], 0
-    heirs[:] = 0
+    # A row that alone starts from its representative differs from every other row.
+    successors, alone = scratch[:representatives], 0
+    successors[:] = 0
     for r in range(rows):
-        heirs[colour[r if r < known else node[r - background]]] += 1
-    for c in range(colours):
-        alone += heirs[c] == 1
-    behind = colours + room(rows - alone)
-    table, keys = scratch[colours:behind], scratch[behind:]
+        successors[representative[r if r < known else node[r - background]]] += 1
+    for c in range(representatives):
+        alone += successors[c] == 1
+    behind = representatives + table_capacity(rows - alone)
+    table, keys = scratch[representatives:behind], scratch[behind:]
     table[:] = -1
     by_source[:] = 0
     count, total, at = 0, 0, 0
     for r in range(rows):
         v = r if r < background else node[r - background]
-        mine = colour[r if r < known else v]
+        own_rep = representative[r if r < known else v]
         for k in range(begin[r], begin[r + 1]):
             u = source[k]
-            from_colour[total + k - begin[r]] = colour[u if u < known else node[u - background]]
+            from_rep[total + k - begin[r]] = representative[u if u < known else node[u - background]]
         c = count
-        if heirs[mine] > 1:
-            keys[at + 2], end = mine, at + 3
+        if successors[own_rep] > 1:
+            keys[at + 2], end = own_rep, at + 3
             for k in range(begin[r], begin[r + 1]):
-                keys[end] = from_colour[total + k - begin[r]] * kinds + kind[arc[k]]
+                keys[end] = from_rep[total + k - begin[r]] * kinds + kind[edge_id[k]]
                 end += 1
             c = _number(keys, at, at + 3, end, table, count)
             at = end if c == count else at
         if c == count:
-            met[c], own[c], into[c] = r, mine, total
+            met[c], own[c], into[c] = r, own_rep, total
             for k in range(begin[r], begin[r + 1]):
-                to_colour[total], copied[total] = c, arc[k]
-                by_source[from_colour[total]] += 1
+                to_rep[total], edge_ids[total] = c, edge_id[k]
+                by_source[from_rep[total]] += 1
                 total += 1
             count += 1
         number[r] = c
         weights[c] += weight[r]
-    place_in_order(from_colour[:total], of_arcs[3], by_source)
+    counting_sort(from_rep[:total], of_edges[3], by_source)
     return count, total, weights[:count]
 
 
+_POOL_BACK = arguments(
+    "rows width nodes subgraphs graphs chunk_size grad_x graph_grad grad perm ptr subgraph graph factor "
+    "total_rows representatives row_perm row_ptr"
+)
+
+
 @njit(fastmath=MATHS)
-def _pool_back(block, real):
-    """The gradient of each colour: of its stored rows their subgraph's, of a node its graph's less that of its rows."""
-    n, d, nodes, subgraphs, graphs, size = block[2], block[3], block[4], block[5], block[6], block[7]
-    colours, every = block[17], block[16]
-    into, of_graph = table(block[8], colours, d, real), table(block[9], graphs, d, real)
-    grad, order = table(block[10], subgraphs, d, real), vector(block[11], every, np.int64)
-    first, subgraph = vector(block[12], nodes, np.int64), vector(block[13], n - nodes, np.int64)
-    graph, share = vector(block[14], nodes, np.int64), vector(block[15], subgraphs, real)
-    rows, rows_first = vector(block[18], n, np.int64), vector(block[19], colours, np.int64)
-    zero, one = real(0), real(1)
-    piece = next_piece(block)
-    while piece < block[1]:
-        for c in range(piece * size, min(colours, (piece + 1) * size)):
-            out = into[c]
+def _pool_back(block, dtype):
+    """The gradient of each representative: the sum of those of its rows, as `segments.pool_back` has them."""
+    args = block[0]
+    n, d, nodes, size = args.rows, args.width, args.nodes, args.chunk_size
+    subgraphs, graphs = args.subgraphs, args.graphs
+    representatives, total = args.representatives, args.total_rows
+    grad_x, graph_grad = matrix(args.grad_x, representatives, d, dtype), matrix(args.graph_grad, graphs, d, dtype)
+    grad, perm = matrix(args.grad, subgraphs, d, dtype), vector(args.perm, total, np.int64)
+    ptr, subgraph = vector(args.ptr, nodes, np.int64), vector(args.subgraph, n - nodes, np.int64)
+    graph, factor = vector(args.graph, nodes, np.int64), vector(args.factor, subgraphs, dtype)
+    rows, row_ptr = vector(args.row_perm, n, np.int64), vector(args.row_ptr, representatives, np.int64)
+    zero, one = dtype(0), dtype(1)
+    chunk = next_chunk(block)
+    while chunk < args.chunks:
+        for c in range(chunk * size, min(representatives, (chunk + 1) * size)):
+            out = grad_x[c]
             for j in range(d):
                 out[j] = zero
-            for k in range(rows_first[c], rows_first[c + 1] if c + 1 < colours else n):
+            for k in range(row_ptr[c], row_ptr[c + 1] if c + 1 < representatives else n):
                 r = rows[k]
                 if r >= nodes:
                     s = subgraph[r - nodes]
-                    back, f = grad[s], share[s] if block[15] else one
+                    back, f = grad[s], factor[s] if args.factor else one
                     for j in range(d):
                         out[j] += f * back[j]
                     continue
-                whole = of_graph[graph[r]]
+                back = graph_grad[graph[r]]
                 for j in range(d):
-                    out[j] += whole[j]
+                    out[j] += back[j]
                 # A node's own row is the first of its rows.
-                for q in range(first[r] + 1, first[r + 1] if r + 1 < nodes else every):
-                    if order[q] >= n:
+                for q in range(ptr[r] + 1, ptr[r + 1] if r + 1 < nodes else total):
+                    if perm[q] >= n:
                         break
-                    s = subgraph[order[q] - nodes]
-                    back, f = grad[s], share[s] if block[15] else one
+                    s = subgraph[perm[q] - nodes]
+                    back, f = grad[s], factor[s] if args.factor else one
                     for j in range(d):
                         out[j] -= f * back[j]
-        piece = next_piece(block)
+        chunk = next_chunk(block)
 
 
-@Entry
+@CompiledLoop
 def _pool_back_single(data):
-    _pool_back(carray(data, (20,), np.int64), np.float32)
+    _pool_back(carray(data, (1,), _POOL_BACK), np.float32)
 
 
-@Entry
+@CompiledLoop
 def _pool_back_double(data):
-    _pool_back(carray(data, (20,), np.int64), np.float64)
+    _pool_back(carray(data, (1,), _POOL_BACK), np.float64)
 
 
-pool_back = (_pool_back_single, _pool_back_double)
+pool_back = Loop(_pool_back_single, _pool_back_double, _POOL_BACK)

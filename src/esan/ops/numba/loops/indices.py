@@ -1,12 +1,12 @@
-"""The loops that build bags and take from them: ego-networks, the rows of a compact bag, segments of numbers."""
+"""Compiled loops of `numba.indices`: ego-networks, the rows and edges of a compact bag, segments of index arrays."""
 
 import numpy as np
 from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def sort_some(numbers, begin, end):
-    """Sort a stretch of numbers: by insertion, since most are short and nearly in order."""
+def sort_range(numbers, begin, end):
+    """Sort the numbers from `begin` to `end`: by insertion, since most ranges are short and nearly sorted."""
     if end - begin > 32:
         numbers[begin:end].sort()
         return
@@ -26,8 +26,8 @@ def _ball(root, stamp, hops, first, degree, source, seen, queue):
         last = end
         for place in range(begin, last):
             v = queue[place]
-            for arc in range(first[v], first[v] + degree[v]):
-                u = source[arc]
+            for edge in range(first[v], first[v] + degree[v]):
+                u = source[edge]
                 if seen[u] != stamp:
                     seen[u] = stamp
                     queue[end] = u
@@ -39,7 +39,7 @@ def _ball(root, stamp, hops, first, degree, source, seen, queue):
 
 
 @njit(cache=True, nogil=True)
-def ego_edges(roots, hops, most, first, degree, source, arc_edge):
+def ego_edges(roots, hops, most, first, degree, source, edge_pair):
     """Every (number of a root, edge with both ends within `hops` of it), sorted; `most`: nodes of the largest graph."""
     seen, queue = np.full(degree.shape[0], -1, np.int64), np.empty(most, np.int64)
     balls = roots.shape[0]
@@ -48,21 +48,21 @@ def ego_edges(roots, hops, most, first, degree, source, arc_edge):
         total = 0
         for place in range(_ball(roots[ball], ball, hops, first, degree, source, seen, queue)):
             v = queue[place]
-            for arc in range(first[v], first[v] + degree[v]):
-                # Each edge is met from both of its ends; the arc towards the smaller one stands for it.
-                if source[arc] >= v and seen[source[arc]] == ball:
+            for edge in range(first[v], first[v] + degree[v]):
+                # Each undirected edge is met from both ends; its direction towards the smaller one counts.
+                if source[edge] >= v and seen[source[edge]] == ball:
                     total += 1
         count[ball + 1] = count[ball] + total
     owners, edges = np.empty(count[balls], np.int64), np.empty(count[balls], np.int64)
     seen[:] = -1
     for ball in range(balls):
         at, size = count[ball], _ball(roots[ball], ball, hops, first, degree, source, seen, queue)
-        sort_some(queue, 0, size)
+        sort_range(queue, 0, size)
         for place in range(size):
             v = queue[place]
-            for arc in range(first[v], first[v] + degree[v]):
-                if source[arc] >= v and seen[source[arc]] == ball:
-                    owners[at], edges[at] = ball, arc_edge[arc]
+            for edge in range(first[v], first[v] + degree[v]):
+                if source[edge] >= v and seen[source[edge]] == ball:
+                    owners[at], edges[at] = ball, edge_pair[edge]
                     at += 1
     return owners, edges
 
@@ -77,7 +77,7 @@ def _level_pairs(
         v = mark[k]
         stamp[v], level[v], queue[end] = s, 0, v
         end += 1
-    sort_some(queue, 0, end)
+    sort_range(queue, 0, end)
     ends[0] = end
     begin = 0
     for t in range(1, layers + 1):
@@ -92,18 +92,18 @@ def _level_pairs(
         if keeps:
             for place in range(begin, last):
                 v = queue[place]
-                for arc in range(first[v], first[v] + degree[v]):
-                    u = source[arc]
+                for edge in range(first[v], first[v] + degree[v]):
+                    u = source[edge]
                     if stamp[u] != s:
                         stamp[u], level[u], queue[end] = s, t, u
                         end += 1
-        sort_some(queue, last, end)
+        sort_range(queue, last, end)
         ends[t], begin = end, last
 
 
 @njit(cache=True, nogil=True)
-def compact(layers, keeps, graph, graphs, most, marks, mark, entries, entry, edges, first, degree, source, arc_edge):
-    """The stored pairs by level, graph, subgraph and node, and the arcs into them; see `esan.bags.compact`.
+def compact(layers, keeps, graph, graphs, most, marks, mark, entries, entry, edges, first, degree, source, edge_pair):
+    """The stored pairs by level, graph, subgraph and node, and the edges into them; see `esan.bags.build.compact`.
 
     `marks` and `entries` say where those of each subgraph begin, `graph` is the graph of each subgraph and `most` the
     size of the largest graph.
@@ -111,21 +111,22 @@ def compact(layers, keeps, graph, graphs, most, marks, mark, entries, entry, edg
     n = degree.shape[0]
     stamp, level, listed = np.full(n, -1, np.int64), np.zeros(n, np.int64), np.full(edges.shape[1], -1, np.int64)
     queue, row, ends = np.empty(max(most, 1), np.int64), np.zeros(n, np.int64), np.zeros(layers + 1, np.int64)
-    num_rows, num_arcs = np.zeros((layers + 1, graphs), np.int64), np.zeros((layers + 1, graphs), np.int64)
+    num_rows, num_edges = np.zeros((layers + 1, graphs), np.int64), np.zeros((layers + 1, graphs), np.int64)
     for fill in range(2):
         if fill:
-            row_at, arc_at = np.zeros(layers + 1, np.int64), np.zeros(layers + 1, np.int64)
+            row_at, edge_at = np.zeros(layers + 1, np.int64), np.zeros(layers + 1, np.int64)
             for t in range(layers):
                 row_at[t + 1] = row_at[t] + num_rows[t].sum()
-                arc_at[t + 1] = arc_at[t] + num_arcs[t].sum()
-            rows, arcs = num_rows.sum(), num_arcs.sum()
+                edge_at[t + 1] = edge_at[t] + num_edges[t].sum()
+            rows, total = num_rows.sum(), num_edges.sum()
             stamp[:], listed[:] = -1, -1
         else:
-            rows, arcs = 0, 0
-            row_at, arc_at = np.zeros(layers + 1, np.int64), np.zeros(layers + 1, np.int64)
-        # Made anew in the second pass, when their sizes are known.
+            rows, total = 0, 0
+            row_at, edge_at = np.zeros(layers + 1, np.int64), np.zeros(layers + 1, np.int64)
+        # Allocated again in the second pass, when their sizes are known.
         node, subgraph = np.empty(rows, np.int64), np.empty(rows, np.int64)
-        out_source, out_target, out_arc = np.empty(arcs, np.int64), np.empty(arcs, np.int64), np.empty(arcs, np.int64)
+        out_source, out_target = np.empty(total, np.int64), np.empty(total, np.int64)
+        out_edge = np.empty(total, np.int64)
         for s in range(graph.shape[0]):
             _level_pairs(
                 s, layers, keeps, marks, mark, entries, entry, edges, first, degree, source, level, stamp, queue, ends
@@ -145,30 +146,31 @@ def compact(layers, keeps, graph, graphs, most, marks, mark, entries, entry, edg
                 v = queue[place]
                 t = level[v]
                 for half in range(1 if keeps else 2):
-                    for arc in range(first[v], first[v] + degree[v]):
-                        u = source[arc]
-                        # Of a subgraph that is listed edge by edge, arcs go as edges do: by their smaller end.
-                        if (listed[arc_edge[arc]] == s) == keeps or (not keeps and (u < v) != (half == 1)):
+                    for edge in range(first[v], first[v] + degree[v]):
+                        u = source[edge]
+                        # If a subgraph lists the edges that it keeps, directed edges come in the order of the
+                        # undirected ones: by their smaller end.
+                        if (listed[edge_pair[edge]] == s) == keeps or (not keeps and (u < v) != (half == 1)):
                             continue
                         if fill:
-                            at = arc_at[t]
+                            at = edge_at[t]
                             out_source[at] = n + row[u] if stamp[u] == s else u
-                            out_target[at], out_arc[at] = n + row[v], arc
-                            arc_at[t] = at + 1
+                            out_target[at], out_edge[at] = n + row[v], edge
+                            edge_at[t] = at + 1
                         else:
-                            num_arcs[t, graph[s]] += 1
-    return num_rows, num_arcs, node, subgraph, out_source, out_target, out_arc
+                            num_edges[t, graph[s]] += 1
+    return num_rows, num_edges, node, subgraph, out_source, out_target, out_edge
 
 
 @njit(cache=True, nogil=True)
-def pick(table, first, counts, shift, out):
-    """Segments of each line of numbers one after another, each with its own shift added."""
-    for line in range(table.shape[0]):
+def pick(values, first, counts, shift, out):
+    """Segments of each row of integers one after another, each with its own shift added."""
+    for row in range(values.shape[0]):
         at = 0
         for k in range(first.shape[0]):
             n, by = counts[k], shift[k]
-            # Places that count from 0 are known not to count from the end: several numbers are added at a time.
-            old, new = table[line, first[k] : first[k] + n], out[line, at : at + n]
+            # Slices are indexed from 0, so that the compiler knows no index to be negative, and vectorises.
+            old, new = values[row, first[k] : first[k] + n], out[row, at : at + n]
             for place in range(n):
                 new[place] = old[place] + by
             at += n
@@ -176,7 +178,7 @@ def pick(table, first, counts, shift, out):
 
 @njit(cache=True, nogil=True)
 def pick_sources(source, first, counts, ends, by_row, out):
-    """Segments of sources, one a slot and graph, each source moved as far as its own slot and the graph say."""
+    """Segments of source rows, one per slot and graph; each source is shifted like the rows of its slot and graph."""
     at, graphs = 0, by_row.shape[1]
     for k in range(first.shape[0]):
         n, graph = counts[k], k % graphs
@@ -184,7 +186,7 @@ def pick_sources(source, first, counts, ends, by_row, out):
         by = by_row[0, graph]
         for place in range(n):
             new[place] = old[place] + by
-        # Nothing is looked up: what a slot moves further than the one before is added to all that are there or behind.
+        # Without a lookup: the shift of a slot beyond that of the slot before is added to all rows in it or after it.
         for slot in range(1, ends.shape[0]):
             begin, by = ends[slot - 1], by_row[slot, graph] - by_row[slot - 1, graph]
             for place in range(n):

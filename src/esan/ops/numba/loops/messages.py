@@ -1,183 +1,203 @@
-"""The loops of `cpu_messages`: gather, add the edge's line, ReLU and sum in one pass, and back in another."""
+"""Compiled loops of `numba.messages`: gather, add edge features, ReLU and sum in one pass; the gradients in another."""
 
 import numpy as np
 from numba import carray, njit
 
-from esan.ops.numba.loops.entry import MATHS, Entry, before_relu, next_piece, table, vector
+from esan.ops.numba.loops.entry import MATHS, CompiledLoop, Loop, arguments, before_relu, matrix, next_chunk, vector
 
 
 @njit(fastmath=MATHS)
-def sum_some(begin, end, x, e, y, source, line, code, first, weight, kept, goes_on, own, bonds, coded, weighted):
-    """The sums of the rows from `begin` to `end`; the flags say which of the tables are there.
+def sum_messages(
+    begin, end, x, e, y, source, edge_id, edge_type, ptr, weight, unchanged, origin, own, has_e, has_types, has_weight
+):
+    """The sums of the rows from `begin` to `end`; the flags say which of the arrays are given.
 
-    The first `kept` rows are those of x; of another, x has the row that it `goes_on` from.
+    The first `unchanged` rows are those of x; any other row v begins as row `origin[v]` of x.
     """
-    n, d, arcs = y.shape[0], x.shape[1], source.shape[0]
+    n, d, num_edges = y.shape[0], x.shape[1], source.shape[0]
     zero, one = x.dtype.type(0), x.dtype.type(1)
     for v in range(begin, end):
-        out, mine = y[v], x[v if v < kept else goes_on[v]]
+        out, own_row = y[v], x[v if v < unchanged else origin[v]]
         for j in range(d):
-            out[j] = own * mine[j]
-        for k in range(first[v], first[v + 1] if v + 1 < n else arcs):
+            out[j] = own * own_row[j]
+        for k in range(ptr[v], ptr[v + 1] if v + 1 < n else num_edges):
             there = x[source[k]]
-            w = weight[k] if weighted else one
-            if bonds:
-                bond = e[code[line[k]] if coded else line[k]]
+            w = weight[k] if has_weight else one
+            if has_e:
+                e_row = e[edge_type[edge_id[k]] if has_types else edge_id[k]]
                 for j in range(d):
-                    message = there[j] + bond[j]
+                    message = there[j] + e_row[j]
                     out[j] += w * (zero if message <= zero else message)
             else:
                 for j in range(d):
                     out[j] += w * there[j]
 
 
-@njit(fastmath=MATHS)
-def _forward(block, real):
-    n, d, lines, arcs, size = block[2], block[3], block[4], block[5], block[6]
-    x, e, y = table(block[7], n, d, real), table(block[8], lines, d, real), table(block[9], n, d, real)
-    source, line = vector(block[10], arcs, np.int64), vector(block[11], arcs, np.int64)
-    first, weight = vector(block[12], n, np.int64), vector(block[13], arcs, real)
-    own = vector(block[14], 1, real)[0] if block[14] else real(0)
-    code = vector(block[15], block[16], np.int64)
-    bonds, coded, weighted = block[8] != 0, block[15] != 0, block[13] != 0
-    piece = next_piece(block)
-    while piece < block[1]:
-        begin, end = piece * size, min(n, (piece + 1) * size)
-        # Every row is there: `first` only stands in for what nobody reads.
-        sum_some(begin, end, x, e, y, source, line, code, first, weight, n, first, own, bonds, coded, weighted)
-        piece = next_piece(block)
+_FORWARD = arguments("rows width e_rows num_edges chunk_rows x e y source edge_id ptr weight own edge_type graph_edges")
 
 
 @njit(fastmath=MATHS)
-def _to_rows(block, real):
-    """The gradient of each row, from the arcs that leave it; and of the edge lines, a sum a piece, if they are few.
+def _forward(block, dtype):
+    args = block[0]
+    n, d, e_rows, num_edges, size = args.rows, args.width, args.e_rows, args.num_edges, args.chunk_rows
+    x, e, y = matrix(args.x, n, d, dtype), matrix(args.e, e_rows, d, dtype), matrix(args.y, n, d, dtype)
+    source, edge_id = vector(args.source, num_edges, np.int64), vector(args.edge_id, num_edges, np.int64)
+    ptr, weight = vector(args.ptr, n, np.int64), vector(args.weight, num_edges, dtype)
+    own = vector(args.own, 1, dtype)[0] if args.own else dtype(0)
+    edge_type = vector(args.edge_type, args.graph_edges, np.int64)
+    has_e, has_types, has_weight = args.e != 0, args.edge_type != 0, args.weight != 0
+    chunk = next_chunk(block)
+    while chunk < args.chunks:
+        begin, end = chunk * size, min(n, (chunk + 1) * size)
+        # All rows are rows of x: `ptr` only stands in for `origin`, which is not read.
+        sum_messages(
+            begin, end, x, e, y, source, edge_id, edge_type, ptr, weight, n, ptr, own, has_e, has_types, has_weight
+        )
+        chunk = next_chunk(block)
 
-    Behind the first `kept` rows, which are those of x, others go on from some of them: `later` has all rows by the one
-    that they go on from, in their order.
+
+_TO_ROWS = arguments(
+    "x_rows width e_rows num_edges chunk_rows x e grad target edge_id perm ptr weight own grad_x grad_e "
+    "grad_own edge_type graph_edges rows origins expanded_perm expanded_ptr expanded_total unchanged"
+)
+
+
+@njit(fastmath=MATHS)
+def _to_rows(block, dtype):
+    """The gradient of each row of x, from the edges that leave it; and that of e, one sum per chunk, if it is small.
+
+    The first `unchanged` rows are those of x, and the others copies of some of them: `expanded` has all rows by the row
+    of x that they are a copy of, in order.
     """
-    n, d, lines, arcs, size, count = block[2], block[3], block[4], block[5], block[6], block[1]
-    rows, sources, kept = block[21], block[22], block[26]
-    x, e, grad = table(block[7], n, d, real), table(block[8], lines, d, real), table(block[9], rows, d, real)
-    target, line = vector(block[10], arcs, np.int64), vector(block[11], arcs, np.int64)
-    order, first = vector(block[12], arcs, np.int64), vector(block[13], n, np.int64)
-    weight = vector(block[14], arcs, real)
-    later, later_first, every = vector(block[23], block[25], np.int64), vector(block[24], sources, np.int64), block[25]
-    own = vector(block[15], 1, real)[0] if block[15] else real(0)
-    grad_x, grad_e = table(block[16], n, d, real), table(block[17], count * lines, d, real)
-    grad_own, code = vector(block[18], count, np.float64), vector(block[19], block[20], np.int64)
-    zero, one = real(0), real(1)
-    piece = next_piece(block)
-    while piece < count:
-        shift = piece * lines
-        if block[17]:
-            for c in range(shift, shift + lines):
+    args = block[0]
+    n, d, e_rows, num_edges = args.x_rows, args.width, args.e_rows, args.num_edges
+    size, count, rows = args.chunk_rows, args.chunks, args.rows
+    origins, unchanged, total = args.origins, args.unchanged, args.expanded_total
+    x, e, grad = matrix(args.x, n, d, dtype), matrix(args.e, e_rows, d, dtype), matrix(args.grad, rows, d, dtype)
+    target, edge_id = vector(args.target, num_edges, np.int64), vector(args.edge_id, num_edges, np.int64)
+    perm, ptr = vector(args.perm, num_edges, np.int64), vector(args.ptr, n, np.int64)
+    weight = vector(args.weight, num_edges, dtype)
+    expanded, expanded_ptr = vector(args.expanded_perm, total, np.int64), vector(args.expanded_ptr, origins, np.int64)
+    own = vector(args.own, 1, dtype)[0] if args.own else dtype(0)
+    grad_x, grad_e = matrix(args.grad_x, n, d, dtype), matrix(args.grad_e, count * e_rows, d, dtype)
+    grad_own, edge_type = vector(args.grad_own, count, np.float64), vector(args.edge_type, args.graph_edges, np.int64)
+    zero, one = dtype(0), dtype(1)
+    chunk = next_chunk(block)
+    while chunk < count:
+        shift = chunk * e_rows
+        if args.grad_e:
+            for c in range(shift, shift + e_rows):
                 for j in range(d):
                     grad_e[c, j] = zero
-        of_own = 0.0
-        for u in range(piece * size, min(n, (piece + 1) * size)):
+        own_sum = 0.0
+        for u in range(chunk * size, min(n, (chunk + 1) * size)):
             out = grad_x[u]
             for j in range(d):
                 out[j] = zero
-            if u < kept:
-                at_end = grad[u]
+            if u < unchanged:
+                there_grad = grad[u]
                 for j in range(d):
-                    out[j] = own * at_end[j]
-                if block[18]:
-                    mine, product = x[u], zero
+                    out[j] = own * there_grad[j]
+                if args.grad_own:
+                    own_row, product = x[u], zero
                     for j in range(d):
-                        product += at_end[j] * mine[j]
-                    of_own += product
-            if u < sources:
-                for q in range(later_first[u], later_first[u + 1] if u + 1 < sources else every):
-                    if later[q] < kept:
+                        product += there_grad[j] * own_row[j]
+                    own_sum += product
+            if u < origins:
+                for q in range(expanded_ptr[u], expanded_ptr[u + 1] if u + 1 < origins else total):
+                    if expanded[q] < unchanged:
                         continue
-                    if later[q] >= rows:
+                    if expanded[q] >= rows:
                         break
-                    at_end = grad[later[q]]
+                    there_grad = grad[expanded[q]]
                     for j in range(d):
-                        out[j] += own * at_end[j]
-                    if block[18]:
-                        mine, product = x[u], zero
+                        out[j] += own * there_grad[j]
+                    if args.grad_own:
+                        own_row, product = x[u], zero
                         for j in range(d):
-                            product += at_end[j] * mine[j]
-                        of_own += product
-            for q in range(first[u], first[u + 1] if u + 1 < n else arcs):
-                k = order[q]
+                            product += there_grad[j] * own_row[j]
+                        own_sum += product
+            for q in range(ptr[u], ptr[u + 1] if u + 1 < n else num_edges):
+                k = perm[q]
                 there = grad[target[k]]
-                w = weight[k] if block[14] else one
-                if block[17]:
-                    c = code[line[k]] if block[19] else line[k]
-                    mine, bond, into = x[u], e[c], grad_e[shift + c]
+                w = weight[k] if args.weight else one
+                if args.grad_e:
+                    c = edge_type[edge_id[k]] if args.edge_type else edge_id[k]
+                    own_row, e_row, into = x[u], e[c], grad_e[shift + c]
                     for j in range(d):
-                        g = before_relu(w * there[j], mine[j] + bond[j], True)
+                        g = before_relu(w * there[j], own_row[j] + e_row[j], True)
                         out[j] += g
                         into[j] += g
-                elif block[8]:
-                    mine, bond = x[u], e[code[line[k]] if block[19] else line[k]]
+                elif args.e:
+                    own_row, e_row = x[u], e[edge_type[edge_id[k]] if args.edge_type else edge_id[k]]
                     for j in range(d):
-                        out[j] += before_relu(w * there[j], mine[j] + bond[j], True)
+                        out[j] += before_relu(w * there[j], own_row[j] + e_row[j], True)
                 else:
                     for j in range(d):
                         out[j] += w * there[j]
-        if block[18]:
-            grad_own[piece] = of_own
-        piece = next_piece(block)
+        if args.grad_own:
+            grad_own[chunk] = own_sum
+        chunk = next_chunk(block)
+
+
+_TO_EDGES = arguments("x_rows width e_rows num_edges chunk_rows x e grad source target perm ptr weight grad_e")
 
 
 @njit(fastmath=MATHS)
-def _to_edges(block, real):
-    """The gradient of each edge line, from the arcs that read it."""
-    n, d, lines, arcs, size = block[2], block[3], block[4], block[5], block[6]
-    x, e, grad = table(block[7], n, d, real), table(block[8], lines, d, real), table(block[9], n, d, real)
-    source, target = vector(block[10], arcs, np.int64), vector(block[11], arcs, np.int64)
-    order, first = vector(block[12], arcs, np.int64), vector(block[13], lines, np.int64)
-    weight, grad_e = vector(block[14], arcs, real), table(block[15], lines, d, real)
-    zero, one = real(0), real(1)
-    piece = next_piece(block)
-    while piece < block[1]:
-        for a in range(piece * size, min(lines, (piece + 1) * size)):
-            out, bond = grad_e[a], e[a]
+def _to_edges(block, dtype):
+    """The gradient of each row of e, from the edges that read it."""
+    args = block[0]
+    n, d, e_rows, num_edges, size = args.x_rows, args.width, args.e_rows, args.num_edges, args.chunk_rows
+    x, e, grad = matrix(args.x, n, d, dtype), matrix(args.e, e_rows, d, dtype), matrix(args.grad, n, d, dtype)
+    source, target = vector(args.source, num_edges, np.int64), vector(args.target, num_edges, np.int64)
+    perm, ptr = vector(args.perm, num_edges, np.int64), vector(args.ptr, e_rows, np.int64)
+    weight, grad_e = vector(args.weight, num_edges, dtype), matrix(args.grad_e, e_rows, d, dtype)
+    zero, one = dtype(0), dtype(1)
+    chunk = next_chunk(block)
+    while chunk < args.chunks:
+        for a in range(chunk * size, min(e_rows, (chunk + 1) * size)):
+            out, e_row = grad_e[a], e[a]
             for j in range(d):
                 out[j] = zero
-            for q in range(first[a], first[a + 1] if a + 1 < lines else arcs):
-                k = order[q]
+            for q in range(ptr[a], ptr[a + 1] if a + 1 < e_rows else num_edges):
+                k = perm[q]
                 there, sent = grad[target[k]], x[source[k]]
-                w = weight[k] if block[14] else one
+                w = weight[k] if args.weight else one
                 for j in range(d):
-                    out[j] += before_relu(w * there[j], sent[j] + bond[j], True)
-        piece = next_piece(block)
+                    out[j] += before_relu(w * there[j], sent[j] + e_row[j], True)
+        chunk = next_chunk(block)
 
 
-@Entry
+@CompiledLoop
 def _forward_single(data):
-    _forward(carray(data, (17,), np.int64), np.float32)
+    _forward(carray(data, (1,), _FORWARD), np.float32)
 
 
-@Entry
+@CompiledLoop
 def _forward_double(data):
-    _forward(carray(data, (17,), np.int64), np.float64)
+    _forward(carray(data, (1,), _FORWARD), np.float64)
 
 
-@Entry
+@CompiledLoop
 def _to_rows_single(data):
-    _to_rows(carray(data, (27,), np.int64), np.float32)
+    _to_rows(carray(data, (1,), _TO_ROWS), np.float32)
 
 
-@Entry
+@CompiledLoop
 def _to_rows_double(data):
-    _to_rows(carray(data, (27,), np.int64), np.float64)
+    _to_rows(carray(data, (1,), _TO_ROWS), np.float64)
 
 
-@Entry
+@CompiledLoop
 def _to_edges_single(data):
-    _to_edges(carray(data, (16,), np.int64), np.float32)
+    _to_edges(carray(data, (1,), _TO_EDGES), np.float32)
 
 
-@Entry
+@CompiledLoop
 def _to_edges_double(data):
-    _to_edges(carray(data, (16,), np.int64), np.float64)
+    _to_edges(carray(data, (1,), _TO_EDGES), np.float64)
 
 
-forward = (_forward_single, _forward_double)
-to_rows = (_to_rows_single, _to_rows_double)
-to_edges = (_to_edges_single, _to_edges_double)
+forward = Loop(_forward_single, _forward_double, _FORWARD)
+to_rows = Loop(_to_rows_single, _to_rows_double, _TO_ROWS)
+to_edges = Loop(_to_edges_single, _to_edges_double, _TO_EDGES)

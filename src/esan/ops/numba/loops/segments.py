@@ -1,45 +1,46 @@
-"""The loops of `cpu_groups`: lines in the order of their groups, sums of groups, and rows that begin to differ.
+"""Compiled loops of `numba.segments` and `numba.rows`: sort rows by group, sum groups, expand and pool rows.
 
-Where an order is that of more lines than there are, a group ends at the first of these: they come last in it.
+`perm` may be that of more rows than there are (of which the given ones are a prefix): the others come last in a group,
+so a group ends at the first of them.
 """
 
 import numpy as np
 from numba import carray, njit
 
-from esan.ops.numba.loops.entry import MATHS, Entry, next_piece, table, vector
+from esan.ops.numba.loops.entry import MATHS, CompiledLoop, Loop, arguments, matrix, next_chunk, vector
 
 
 @njit(cache=True, nogil=True)
-def place_in_order(owner, order, first):
-    """`in_order`, where `first` has how many lines each group has, and gets where it begins."""
+def counting_sort(index, perm, ptr):
+    """`sort`, where `ptr` holds the number of rows of each group, and is overwritten by where it begins."""
     begin = 0
-    for i in range(first.shape[0]):
-        begin, first[i] = begin + first[i], begin
-    for k in range(owner.shape[0]):
-        i = owner[k]
-        order[first[i]] = k
-        first[i] += 1
-    # Each group has come to where the next one begins.
+    for i in range(ptr.shape[0]):
+        begin, ptr[i] = begin + ptr[i], begin
+    for k in range(index.shape[0]):
+        i = index[k]
+        perm[ptr[i]] = k
+        ptr[i] += 1
+    # `ptr` of each group has moved to where the next one begins.
     before = 0
-    for i in range(first.shape[0]):
-        before, first[i] = first[i], before
+    for i in range(ptr.shape[0]):
+        before, ptr[i] = ptr[i], before
 
 
 @njit(cache=True, nogil=True)
-def in_order(owner, order, first):
-    """The lines group by group, each group's in their own order, and where each group begins; by counting."""
-    first[:] = 0
-    for k in range(owner.shape[0]):
-        first[owner[k]] += 1
-    place_in_order(owner, order, first)
+def sort(index, perm, ptr):
+    """The rows group by group, in a stable order, and where each group begins: a counting sort."""
+    ptr[:] = 0
+    for k in range(index.shape[0]):
+        ptr[index[k]] += 1
+    counting_sort(index, perm, ptr)
 
 
 @njit(cache=True, nogil=True)
-def weights(subgraphs, node):
-    """How many pairs each row stands for: a stored one for itself, and a node's for those that are not stored."""
+def multiplicities(subgraphs, node):
+    """How many pairs each row stands for: a stored row for one, a background row for those that are not stored."""
     nodes, stored = subgraphs.shape[0], node.shape[0]
     weight = np.ones(nodes + stored, np.float32)
-    for v in range(nodes):  # not as a whole: shapes that may not fit would take seconds to compile
+    for v in range(nodes):  # element by element: a slice assignment takes seconds to compile
         weight[v] = subgraphs[v]
     for r in range(stored):
         weight[node[r]] -= np.float32(1)
@@ -47,233 +48,257 @@ def weights(subgraphs, node):
 
 
 @njit(cache=True, nogil=True)
-def routes(source, target, node, background, ends, into, order, first):
-    """Both ends of each arc, where the arcs into each row begin, and the arcs by their source with its beginnings.
+def sort_edges(source, target, node, background, ends, target_ptr, perm, ptr):
+    """Both ends of each edge, the `ptr` of the edges by target, and `perm` and `ptr` of the edges by source.
 
-    A source that is not among as many rows as `first` has is the row of its node.
+    A source row that is not among the first `len(ptr)` rows is replaced by the background row of its node.
     """
-    known = first.shape[0]
-    into[:] = 0
-    first[:] = 0
+    x_rows = ptr.shape[0]
+    target_ptr[:] = 0
+    ptr[:] = 0
     for k in range(source.shape[0]):
         u, v = source[k], target[k]
-        u = u if u < known else node[u - background]
+        u = u if u < x_rows else node[u - background]
         ends[0, k], ends[1, k] = u, v
-        first[u] += 1
-        into[v] += 1
+        ptr[u] += 1
+        target_ptr[v] += 1
     begin = 0
-    for v in range(into.shape[0]):
-        begin, into[v] = begin + into[v], begin
-    place_in_order(ends[0], order, first)
+    for v in range(target_ptr.shape[0]):
+        begin, target_ptr[v] = begin + target_ptr[v], begin
+    counting_sort(ends[0], perm, ptr)
+
+
+_SUMS = arguments("rows width groups terms chunk_groups x y perm ptr weight")
 
 
 @njit(fastmath=MATHS)
-def _sums(block, real):
-    """The sum of the lines of each group, each times its weight, onto what is there to begin with."""
-    n, d, groups, terms, size = block[2], block[3], block[4], block[5], block[6]
-    x, y = table(block[7], n, d, real), table(block[8], groups, d, real)
-    which, first = vector(block[9], terms, np.int64), vector(block[10], groups, np.int64)
-    weight, start = vector(block[11], terms, real), table(block[12], groups, d, real)
-    zero, one = real(0), real(1)
-    piece = next_piece(block)
-    while piece < block[1]:
-        for v in range(piece * size, min(groups, (piece + 1) * size)):
+def _sums(block, dtype):
+    """The sum of the rows of each group, each times its weight."""
+    args = block[0]
+    n, d, groups, terms, size = args.rows, args.width, args.groups, args.terms, args.chunk_groups
+    x, y = matrix(args.x, n, d, dtype), matrix(args.y, groups, d, dtype)
+    perm, ptr = vector(args.perm, terms, np.int64), vector(args.ptr, groups, np.int64)
+    weight = vector(args.weight, terms, dtype)
+    zero, one = dtype(0), dtype(1)
+    chunk = next_chunk(block)
+    while chunk < args.chunks:
+        for v in range(chunk * size, min(groups, (chunk + 1) * size)):
             out = y[v]
-            if block[12]:
-                line = start[v]
+            for j in range(d):
+                out[j] = zero
+            for q in range(ptr[v], ptr[v + 1] if v + 1 < groups else terms):
+                row, w = x[perm[q]], weight[q] if args.weight else one
                 for j in range(d):
-                    out[j] = line[j]
-            else:
-                for j in range(d):
-                    out[j] = zero
-            for q in range(first[v], first[v + 1] if v + 1 < groups else terms):
-                line, w = x[which[q]], weight[q] if block[11] else one
-                for j in range(d):
-                    out[j] += w * line[j]
-        piece = next_piece(block)
+                    out[j] += w * row[j]
+        chunk = next_chunk(block)
+
+
+_EXPAND = arguments("x_rows rows width nodes chunk_nodes x y pool perm ptr multiplicity factor total_rows")
 
 
 @njit(fastmath=MATHS)
-def _lift(block, real):
-    """Rows of an earlier stage → rows of this one, and the weighted sum of those of each node, times its factor."""
-    known, n, d, nodes, size, every = block[2], block[3], block[4], block[5], block[6], block[14]
-    x, y, pool = table(block[7], known, d, real), table(block[8], n, d, real), table(block[9], nodes, d, real)
-    order, first = vector(block[10], every, np.int64), vector(block[11], nodes, np.int64)
-    weight, factor = vector(block[12], n, real), vector(block[13], nodes, real)
-    zero, one = real(0), real(1)
-    piece = next_piece(block)
-    while piece < block[1]:
-        for v in range(piece * size, min(nodes, (piece + 1) * size)):
-            if block[9]:
+def _expand(block, dtype):
+    """Rows of an earlier layer → rows of this one, and the weighted sum of those of each node, times its factor."""
+    args = block[0]
+    x_rows, n, d, nodes, size, total = args.x_rows, args.rows, args.width, args.nodes, args.chunk_nodes, args.total_rows
+    x, y, pool = matrix(args.x, x_rows, d, dtype), matrix(args.y, n, d, dtype), matrix(args.pool, nodes, d, dtype)
+    perm, ptr = vector(args.perm, total, np.int64), vector(args.ptr, nodes, np.int64)
+    multiplicity, factor = vector(args.multiplicity, n, dtype), vector(args.factor, nodes, dtype)
+    zero, one = dtype(0), dtype(1)
+    chunk = next_chunk(block)
+    while chunk < args.chunks:
+        for v in range(chunk * size, min(nodes, (chunk + 1) * size)):
+            if args.pool:
                 for j in range(d):
                     pool[v, j] = zero
-            for q in range(first[v], first[v + 1] if v + 1 < nodes else every):
-                r = order[q]
+            for q in range(ptr[v], ptr[v + 1] if v + 1 < nodes else total):
+                r = perm[q]
                 if r >= n:
                     break
-                line, w = x[r] if r < known else x[v], weight[r] if block[12] else one
-                if block[8]:
+                row, w = x[r] if r < x_rows else x[v], multiplicity[r] if args.multiplicity else one
+                if args.y:
                     out = y[r]
                     for j in range(d):
-                        out[j] = line[j]
-                if block[9]:
+                        out[j] = row[j]
+                if args.pool:
                     out = pool[v]
                     for j in range(d):
-                        out[j] += w * line[j]
-            if block[9] and block[13]:
+                        out[j] += w * row[j]
+            if args.pool and args.factor:
                 f = factor[v]
                 for j in range(d):
                     pool[v, j] *= f
-        piece = next_piece(block)
+        chunk = next_chunk(block)
+
+
+_EXPAND_BACK = arguments(
+    "x_rows rows width nodes chunk_nodes grad_x grad grad_pool perm ptr multiplicity factor total_rows"
+)
 
 
 @njit(fastmath=MATHS)
-def _lift_back(block, real):
-    """The gradient of the earlier rows; a row that began to differ here gives its own to its background's."""
-    known, n, d, nodes, size, every = block[2], block[3], block[4], block[5], block[6], block[14]
-    into, grad, pool = table(block[7], known, d, real), table(block[8], n, d, real), table(block[9], nodes, d, real)
-    order, first = vector(block[10], every, np.int64), vector(block[11], nodes, np.int64)
-    weight, factor = vector(block[12], n, real), vector(block[13], nodes, real)
-    one = real(1)
-    piece = next_piece(block)
-    while piece < block[1]:
-        for v in range(piece * size, min(nodes, (piece + 1) * size)):
-            for q in range(first[v], first[v + 1] if v + 1 < nodes else every):
-                r = order[q]
+def _expand_back(block, dtype):
+    """The gradient of the earlier rows; that of a row which is new here goes to its background row."""
+    args = block[0]
+    x_rows, n, d, nodes, size, total = args.x_rows, args.rows, args.width, args.nodes, args.chunk_nodes, args.total_rows
+    grad_x, grad = matrix(args.grad_x, x_rows, d, dtype), matrix(args.grad, n, d, dtype)
+    grad_pool = matrix(args.grad_pool, nodes, d, dtype)
+    perm, ptr = vector(args.perm, total, np.int64), vector(args.ptr, nodes, np.int64)
+    multiplicity, factor = vector(args.multiplicity, n, dtype), vector(args.factor, nodes, dtype)
+    one = dtype(1)
+    chunk = next_chunk(block)
+    while chunk < args.chunks:
+        for v in range(chunk * size, min(nodes, (chunk + 1) * size)):
+            for q in range(ptr[v], ptr[v + 1] if v + 1 < nodes else total):
+                r = perm[q]
                 if r >= n:
                     break
                 back = grad[r]
-                if r < known:
-                    out = into[r]
+                if r < x_rows:
+                    out = grad_x[r]
                     for j in range(d):
                         out[j] = back[j]
                 else:
-                    out = into[v]
+                    out = grad_x[v]
                     for j in range(d):
                         out[j] += back[j]
-                if block[9]:
-                    w, share = weight[r] if block[12] else one, pool[v]
-                    w *= factor[v] if block[13] else one
+                if args.grad_pool:
+                    w, back = multiplicity[r] if args.multiplicity else one, grad_pool[v]
+                    w *= factor[v] if args.factor else one
                     for j in range(d):
-                        out[j] += w * share[j]
-        piece = next_piece(block)
+                        out[j] += w * back[j]
+        chunk = next_chunk(block)
+
+
+_POOL = arguments(
+    "rows width nodes subgraphs graphs chunk_subgraphs x background_sum y perm ptr node graph factor "
+    "total_stored x_rows representative"
+)
 
 
 @njit(fastmath=MATHS)
-def _pool(block, real):
-    """The sum of each subgraph: that of its graph's background, and what its stored rows differ from theirs.
+def _pool(block, dtype):
+    """The sum of each subgraph: that of its graph's background rows, plus the differences of its stored rows from them.
 
-    Where rows have colours, there is a line a colour.
+    If `representative` is given, x has one row per representative.
     """
-    n, d, nodes, subgraphs, graphs, size = block[2], block[3], block[4], block[5], block[6], block[7]
-    x, alike = table(block[8], block[17], d, real), table(block[9], graphs, d, real)
-    y, every, colour = table(block[10], subgraphs, d, real), block[16], vector(block[18], n, np.int64)
-    order, first = vector(block[11], every, np.int64), vector(block[12], subgraphs, np.int64)
-    node, graph = vector(block[13], n, np.int64), vector(block[14], subgraphs, np.int64)
-    share = vector(block[15], subgraphs, real)
-    piece = next_piece(block)
-    while piece < block[1]:
-        for s in range(piece * size, min(subgraphs, (piece + 1) * size)):
-            out, start = y[s], alike[graph[s]]
+    args = block[0]
+    n, d, nodes, size = args.rows, args.width, args.nodes, args.chunk_subgraphs
+    subgraphs, graphs, total = args.subgraphs, args.graphs, args.total_stored
+    x, background_sum = matrix(args.x, args.x_rows, d, dtype), matrix(args.background_sum, graphs, d, dtype)
+    y, representative = matrix(args.y, subgraphs, d, dtype), vector(args.representative, n, np.int64)
+    perm, ptr = vector(args.perm, total, np.int64), vector(args.ptr, subgraphs, np.int64)
+    node, graph = vector(args.node, n, np.int64), vector(args.graph, subgraphs, np.int64)
+    factor = vector(args.factor, subgraphs, dtype)
+    chunk = next_chunk(block)
+    while chunk < args.chunks:
+        for s in range(chunk * size, min(subgraphs, (chunk + 1) * size)):
+            out, start = y[s], background_sum[graph[s]]
             for j in range(d):
                 out[j] = start[j]
-            for q in range(first[s], first[s + 1] if s + 1 < subgraphs else every):
-                r = nodes + order[q]
+            for q in range(ptr[s], ptr[s + 1] if s + 1 < subgraphs else total):
+                r = nodes + perm[q]
                 if r >= n:
                     break
-                own, behind = (colour[r], colour[node[r]]) if block[18] else (r, node[r])
-                mine, base = x[own], x[behind]
+                own, base_row = (representative[r], representative[node[r]]) if args.representative else (r, node[r])
+                mine, base = x[own], x[base_row]
                 for j in range(d):
                     out[j] += mine[j] - base[j]
-            if block[15]:
-                f = share[s]
+            if args.factor:
+                f = factor[s]
                 for j in range(d):
                     out[j] *= f
-        piece = next_piece(block)
+        chunk = next_chunk(block)
+
+
+_POOL_BACK = arguments(
+    "rows width nodes subgraphs graphs chunk_nodes grad_x graph_grad grad perm ptr subgraph graph factor total_rows"
+)
 
 
 @njit(fastmath=MATHS)
-def _pool_back(block, real):
-    """The gradient of each row: its subgraph's, and for a node its graph's less those of its stored rows."""
-    n, d, nodes, subgraphs, graphs, size = block[2], block[3], block[4], block[5], block[6], block[7]
-    into, of_graph = table(block[8], n, d, real), table(block[9], graphs, d, real)
-    every = block[16]
-    grad, order = table(block[10], subgraphs, d, real), vector(block[11], every, np.int64)
-    first, subgraph = vector(block[12], nodes, np.int64), vector(block[13], n - nodes, np.int64)
-    graph, share = vector(block[14], nodes, np.int64), vector(block[15], subgraphs, real)
-    one = real(1)
-    piece = next_piece(block)
-    while piece < block[1]:
-        for v in range(piece * size, min(nodes, (piece + 1) * size)):
-            rest, whole = into[v], of_graph[graph[v]]
+def _pool_back(block, dtype):
+    """The gradient of a stored row is its subgraph's; of a background row its graph's less those of its stored rows."""
+    args = block[0]
+    n, d, nodes, size = args.rows, args.width, args.nodes, args.chunk_nodes
+    subgraphs, graphs, total = args.subgraphs, args.graphs, args.total_rows
+    grad_x, graph_grad = matrix(args.grad_x, n, d, dtype), matrix(args.graph_grad, graphs, d, dtype)
+    grad, perm = matrix(args.grad, subgraphs, d, dtype), vector(args.perm, total, np.int64)
+    ptr, subgraph = vector(args.ptr, nodes, np.int64), vector(args.subgraph, n - nodes, np.int64)
+    graph, factor = vector(args.graph, nodes, np.int64), vector(args.factor, subgraphs, dtype)
+    one = dtype(1)
+    chunk = next_chunk(block)
+    while chunk < args.chunks:
+        for v in range(chunk * size, min(nodes, (chunk + 1) * size)):
+            rest, back = grad_x[v], graph_grad[graph[v]]
             for j in range(d):
-                rest[j] = whole[j]
+                rest[j] = back[j]
             # A node's own row is the first of its rows.
-            for q in range(first[v] + 1, first[v + 1] if v + 1 < nodes else every):
-                r = order[q]
+            for q in range(ptr[v] + 1, ptr[v + 1] if v + 1 < nodes else total):
+                r = perm[q]
                 if r >= n:
                     break
                 s = subgraph[r - nodes]
-                out, back, f = into[r], grad[s], share[s] if block[15] else one
+                out, back, f = grad_x[r], grad[s], factor[s] if args.factor else one
                 for j in range(d):
                     g = f * back[j]
                     out[j] = g
                     rest[j] -= g
-        piece = next_piece(block)
+        chunk = next_chunk(block)
 
 
-@Entry
+@CompiledLoop
 def _pool_single(data):
-    _pool(carray(data, (19,), np.int64), np.float32)
+    _pool(carray(data, (1,), _POOL), np.float32)
 
 
-@Entry
+@CompiledLoop
 def _pool_double(data):
-    _pool(carray(data, (19,), np.int64), np.float64)
+    _pool(carray(data, (1,), _POOL), np.float64)
 
 
-@Entry
+@CompiledLoop
 def _pool_back_single(data):
-    _pool_back(carray(data, (17,), np.int64), np.float32)
+    _pool_back(carray(data, (1,), _POOL_BACK), np.float32)
 
 
-@Entry
+@CompiledLoop
 def _pool_back_double(data):
-    _pool_back(carray(data, (17,), np.int64), np.float64)
+    _pool_back(carray(data, (1,), _POOL_BACK), np.float64)
 
 
-@Entry
+@CompiledLoop
 def _sums_single(data):
-    _sums(carray(data, (13,), np.int64), np.float32)
+    _sums(carray(data, (1,), _SUMS), np.float32)
 
 
-@Entry
+@CompiledLoop
 def _sums_double(data):
-    _sums(carray(data, (13,), np.int64), np.float64)
+    _sums(carray(data, (1,), _SUMS), np.float64)
 
 
-@Entry
-def _lift_single(data):
-    _lift(carray(data, (15,), np.int64), np.float32)
+@CompiledLoop
+def _expand_single(data):
+    _expand(carray(data, (1,), _EXPAND), np.float32)
 
 
-@Entry
-def _lift_double(data):
-    _lift(carray(data, (15,), np.int64), np.float64)
+@CompiledLoop
+def _expand_double(data):
+    _expand(carray(data, (1,), _EXPAND), np.float64)
 
 
-@Entry
-def _lift_back_single(data):
-    _lift_back(carray(data, (15,), np.int64), np.float32)
+@CompiledLoop
+def _expand_back_single(data):
+    _expand_back(carray(data, (1,), _EXPAND_BACK), np.float32)
 
 
-@Entry
-def _lift_back_double(data):
-    _lift_back(carray(data, (15,), np.int64), np.float64)
+@CompiledLoop
+def _expand_back_double(data):
+    _expand_back(carray(data, (1,), _EXPAND_BACK), np.float64)
 
 
-sums = (_sums_single, _sums_double)
-lift = (_lift_single, _lift_double)
-lift_back = (_lift_back_single, _lift_back_double)
-pool = (_pool_single, _pool_double)
-pool_back = (_pool_back_single, _pool_back_double)
+sums = Loop(_sums_single, _sums_double, _SUMS)
+expand = Loop(_expand_single, _expand_double, _EXPAND)
+expand_back = Loop(_expand_back_single, _expand_back_double, _EXPAND_BACK)
+pool = Loop(_pool_single, _pool_double, _POOL)
+pool_back = Loop(_pool_back_single, _pool_back_double, _POOL_BACK)

@@ -1,7 +1,7 @@
-"""Triton: moments of weighted lines, tile by tile and of all; the buffers of a batch norm follow them.
+"""Triton kernels: weighted mean and variance of rows, tile by tile and of all; the running statistics of a batch norm.
 
-Parameters may have a leading dimension: then the lines are those of so many networks, one after another, each with as
-many lines and with parameters of its own.
+A leading dimension of the parameters is that of several networks: the rows are theirs, one network's after the
+other's, each with as many rows and with parameters of its own.
 """
 
 from dataclasses import dataclass
@@ -10,34 +10,36 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.ops.real import Real
-from esan.ops.triton.kernels.tiles import COLUMNS, TILE, block, cdiv, columns, copies, lines_of, padded, tiles
+from esan.ops.segments import RowRanges
+from esan.ops.triton.kernels.tiles import COLUMNS, TILE, block, cdiv, columns, copies, padded, tile_rows, tiles
 
 
 @dataclass(frozen=True, eq=False)
 class TileMoments:
-    """Of each tile of lines: its weight `[S, T]`, the weighted mean and sum of squared deviations, `[S, T, d]`."""
+    """Of each tile of rows: its total weight `[S, T]`, the weighted mean and sum of squared deviations, `[S, T, d]`."""
 
     weight: Tensor
     mean: Tensor
     deviation: Tensor
 
     @staticmethod
-    def empty(lines: Tensor, networks: int, width: int, tile: int = TILE, real: Real | None = None) -> "TileMoments":
-        count = tiles(lines.size(0) // networks, real, tile)
-        part = lines.new_empty(2, networks, count, width)
-        return TileMoments(lines.new_empty(networks, count), part[0], part[1])
+    def empty(
+        rows: Tensor, networks: int, width: int, tile: int = TILE, row_ranges: RowRanges | None = None
+    ) -> "TileMoments":
+        count = tiles(rows.size(0) // networks, row_ranges, tile)
+        part = rows.new_empty(2, networks, count, width)
+        return TileMoments(rows.new_empty(networks, count), part[0], part[1])
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What normalising takes: `[S, d]` each; y = scale · x + shift, and 1 / N, `[S]`."""
+    """The norm of given rows: `[S, d]` each, y = scale · x + shift; and 1 / N, `[S]`."""
 
     mean: Tensor
     inverse: Tensor
     scale: Tensor
     shift: Tensor
-    share: Tensor
+    inverse_count: Tensor
 
 
 @triton.jit
@@ -55,7 +57,7 @@ def store_tile_moments(y, w, tile, column, width, tile_weight, tile_mean, tile_d
 
 @triton.jit
 def store_no_moments(tile, column, width, tile_weight, tile_mean, tile_deviation):
-    """Of a tile that has no lines."""
+    """Of a tile without rows."""
     none = column * 0.0
     tl.store(tile_weight + tile, 0.0)
     at = tile * width + column
@@ -65,31 +67,31 @@ def store_no_moments(tile, column, width, tile_weight, tile_mean, tile_deviation
 
 @triton.jit(do_not_specialize=["rows"])
 def _moments_kernel(
-    x, weight, tile_weight, tile_mean, tile_deviation, real, rows, width,
+    x, weight, tile_weight, tile_mean, tile_deviation, ranges, rows, width,
     TILE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTED: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
     tile = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
-    first, end = lines_of(tl.program_id(0), rows, real, tl.program_id(1), TILE, SLOTS)
+    begin, end = tile_rows(tl.program_id(0), rows, ranges, tl.program_id(1), TILE, SLOTS)
     column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
-    if SLOTS > 0 and first >= end:
+    if SLOTS > 0 and begin >= end:
         store_no_moments(tile, column, width, tile_weight, tile_mean, tile_deviation)
         return
-    line = first + tl.arange(0, TILE)
-    row = tl.program_id(1).to(tl.int64) * rows + line
-    inside = line < end
+    local = begin + tl.arange(0, TILE)
+    row = tl.program_id(1).to(tl.int64) * rows + local
+    inside = local < end
     mask = inside[:, None] & (column[None, :] < width)
     y = tl.load(x + row[:, None] * width + column[None, :], mask=mask, other=0.0)
     w = tl.load(weight + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0)
     store_tile_moments(y, w, tile, column, width, tile_weight, tile_mean, tile_deviation)
 
 
-def tile_moments(x: Tensor, weight: Tensor | None, networks: int, real: Real | None = None) -> TileMoments:
-    """The moments of each tile of x, its lines counted `weight` times; filler is left out."""
-    part = TileMoments.empty(x, networks, x.size(1), real=real)
+def tile_moments(x: Tensor, weight: Tensor | None, networks: int, row_ranges: RowRanges | None = None) -> TileMoments:
+    """The moments of each tile of x, each row counted `weight` times; padding is left out."""
+    part = TileMoments.empty(x, networks, x.size(1), row_ranges=row_ranges)
     rows = x.size(0) // networks
     wide = columns(x.size(1))
-    ranges, slots = Real.given(real, x)
-    _moments_kernel[(tiles(rows, real), networks, cdiv(x.size(1), wide))](
+    ranges, slots = RowRanges.for_kernel(row_ranges, x)
+    _moments_kernel[(tiles(rows, row_ranges), networks, cdiv(x.size(1), wide))](
         x, weight if weight is not None else x, part.weight, part.mean, part.deviation, ranges, rows, x.size(1),
         TILE=TILE, WIDTH=wide, WEIGHTED=weight is not None, SLOTS=slots,
     )  # fmt: skip
@@ -98,8 +100,8 @@ def tile_moments(x: Tensor, weight: Tensor | None, networks: int, real: Real | N
 
 @triton.jit(do_not_specialize=["count"])
 def _finish_kernel(
-    tile_weight, tile_mean, tile_deviation, gamma, beta, running_mean, running_var, tracked,
-    mean_out, inverse_out, scale_out, shift_out, share_out, count, width, eps, momentum, spared,
+    tile_weight, tile_mean, tile_deviation, gamma, beta, running_mean, running_var, running,
+    mean_out, inverse_out, scale_out, shift_out, inverse_count_out, count, width, eps, momentum, spared,
     TILES: tl.constexpr, COLUMNS: tl.constexpr, TRACKS: tl.constexpr,
 ):  # fmt: skip
     network = tl.program_id(1)
@@ -136,7 +138,7 @@ def _finish_kernel(
     tl.store(scale_out + out, scale, mask=there)
     tl.store(shift_out + out, tl.load(beta + out, mask=there, other=0.0) - mean * scale, mask=there)
     if tl.program_id(0) == 0:
-        tl.store(share_out + network, 1.0 / n)
+        tl.store(inverse_count_out + network, 1.0 / n)
     # An empty batch leaves no trace.
     if TRACKS and weight > 0:
         old_mean = tl.load(running_mean + out, mask=there, other=0.0)
@@ -145,12 +147,12 @@ def _finish_kernel(
         own_var = var * (n / tl.maximum(n - spared, 1.0))
         tl.store(running_var + out, old_var + momentum * (own_var - old_var), mask=there)
         if tl.program_id(0) == 0:
-            tl.store(tracked + network, tl.load(tracked + network) + 1)
+            tl.store(running + network, tl.load(running + network) + 1)
 
 
 @dataclass(frozen=True, eq=False)
-class Tracked:
-    """The buffers of a batch norm that follow its moments, how fast, and whether its variance is over N - 1."""
+class RunningStatistics:
+    """The running statistics of a batch norm, their momentum, and whether the variance is over N - 1."""
 
     mean: Tensor
     var: Tensor
@@ -159,20 +161,20 @@ class Tracked:
     unbiased: bool = True
 
 
-def finish(part: TileMoments, gamma: Tensor, beta: Tensor, eps: float, tracked: Tracked | None) -> Moments:
-    """The moments of all lines from those of tiles; the buffers follow them."""
+def finish(part: TileMoments, gamma: Tensor, beta: Tensor, eps: float, running: RunningStatistics | None) -> Moments:
+    """The moments of all rows from those of tiles; updates the running statistics."""
     networks, width = copies(gamma), gamma.size(-1)
     count = part.weight.size(1)
     out = gamma.new_empty(4, networks, width)
-    share = gamma.new_empty(networks)
-    mean, var, batches = (gamma, gamma, gamma) if tracked is None else (tracked.mean, tracked.var, tracked.batches)
+    inverse_count = gamma.new_empty(networks)
+    mean, var, batches = (gamma, gamma, gamma) if running is None else (running.mean, running.var, running.batches)
     _finish_kernel[(cdiv(width, COLUMNS), networks)](
-        part.weight, part.mean, part.deviation, gamma, beta, mean, var, batches, out[0], out[1], out[2], out[3], share,
-        count, width, eps, 0.0 if tracked is None else tracked.momentum,
-        0.0 if tracked is None or not tracked.unbiased else 1.0,
-        TILES=block(count), COLUMNS=COLUMNS, TRACKS=tracked is not None,
+        part.weight, part.mean, part.deviation, gamma, beta, mean, var, batches, out[0], out[1], out[2], out[3],
+        inverse_count, count, width, eps, 0.0 if running is None else running.momentum,
+        0.0 if running is None or not running.unbiased else 1.0,
+        TILES=block(count), COLUMNS=COLUMNS, TRACKS=running is not None,
     )  # fmt: skip
-    return Moments(out[0], out[1], out[2], out[3], share)
+    return Moments(out[0], out[1], out[2], out[3], inverse_count)
 
 
 @triton.jit
@@ -188,11 +190,11 @@ def _frozen_kernel(gamma, beta, mean, var, inverse_out, scale_out, shift_out, wi
     tl.store(shift_out + at, shift, mask=there)
 
 
-def frozen(gamma: Tensor, beta: Tensor, tracked: Tracked, eps: float) -> Moments:
-    """What normalising takes in eval mode, from the buffers."""
+def frozen(gamma: Tensor, beta: Tensor, running: RunningStatistics, eps: float) -> Moments:
+    """The norm in eval mode, from the running statistics."""
     networks, width = copies(gamma), gamma.size(-1)
     out = gamma.new_empty(3, networks, width)
     _frozen_kernel[(networks,)](
-        gamma, beta, tracked.mean, tracked.var, out[0], out[1], out[2], width, eps, WIDTH=padded(width)
+        gamma, beta, running.mean, running.var, out[0], out[1], out[2], width, eps, WIDTH=padded(width)
     )
-    return Moments(tracked.mean, out[0], out[1], out[2], out[0])
+    return Moments(running.mean, out[0], out[1], out[2], out[0])

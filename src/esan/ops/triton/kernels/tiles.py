@@ -1,4 +1,4 @@
-"""Triton: tiles of lines: how many there are, how wide, and sums over them in a fixed order."""
+"""Triton kernels: tiles of rows: how many there are, how wide, which rows, and sums over them in a fixed order."""
 
 from functools import cache
 from itertools import accumulate
@@ -7,10 +7,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.ops.limits import WIDEST
-from esan.ops.real import Real
+from esan.ops.dispatch import MAX_WIDTH
+from esan.ops.segments import RowRanges
 
-#: Lines of a tile.
+#: Rows of a tile.
 TILE = 64
 #: Tiles (at most), and columns, that the last step of a sum over tiles works on at once.
 _TILES, COLUMNS = 512, 8
@@ -26,13 +26,13 @@ def power_of_2(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
-def tiles(rows: int, real: Real | None = None, tile: int = TILE) -> int:
-    """How many tiles so many lines fill, at most if some are filler; those of each slot begin with it."""
-    return cdiv(rows, tile) if real is None else sum(cdiv(room, tile) for room in real.room)
+def tiles(rows: int, row_ranges: RowRanges | None = None, tile: int = TILE) -> int:
+    """How many tiles so many rows fill, at most if some are padding; each slot begins with a tile of its own."""
+    return cdiv(rows, tile) if row_ranges is None else sum(cdiv(capacity, tile) for capacity in row_ranges.capacity)
 
 
 def copies(parameter: Tensor, dimensions: int = 1) -> int:
-    """How many networks a parameter is of, which has that many dimensions in one."""
+    """The number of networks of a parameter that has so many dimensions in one network."""
     return parameter.size(0) if parameter.dim() > dimensions else 1
 
 
@@ -52,25 +52,25 @@ def padded(width: int) -> int:
 def columns(width: int) -> int:
     """Columns of that width that a program works on at once: all, unless they are many, or a power of 2 idles lanes."""
     whole = padded(width)
-    if whole > WIDEST:
-        return WIDEST // 2
+    if whole > MAX_WIDTH:
+        return MAX_WIDTH // 2
     return whole if width < 64 or width % 16 or 4 * whole <= 5 * width else width & -width
 
 
 @triton.jit
-def lines_of(tile, rows, real, network, TILE: tl.constexpr, SLOTS: tl.constexpr):
-    """Where the lines of a tile begin, and where those that are real end.
+def tile_rows(tile, rows, ranges, network, TILE: tl.constexpr, SLOTS: tl.constexpr):
+    """Where the rows of a tile begin, and where those that are not padding end.
 
-    With ranges (`Real`), a tile is of one slot, and those of all slots follow one another: there are as many as the
-    real lines fill, whatever the room. The tiles behind these begin behind the end.
+    With ranges (`RowRanges`), a tile lies in one slot, and the tiles of all slots follow one another: there are as many
+    as the rows without padding fill, whatever the capacity. Any tile after these begins after its end.
     """
     first, end = tile * TILE, rows
     if SLOTS > 0:
-        real += network * 2 * SLOTS
-        begin, end = tl.load(real).to(tl.int32), tl.load(real + 1).to(tl.int32)
+        ranges += network * 2 * SLOTS
+        begin, end = tl.load(ranges).to(tl.int32), tl.load(ranges + 1).to(tl.int32)
         first, before = begin + tile * TILE, tl.cdiv(end - begin, TILE)
         for slot in tl.static_range(1, SLOTS):
-            begin, last = tl.load(real + 2 * slot).to(tl.int32), tl.load(real + 2 * slot + 1).to(tl.int32)
+            begin, last = tl.load(ranges + 2 * slot).to(tl.int32), tl.load(ranges + 2 * slot + 1).to(tl.int32)
             first = tl.where(tile >= before, begin + (tile - before) * TILE, first)
             end = tl.where(tile >= before, last, end)
             before += tl.cdiv(last - begin, TILE)
@@ -78,19 +78,19 @@ def lines_of(tile, rows, real, network, TILE: tl.constexpr, SLOTS: tl.constexpr)
 
 
 @triton.jit
-def range_of(slot, rows, real, network, SLOTS: tl.constexpr):
-    """Where the real lines of a slot begin and end: all lines, if there are no ranges."""
+def range_of(slot, rows, ranges, network, SLOTS: tl.constexpr):
+    """Where the rows without padding of a slot begin and end: all rows, if there are no ranges."""
     begin, end = rows * 0, rows
     if SLOTS > 0:
-        real += 2 * (network * SLOTS + slot)
-        begin, end = tl.load(real).to(tl.int32), tl.load(real + 1).to(tl.int32)
+        ranges += 2 * (network * SLOTS + slot)
+        begin, end = tl.load(ranges).to(tl.int32), tl.load(ranges + 1).to(tl.int32)
     return begin, end
 
 
 @triton.jit
-def left_over(ahead, count):
-    """Programs take tiles in turn: how many of the next slot come before this one's, if `ahead` of this slot did."""
-    return ahead + tl.cdiv(tl.maximum(count - ahead, 0), tl.num_programs(0)) * tl.num_programs(0) - count
+def left_over(next_tile, count):
+    """The first tile of the next slot for this program, which takes every num_programs-th tile from `next_tile` on."""
+    return next_tile + tl.cdiv(tl.maximum(count - next_tile, 0), tl.num_programs(0)) * tl.num_programs(0) - count
 
 
 @triton.jit

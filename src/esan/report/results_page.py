@@ -1,0 +1,110 @@
+"""The results page in Markdown: every table of the paper with our numbers, run or not."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from esan.counted import counted
+from esan.report.formatting import escape_markdown
+from esan.report.grid_results import grid_results_table, load_grid_results
+from esan.report.paper_tables import TABLES
+from esan.report.rows import Row
+from esan.report.stored_results import load_results, result_rows
+from esan.report.tables import by_data, by_metric, rule_line, table
+from esan.report.timing import load_times, times_table
+
+_HEAD = """# All tables
+
+Every row of the paper's tables that has been run, beside the paper's number. `esan reproduce` writes this page from the
+records in [{results}]({link}), which hold the recipe, seed, curve, versions, hardware and time of every run; no number
+in its tables was typed by hand. The text below each table comes from `notes.md` beside the records.
+
+- Numbers are mean ± standard deviation (divided by n, not n − 1).
+- **difference** is ours minus the paper's, with its size in the paper's standard deviations (sd).
+- **at best validation** is the value at each run's own epoch of best validation, whatever the protocol reports.
+- ED^ is ED with the graph itself added to every bag; 5% is a 5 % sample of the bag.
+- Where runs were trained together, **time a run** is their total time divided by their number, and **memory** is what the
+  device held for all of them.
+
+`esan report {results}` draws the learning curves.
+"""
+#: In place of a number that is missing.
+DASH = "–"
+
+
+def results_page(results: Path, page: Path) -> str:
+    """The whole page.
+
+    Args:
+        results: the folder of the results, one folder per table.
+        page: where the page will be, for its links.
+    """
+    link = Path(os.path.relpath(results, page.parent)).as_posix()
+    parts = [_HEAD.format(results=results.as_posix(), link=link)]
+    parts += [table_text(name, results) for name in TABLES]
+    return "\n".join(parts)
+
+
+def table_text(name: str, results: Path) -> str:
+    """One table with its heading, and the notes.md beside its records."""
+    if name == "timing":
+        body = times_table(load_times(results / name))
+    else:
+        body = rows_text(result_rows(name, load_results(results / name)))
+        grids = grid_results_table(load_grid_results(results / name))
+        body += f"\n{grids}" if grids else ""
+    notes = results / name / "notes.md"
+    said = f"\n{notes.read_text(encoding='utf-8').strip()}\n" if notes.is_file() else ""
+    return f"## {TABLES[name].title}\n\n{body}{said}"
+
+
+def rows_text(rows: Sequence[Row]) -> str:
+    """How many rows were run; then the rows of one dataset, or for several an overview and the rows that were run."""
+    sets, run = by_data(rows), [row for row in rows if row.records]
+    whole = [row for row in rows if row.paper is not None and "~" not in row.recipe]
+    done = sum(row.is_complete for row in whole)
+    unfinished = sum(bool(row.records) and not row.is_complete for row in whole)
+    variants = sum(row.paper is not None and "~" in row.recipe for row in run)
+    more = sum(row.paper is None for row in run)
+    count = f"{done} of the paper's {len(whole)} rows run" if done else f"None of the paper's {len(whole)} rows run yet"
+    count += f", {unfinished} more begun" * bool(unfinished) + f"; {counted(variants, 'variant')} of them" * bool(
+        variants
+    )
+    count += f"; {more} that the paper does not have" * bool(more) + "."
+    if len(sets) == 1:
+        return f"{count}\n\n{rule_line(rows)}{table(rows)}"
+    parts = [f"{count} Cells: **ours**, paper; {DASH} is not yet run.{_example(rows)}\n\n{overview(rows)}"]
+    for title, some in by_metric(run).items():
+        parts.append(f"### {escape_markdown(title)}\n\n{rule_line(some)}{table(some)}")
+    return "\n".join(parts)
+
+
+def overview(rows: Sequence[Row]) -> str:
+    """Methods down, datasets across."""
+    sets = list(by_data(rows))
+    cells: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if "~" not in row.recipe:
+            some = "" if row.is_complete else f" ({len(row.records)} of {row.jobs} runs)"
+            ours = DASH if row.ours is None else f"**{row.ours}**{some}{_better(row, rows)}"
+            cells.setdefault(row.name, {})[row.data] = ours if row.paper is None else f"{ours}, {row.paper}"
+    lines = [["method", *map(escape_markdown, sets)], ["---"] * (len(sets) + 1)]
+    lines += [[escape_markdown(name), *(found.get(data, "") for data in sets)] for name, found in cells.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _example(rows: Sequence[Row]) -> str:
+    """What the first choice that is better than a row means; empty if there is none."""
+    found = next((better for row in rows if (better := _better(row, rows))), "")
+    words = "the best of other choices that were run, where it is better on validation"
+    return f" In brackets, such as{found}: {words}." if found else ""
+
+
+def _better(row: Row, rows: Sequence[Row]) -> str:
+    """The best variant of a row, if it is better; none where numbers are those of test graphs, which choose nothing."""
+    if not row.is_complete or row.part != "valid":
+        return ""
+    variants = [other for other in rows if other.recipe.startswith(f"{row.recipe}~") and other.is_complete]
+    # Of equals, the one that changes least: the row itself, or the shortest name.
+    best = max([row, *variants], key=lambda some: (some.merit, -len(some.recipe)))
+    return "" if best is row else f" ({best.ours} {escape_markdown(best.name.removeprefix(f'{row.name} '))})"

@@ -1,0 +1,81 @@
+"""`SyncBatchNorm`: batch norm whose statistics are those of all processes of a distributed training."""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from esan.nn.norm import BatchNorm
+
+
+class _AllReduceSum(torch.autograd.Function):
+    """The sum over all processes; its gradient is summed too, since every process uses the sum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        total = x.clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        grad = grad.contiguous().clone()
+        dist.all_reduce(grad, group=ctx.group)
+        return grad, None
+
+
+class SyncBatchNorm(BatchNorm):
+    r"""`esan.nn.BatchNorm` over the pairs of all processes: N, μ and σ² are sums over all of them.
+
+    Parameters, buffers and state_dict are those of `BatchNorm`, the same in all processes.
+
+    Attributes:
+        sync: False for a batch that every process has whole, and normalises by itself.
+    """
+
+    def __init__(self, *args: Any, group: Any = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group, self.sync = group, True
+
+    def forward(self, x: Tensor, weight: Tensor | None = None, relu: bool = False) -> Tensor:
+        if not (self.training and self.sync):
+            return super().forward(x, weight, relu)
+        share = torch.ones_like(x[:, 0]) if weight is None else weight.to(x.dtype)
+        total = share.sum()
+        dist.all_reduce(total, group=self.group)
+        share = share / total
+        mean = _AllReduceSum.apply(share @ x, self.group)
+        centred = x - mean
+        var = _AllReduceSum.apply(share @ centred.square(), self.group)
+        self.state.track(mean.detach(), var.detach(), total)
+        y = centred * torch.rsqrt(var + self.eps)
+        y = torch.addcmul(self.bias, y, self.weight) if self.affine else y
+        return y.relu() if relu else y
+
+
+def convert_sync_batch_norm(model: nn.Module, group: Any = None) -> list[SyncBatchNorm]:
+    """Replace every batch norm of the model by a `SyncBatchNorm` with the same parameters and buffers.
+
+    Args:
+        model: changed in place.
+        group: of processes; None for all.
+
+    Returns:
+        the new norms.
+    """
+    norms = []
+    for module in list(model.modules()):
+        for name, norm in module.named_children():
+            if type(norm) is not BatchNorm:
+                continue
+            new = SyncBatchNorm(norm.num_features, norm.eps, norm.momentum, norm.affine, group=group)
+            # The same tensors, so that optimisers that hold them still train this model.
+            new._parameters, new._buffers = norm._parameters, norm._buffers
+            new.track_running_stats, new.training = norm.track_running_stats, norm.training
+            setattr(module, name, new)
+            norms.append(new)
+    return norms

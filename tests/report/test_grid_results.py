@@ -1,0 +1,126 @@
+"""Grids of rows: every configuration runs, the best on validation is kept, and the scores of all beside the row."""
+
+from pathlib import Path
+
+import pytest
+from made_up import Pretend, record
+from typer.testing import CliRunner
+
+from esan.cli.main import app
+from esan.report.grid_results import load_grid_results
+from esan.report.reproducing import reproduce, tune
+from esan.report.results_page import table_text
+from esan.report.stored_results import load_results
+from esan.train.recipes.catalogue import named
+from esan.train.runs.job import Job
+
+ROW = "mutag/gin"
+
+
+class Graded(Pretend):
+    """Pretends that small steps are better than large ones, and large batches than small ones."""
+
+    def make(self, job: Job) -> float:
+        recipe = job.recipe
+        return (
+            0.7 + 0.1 * (recipe.lr == 0.001) + 0.05 * (recipe.batch_size == 128) + 0.002 * recipe.hidden_channels / 16
+        )
+
+
+def tuned(results: Path, executor: Pretend) -> list[str]:
+    said: list[str] = []
+    tune("tu", results, results / "runs", executor, rows=[ROW], say=said.append)
+    return said
+
+
+def test_the_best_of_a_grid_is_kept_with_the_scores_of_all(tmp_path: Path) -> None:
+    best = f"{ROW}~batch_size=128,lr=0.001"
+    said = tuned(tmp_path, Graded())
+    assert said[0] == f"{ROW}: 0 of 80 runs of its grid are there"
+    assert said[-1] == f"{ROW}: {best} is the best of 8"
+    kept = load_results(tmp_path / "tu")
+    assert {one.recipe.name for one in kept.records} == {ROW, best}
+    assert len(kept.records) == 20
+    (found,) = load_grid_results(tmp_path / "tu")
+    assert found.recipe == ROW
+    assert len(found.scores) == 8
+    assert next(iter(found.scores.items())) == (best, pytest.approx(0.854))
+    assert min(found.scores.values()) == pytest.approx(0.702)
+    text = table_text("tu", tmp_path)
+    assert "| mutag | GIN | 8 | 70.2 | 77.8 | 85.4 | batch_size=128, lr=0.001 | 89.4 ± 5.6 |" in text
+    assert "1 of the paper's 221 rows run; 1 variant of them." in text
+    assert "| GIN | **70.4 ± 0.0** (85.4 ± 0.0 with batch_size=128, lr=0.001), 89.4 ± 5.6 |" in text
+
+
+def test_a_grid_that_is_there_is_not_run_again(tmp_path: Path) -> None:
+    tuned(tmp_path, Graded())
+    again = Graded()
+    assert tuned(tmp_path, again) == [f"{ROW}: its grid is there"]
+    assert again.ran == []
+
+
+def test_what_is_kept_is_scored_and_not_run_again(tmp_path: Path) -> None:
+    reproduce("tu", tmp_path, tmp_path / "elsewhere", Pretend(0.9), rows=[ROW])
+    kept = tmp_path / "tu" / ROW / "3-0.json"
+    kept.write_text(text := kept.read_text() + "\n")
+    executor = Graded()
+    assert tuned(tmp_path, executor)[-1] == f"{ROW}: {ROW} is the best of 8"
+    assert len(executor.ran) == 70
+    assert kept.read_text() == text, "a record that was kept is not written again"
+    (found,) = load_grid_results(tmp_path / "tu")
+    assert next(iter(found.scores.items())) == (ROW, pytest.approx(0.9))
+    assert "| 90.0 | the recipe as it is | 89.4 ± 5.6 |" in table_text("tu", tmp_path)
+
+
+def test_a_grid_is_scored_whole_or_not_at_all(tmp_path: Path) -> None:
+    failures = tune("tu", tmp_path, tmp_path / "runs", Graded(bad="lr=0.001"), rows=[ROW])
+    assert failures
+    assert not load_grid_results(tmp_path / "tu")
+    assert not load_results(tmp_path / "tu").records
+    tuned(tmp_path, Graded())
+    assert len(load_grid_results(tmp_path / "tu")) == 1
+
+
+def test_a_row_without_a_grid_says_so(tmp_path: Path) -> None:
+    said: list[str] = []
+    tune("zinc", tmp_path, tmp_path / "runs", Graded(), rows=["zinc/gin"], say=said.append)
+    assert said == ["zinc/gin: the paper tunes nothing"]
+
+
+class Deep(Pretend):
+    """Pretends that fewer layers make smaller errors."""
+
+    def make(self, job: Job) -> float:
+        return 0.2 * job.recipe.set_layers
+
+
+def test_errors_are_told_in_their_unit_and_the_smallest_is_the_best(tmp_path: Path) -> None:
+    tune("zinc", tmp_path, tmp_path / "runs", Deep(), rows=["zinc/ds-gin-nd"])
+    assert "| zinc | DS-GNN (GIN) (ND) | 2 | 0.404 | 0.303 | 0.202 | the recipe as it is |  |" in table_text(
+        "zinc", tmp_path
+    )
+
+
+def test_a_file_that_is_no_grid_is_named(tmp_path: Path) -> None:
+    tuned(tmp_path, Graded())
+    path = tmp_path / "tu" / ROW / "grid.csv"
+    head = "configuration,valid,std,runs\n"
+    for text in ("", head, f"{head}mutag/gin,0.", f"{head}mutag/gin,,,10\n", "a,b\n1,2\n"):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"Expected the scores of a grid in .*grid\.csv"):
+            load_grid_results(tmp_path / "tu")
+
+
+def test_configurations_have_the_names_of_variants() -> None:
+    names = {one.name for one in named(ROW).configurations()}
+    assert named(ROW).override(["lr=0.001", "batch_size=128"]).name in names
+    assert record(ROW, 0.8).recipe.name in names
+    few = named(ROW).override(["epochs=5"]).configurations()
+    assert named(ROW).override(["lr=0.001", "epochs=5", "batch_size=128"]).name in {one.name for one in few}
+
+
+def test_the_command_refuses_what_has_no_grid() -> None:
+    for more in (["tu", "--set", "lr=0.1"], ["tu", "--seeds", "1"], ["timing"]):
+        done = CliRunner().invoke(app, ["reproduce", *more, "--grid"])
+        assert done.exit_code == 2
+        assert "Expected --grid with rows that are trained" in done.output
