@@ -30,7 +30,7 @@ ROOT_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITEC
 NOTES = sorted((ROOT / "benchmarks" / "notes").glob("*.md"))
 LINKED = [*ROOT_PAGES, *PAGES[1:], *TUTORIALS, *API, *NOTES]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)")
-PACKAGES = ("graphs", "policies", "bags", "nn", "ops", "wl", "data", "train", "testing", "report")
+PACKAGES = ("graphs", "policies", "bags", "nn", "ops", "wl", "explore", "data", "train", "testing", "report")
 
 
 def short(page: Path) -> str:

@@ -30,13 +30,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bags": {"graphs", "policies"},
     "nn": {"graphs", "policies", "bags"},
     "wl": {"graphs", "policies", "bags"},
+    "explore": {"graphs", "policies", "bags", "wl"},
     "step": {"graphs", "policies", "bags", "nn"},
     "data": {"graphs"},
     "testing": {"graphs", "policies", "bags", "nn"},
     "train": {"graphs", "policies", "bags", "nn", "wl", "data", "step"},
     "report": {"graphs", "policies", "bags", "nn", "wl", "data", "train"},
     "commands": {"graphs", "policies", "bags", "nn", "wl", "data", "train", "report"},
-    "cli": {"graphs", "policies", "bags", "nn", "wl", "data", "train", "report", "commands"},
+    "cli": {"graphs", "policies", "bags", "nn", "wl", "explore", "data", "train", "report", "commands"},
     "__main__": {"cli"},
 }
 

@@ -1,10 +1,23 @@
-"""The command line: `esan COMMAND`. A command is a file in `esan.commands`; here it gets its name."""
+"""The command line: `esan COMMAND`. A command is a file in `esan.cli`; here it gets its name."""
 
 from typing import Annotated
 
 import typer
 
-from esan.cli import advise, bag, bench, campaign, compiling, predict, report, reproduce, search, train, wl
+from esan.cli import (
+    advise,
+    bag,
+    bench,
+    campaign,
+    compiling,
+    explore,
+    predict,
+    report,
+    reproduce,
+    search,
+    train,
+    wl,
+)
 from esan.cli.plainly import Commands
 from esan.version import __version__
 
@@ -19,6 +32,7 @@ app = typer.Typer(
 
 app.command("bag")(bag.run)
 app.command("wl")(wl.run)
+app.command("explore")(explore.run)
 app.command("advise")(advise.run)
 app.command("train")(train.run)
 app.command("predict")(predict.run)

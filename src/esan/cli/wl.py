@@ -9,6 +9,8 @@ from rich.text import Text
 
 from esan import wl
 from esan.cli.plainly import console, plainly
+from esan.explore import Choice, save_page
+from esan.explore.page import html_file
 from esan.wl.kinds import test_named
 from esan.wl.pictures import picture_file
 
@@ -22,7 +24,10 @@ def run(
         typer.Option(help='"ND", "ED", "EGO(2)", "EGO+(2)", "SE", "NM"; "^" adds the graph. ED if not given.'),
     ] = None,
     test: Annotated[str, typer.Option(help=f"One of {', '.join(wl.TESTS)}.")] = "dss",
-    draw: Annotated[Path | None, typer.Option(metavar="PNG", help="Save a picture of the refinement.")] = None,
+    draw: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Save a picture of the refinement, or with .html a page to step through it."),
+    ] = None,
     most: Annotated[int, typer.Option(help="Different subgraphs of each graph in the picture, at most.")] = 3,
 ) -> None:
     """Test whether two graphs are told apart, and show how the colours part.
@@ -32,14 +37,19 @@ def run(
     kind = test_named(test)
     if most < 1:
         raise ValueError(f"Expected --most of 1 or more (got {most}). Leave it out for 3.")
+    stepping = draw is not None and draw.suffix.lower() in (".html", ".htm")
     if draw is not None:
-        picture_file(draw)
+        html_file(draw) if stepping else picture_file(draw)
     chosen = ("ED" if kind.subgraphs else None) if policy is None else policy
     verdict = wl.separates(first, second, test, chosen)
     if verdict.colours:
         console.print(_table(first, second, test, chosen, verdict))
     console.print(Text(verdict.explanation), style="bold green" if verdict else "bold yellow")
-    if draw is not None:
+    if verdict.witness is not None:
+        console.print(Text(verdict.witness.text))
+    if draw is not None and stepping:
+        console.print(f"Page: {save_page(draw, Choice.of([first, second], test, chosen))}")
+    elif draw is not None:
         wl.draw_refinement(first, second, test, chosen, path=draw, most=most, titles=(first, second))
         console.print(f"Picture: {draw}")
 

@@ -9,7 +9,11 @@ from esan.wl.colouring import Colouring as Colouring
 from esan.wl.colouring import colouring as colouring
 from esan.wl.colouring import colourings as colourings
 from esan.wl.draw import draw_refinement as draw_refinement
+from esan.wl.history import Copies as Copies
+from esan.wl.history import History as History
+from esan.wl.history import Meanings as Meanings
 from esan.wl.kinds import TESTS as TESTS
 from esan.wl.partition import classes as classes
 from esan.wl.separation import Verdict as Verdict
 from esan.wl.separation import separates as separates
+from esan.wl.witness import Witness as Witness

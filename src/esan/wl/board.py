@@ -28,6 +28,23 @@ class Labels:
         return Labels(self.node[numpy(node[graphs.node_graph])], self.arc[numpy(node[of_arc])])
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What some cells see in a round, besides themselves: other cells, whose colours go into theirs.
+
+    Attributes:
+        ptr: where what each cell sees begins, `[cells + 1]`.
+        cell: the cells that are seen.
+        other: the second cell of each pair, for tests where pairs are seen; None for others.
+        label: the label of the edge that each is seen along; None where edges have none.
+    """
+
+    ptr: Ints
+    cell: Ints
+    other: Ints | None = None
+    label: Ints | None = None
+
+
 class Board(ABC):
     """Cells of any number of bags, graph by graph, subgraph by subgraph, and the rule that refines their colours.
 
@@ -40,8 +57,15 @@ class Board(ABC):
     #: What a round hashes, in the paper's letters.
     rule: str
 
+    #: Whether a cell is an ordered couple of nodes instead of a node.
+    couples = False
+    #: Whether a round also looks at what a node has in all subgraphs.
+    shares = False
+
     #: The subgraph of each cell, ascending.
     cell_subgraph: Ints
+    #: The node of each cell, numbered through all graphs; where cells are couples, the first of them.
+    cell_node: Ints
 
     def __init__(self, graphs: Graphs, selection: Selection, labels: Labels) -> None:
         self.graphs, self.selection, self.labels = graphs, selection, labels
@@ -58,6 +82,15 @@ class Board(ABC):
     @abstractmethod
     def refine(self, palette: Palette, colours: Colours) -> Colours:
         """The colours of the next round; two cells that differ go on to differ."""
+
+    @abstractmethod
+    def seen(self, cells: Ints) -> Seen:
+        """The cells of the same subgraph that each of these sees in a round."""
+
+    def nodes_of(self, cell: int) -> tuple[int, ...]:
+        """The node of a cell, or its couple of nodes, numbered within its graph."""
+        start = numpy(self.graphs.node_start)[self.cell_graph[cell]]
+        return (int(self.cell_node[cell] - start),)
 
     def subgraph_colours(self, palette: Palette, colours: Colours) -> Colours:
         r""":math:`c_S = \mathrm{HASH}(\{\{c_{v,S} : v \in S\}\})`, a colour a subgraph."""

@@ -1,15 +1,25 @@
 """The rule of 2-FWL (as strong as the paper's 3-WL): one colour an ordered couple of nodes, in every subgraph."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from esan.bags.build.literal import literal_rows
 from esan.graphs import Graphs
 from esan.policies import Selection
-from esan.wl.board import Board, Labels, numpy
-from esan.wl.palette import Colours, Palette
+from esan.wl.board import Board, Labels, Seen, numpy
+from esan.wl.palette import Colours, Ints, Palette
 
 #: A round of 2-FWL lists every triple of nodes; beyond this many it would take tens of gigabytes.
 _MOST_TRIPLES = 400_000_000
+
+
+class _Through(NamedTuple):
+    """What cells (u, v) see through every node w: the place of the cell in the list, the cell (u, w) and (w, v)."""
+
+    owner: Ints
+    left: Ints
+    right: Ints
 
 
 class FWLBoard(Board):
@@ -22,6 +32,7 @@ class FWLBoard(Board):
     """
 
     rule = "HASH(c(u,v), {{(c(u,w), c(w,v))}})"
+    couples = True
 
     def __init__(self, graphs: Graphs, selection: Selection, labels: Labels) -> None:
         super().__init__(graphs, selection, labels)
@@ -36,7 +47,10 @@ class FWLBoard(Board):
         self.cell_subgraph = np.repeat(np.arange(self._n.size), cells)
         self._first = np.cumsum(cells) - cells
         local = np.arange(self.cell_subgraph.size) - self._first[self.cell_subgraph]
+        self._u: Ints
+        self._v: Ints
         self._u, self._v = np.divmod(local, self._n[self.cell_subgraph])
+        self.cell_node = numpy(graphs.node_start)[self.cell_graph] + self._u
 
     def initial(self, palette: Palette) -> Colours:
         rows = literal_rows(self.graphs, self.selection)
@@ -54,11 +68,23 @@ class FWLBoard(Board):
         return palette.pair(palette.pair(ends, same), Colours(joined, self.labels.arc.count + 1))
 
     def refine(self, palette: Palette, colours: Colours) -> Colours:
-        n = self._n[self.cell_subgraph]
-        cell = np.repeat(np.arange(n.size), n)
-        w = np.arange(cell.size) - np.repeat(np.cumsum(n) - n, n)
-        first = self._first[self.cell_subgraph]
-        left = (first + self._u * n)[cell] + w
-        right = (first + self._v)[cell] + w * n[cell]
-        seen = Colours(colours.values[left] * colours.count + colours.values[right], colours.count**2)
-        return palette.pair(colours, palette.multiset(cell, seen, n.size))
+        every = np.arange(self.cell_subgraph.size)
+        through = self._through(every)
+        both = colours.values[through.left] * colours.count + colours.values[through.right]
+        return palette.pair(colours, palette.multiset(through.owner, Colours(both, colours.count**2), every.size))
+
+    def seen(self, cells: Ints) -> Seen:
+        through = self._through(cells)
+        return Seen(np.append(0, np.cumsum(self._n[self.cell_subgraph[cells]])), through.left, through.right)
+
+    def nodes_of(self, cell: int) -> tuple[int, ...]:
+        return int(self._u[cell]), int(self._v[cell])
+
+    def _through(self, cells: Ints) -> "_Through":
+        """What each of these cells sees through every node."""
+        n, first = self._n[self.cell_subgraph[cells]], self._first[self.cell_subgraph[cells]]
+        owner = np.repeat(np.arange(n.size), n)
+        w = np.arange(owner.size) - np.repeat(np.cumsum(n) - n, n)
+        left = (first + self._u[cells] * n)[owner] + w
+        right = (first + self._v[cells])[owner] + w * n[owner]
+        return _Through(owner, left, right)

@@ -73,11 +73,13 @@ class Round:
         number: rounds of refinement so far; 0 is the initial colouring (the paper's tables count it as 1).
         classes: the class of each graph so far.
         colours: how many colours the graphs that were refined in this round have together.
+        cells: the colours of their cells.
     """
 
     number: int
     classes: Colours
     colours: int
+    cells: Colours
 
 
 def rounds(board: Board) -> Iterator[Round]:
@@ -91,7 +93,7 @@ def rounds(board: Board) -> Iterator[Round]:
     found = board.graph_colours(palette, colours)
     # Which graph of the whole collection each graph on the board is.
     place = np.arange(len(board.graphs))
-    yield Round(0, found, colours.count)
+    yield Round(0, found, colours.count, colours)
     number = 0
     active = _crowded(found, place)
     while active.any():
@@ -105,7 +107,7 @@ def rounds(board: Board) -> Iterator[Round]:
         values = found.values.copy()
         values[place] = found.count + parted.values
         found = Palette().rank(values, found.count + parted.count)
-        yield Round(number, found, refined.count)
+        yield Round(number, found, refined.count, refined)
         active = _crowded(found, place) & ~stable
         colours = refined
 

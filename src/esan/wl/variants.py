@@ -6,8 +6,8 @@ from esan.bags.build.literal import literal_copies, literal_rows
 from esan.bags.shared_edges import edges_of
 from esan.graphs import Graphs
 from esan.policies import Selection
-from esan.wl.board import Board, Labels, numpy
-from esan.wl.palette import Colours, Palette
+from esan.wl.board import Board, Labels, Seen, numpy
+from esan.wl.palette import Colours, Ints, Palette
 
 
 class DSBoard(Board):
@@ -34,6 +34,13 @@ class DSBoard(Board):
     def refine(self, palette: Palette, colours: Colours) -> Colours:
         return palette.pair(colours, self._neighbours(palette, colours))
 
+    def seen(self, cells: Ints) -> Seen:
+        first, end = np.searchsorted(self._target, cells), np.searchsorted(self._target, cells, side="right")
+        ptr = np.append(0, np.cumsum(end - first))
+        place = np.arange(ptr[-1]) + np.repeat(first - ptr[:-1], end - first)
+        label = None if self._arc_label.count == 1 else self._arc_label.values[place]
+        return Seen(ptr, self._source[place], label=label)
+
     def _neighbours(self, palette: Palette, colours: Colours) -> Colours:
         """N: what each cell sees of its neighbours in its own subgraph, along with the labels of the edges."""
         seen = _with_label(self._arc_label, colours[self._source])
@@ -48,6 +55,7 @@ class DSSBoard(DSBoard):
     """
 
     rule = "HASH(c, N, C, M)"
+    shares = True
 
     def refine(self, palette: Palette, colours: Colours) -> Colours:
         source, target = numpy(self.graphs.edge_index)
@@ -68,6 +76,7 @@ class ExcludingBoard(DSBoard):
     """
 
     rule = "HASH(c, N, C without S, M without S)"
+    shares = True
 
     def __init__(self, graphs: Graphs, selection: Selection, labels: Labels) -> None:
         super().__init__(graphs, selection, labels)

@@ -1,5 +1,6 @@
 """`graph_of`: one graph from PyG data, networkx, a name, a line of graph6, a file or an edge list."""
 
+import difflib
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -13,8 +14,10 @@ from torch_geometric.data import Data
 
 from esan.checks import shown
 from esan.graphs import named
+from esan.graphs.known import KNOWN
 from esan.graphs.readers.arrays import MOST_NODES
-from esan.graphs.readers.graph6 import from_graph6, read_graph6
+from esan.graphs.readers.graph6 import from_graph6, graph6_line, read_graph6
+from esan.graphs.readers.molecule import SMILES, molecule
 
 GraphLike: TypeAlias = Data | nx.Graph | str | Path | Sequence[tuple[int, int]] | np.ndarray
 
@@ -26,8 +29,13 @@ NAMED: dict[str, Callable[..., Data]] = {
     "csl": named.csl,
     "rook": named.rook,
     "shrikhande": named.shrikhande,
+    **KNOWN,
 }
-_NAME = re.compile(r"(?P<times>\d+x)?(?P<name>[a-z]+)(?:\((?P<numbers>\d+(?:,\s*\d+)*)\))?")
+_NAME = re.compile(r"(?P<times>\d+x)?(?P<name>[a-z_]+)(?:\((?P<numbers>\d+(?:,\s*\d+)*)\))?")
+#: Names that an error lists; it counts the rest.
+_LISTED = 12
+#: What a list of edges in one line begins with: "edges:0-1,1-2,4", where 4 stands alone.
+EDGES = "edges:"
 
 
 def graph_of(source: GraphLike) -> Data | nx.Graph:
@@ -35,9 +43,10 @@ def graph_of(source: GraphLike) -> Data | nx.Graph:
 
     Args:
         source: PyG data or a networkx graph (returned as they are); a name such as "rook", "csl(12,3)" or, for
-            disjoint unions, "2xcycle(3)" and "cycle(3)+path(4)"; a line of graph6; the path of a graph6 file (.g6)
-            or of an edge list with one line "u v" or "u,v" per edge and comments after "#", which holds one
-            graph; a list of edges (u, v), each once.
+            disjoint unions, "2xcycle(3)" and "cycle(3)+path(4)" (`NAMED` lists them, with many of networkx: "petersen",
+            "hypercube(4)"); a line of graph6; "smiles:" and a molecule; "edges:0-1,1-2"; the path of a graph6 file
+            (.g6) that holds one graph, or "file.g6:3" for its third line, or of a list of edges with a line "u v" or
+            "u,v" an edge and nothing else but comments behind "#"; a list of edges (u, v), each once.
     """
     if isinstance(source, Data | nx.Graph):
         return source
@@ -48,22 +57,52 @@ def graph_of(source: GraphLike) -> Data | nx.Graph:
     return _from_edges(source)
 
 
-def _from_text(text: str) -> Data:
+def graph_in_words(text: str) -> Data:
+    """The graph that a text names or writes out, as `graph_of` does; no file is looked at."""
+    return _from_text(text, files=False)
+
+
+def _from_text(text: str, files: bool = True) -> Data:
+    if text.startswith(SMILES):
+        return molecule(text)
+    if text.startswith(EDGES):
+        return _from_line_of_edges(text)
     parts = [_NAME.fullmatch(part.strip()) for part in text.split("+")]
     if all(part is not None and part["name"] in NAMED for part in parts):
         graphs = [_named(part) for part in parts if part is not None]
         edges = sum(graph.num_edges for graph in graphs) // 2
         named.check_size(text[:40], sum(graph.num_nodes or 0 for graph in graphs), edges)
         return graphs[0] if len(graphs) == 1 else named.disjoint_union(*graphs)
-    if _is_file(text):
+    if files and _is_file(text):
         return _from_file(Path(text))
+    file, _, line = text.rpartition(":")
+    if files and line.isdecimal() and _is_file(file):
+        return graph6_line(Path(file), _number(line))
     try:
         return from_graph6(text)
     except ValueError as error:
+        near = difflib.get_close_matches(text.partition("(")[0], NAMED, 3)
+        meant = f"Did you mean {' or '.join(near)}? " if near else ""
         raise ValueError(
-            f"Expected the name of a graph, a file or a line of graph6 (got {shown(text)}). Known names: "
-            f"{', '.join(NAMED)}, as in csl(12,3) or 2xcycle(3). As graph6: {error}"
+            f"Expected the name of a graph, {'a file or' if files else 'or'} a line of graph6 (got {shown(text)}). "
+            f"{meant}Known names: {', '.join(list(NAMED)[:_LISTED])}, as in csl(12,3) or 2xcycle(3), and "
+            f"{len(NAMED) - _LISTED} more (esan.graphs.readers.anything.NAMED). As graph6: {error}"
         ) from None
+
+
+def _from_line_of_edges(text: str) -> Data:
+    edges, most = [], -1
+    for part in text.removeprefix(EDGES).split(","):
+        ends = part.strip().split("-")
+        if len(ends) > 2 or not all(end.isdecimal() and end.isascii() and len(end) <= 7 for end in ends):
+            raise ValueError(
+                f"Expected edges as in {EDGES}0-1,1-2,4, where node 4 stands alone (got {shown(part)}). Number the "
+                "nodes from 0."
+            )
+        most = max(most, *(int(end) for end in ends))
+        edges += [(int(ends[0]), int(ends[1]))] if len(ends) == 2 else []
+    named.check_size(text[:40], most + 1, len(edges))
+    return named.undirected(most + 1, torch.tensor(edges, dtype=torch.long).reshape(-1, 2))
 
 
 def _is_file(text: str) -> bool:
@@ -103,8 +142,8 @@ def _from_file(path: Path) -> Data:
         graphs = read_graph6(path)
         if len(graphs) > 1:
             raise ValueError(
-                f"Expected one graph (got {len(graphs)} in {path}). Pass one of its lines, or read them all with "
-                "esan.graphs.read_graph6."
+                f"Expected one graph (got {len(graphs)} in {path}). Pick one, e.g. {path}:1 for its first line, or "
+                "read them all with esan.graphs.read_graph6."
             )
         return graphs[0]
     return _from_edges(_edges_in(path))

@@ -77,6 +77,17 @@ def read_graph6(path: str | Path) -> list[Data]:
     return graphs
 
 
+def graph6_line(path: Path, number: int) -> Data:
+    """The graph in one line of a graph6 file; lines are counted from 1, as editors do."""
+    lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
+    if not 1 <= number <= len(lines) or lines[number - 1].strip(_BLANKS) in ("", _HEADER):
+        raise ValueError(f"Expected a line of {path} that holds a graph (got line {number}). Count lines from 1.")
+    try:
+        return from_graph6(lines[number - 1])
+    except ValueError as error:
+        raise ValueError(f"{path}, line {number}: {error}") from None
+
+
 def _size(codes: np.ndarray, line: str) -> tuple[int, np.ndarray]:
     """The number of nodes, and the codes behind it: one character up to 62 nodes, else ~ and 3, or ~~ and 6 more."""
     marks = 0 if codes[0] < 63 else 1 if codes[1:2].tolist() != [63] else 2
