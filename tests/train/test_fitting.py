@@ -93,7 +93,7 @@ def test_three_lines_with_networkx() -> None:
         graph.graph["y"] = int(graph in cycles)
     fitted = fit(cycles + paths, policy="EGO+(1)", **QUICK)
     assert len(fitted.predict(nx.cycle_graph(20))) == 1
-    assert "Fitted(dss-gin, policy='EGO+(1)'" in repr(fitted)
+    assert "Predictor(dss-gin, policy='EGO+(1)'" in repr(fitted)
 
 
 def test_parts_of_a_dataset() -> None:
