@@ -86,6 +86,7 @@ def graphs() -> list[Any]:
     made = [*(cycle(n) for n in range(4, 9)), *(path(n) for n in range(3, 9)), *(star(n) for n in range(3, 8))]
     for k, data in enumerate(made):
         data.x = torch.arange(data.num_nodes).reshape(-1, 1) % 3
+        data.edge_attr = data.edge_index.sum(0).reshape(-1, 1) % 2
         data.y = torch.tensor([float(k % 4)], dtype=torch.float64)
     return made
 
@@ -131,6 +132,22 @@ def replayed_parts(model: Any) -> int:
     return max((sum(part is not None for part in slot.parts.values()) for slot in slots), default=0)
 
 
+class OwnWithEdges(MessagePassing):
+    """One that takes features of edges."""
+
+    lookahead = 0
+
+    def __init__(self, width: int, out: int) -> None:
+        super().__init__(aggr="add")
+        self.lin = nn.Linear(width, out)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
+        return self.lin(self.propagate(edge_index, x=x, edge_attr=edge_attr) + x)
+
+    def message(self, x_j: Tensor, edge_attr: Tensor) -> Tensor:
+        return x_j.relu() + edge_attr.mean(1, keepdim=True)
+
+
 CONVS: dict[str, Any] = {
     "gin": "gin",
     "graphconv": "graphconv",
@@ -157,6 +174,22 @@ def test_convolutions(conv: str, dtype: torch.dtype, shares: bool, device: torch
     # A user's own are called; PyG's GCNConv and MFConv wait for the device, which only a GPU knows.
     waits = device.type == "cuda" and conv in ("GCNConv", "MFConv")
     assert parts > 1 if waits or conv in ("Own", "OwnGIN") else parts == 1
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_features_of_edges(hooked: bool, device: torch.device) -> None:
+    torch.manual_seed(1)
+    model: Any = esan.dss_gnn(
+        esan.Categories(3), WIDTH, LAYERS, 1, conv=OwnWithEdges, edge_channels=esan.Categories(2), marked=True
+    ).to(device, torch.float64)
+    NETWORKS.append(model)
+    seen: list[int] = []
+    if hooked:
+        model.encoder.layers[0].inside.edge_encoder.register_forward_hook(_count(seen))
+    check(model)
+    assert replayed_parts(model) > 1
+    # The copy without replays is hooked, too.
+    assert len(seen) == (2 * STEPS * 4 if hooked else 0)
 
 
 def _count(seen: list[int]) -> Callable[..., None]:

@@ -23,8 +23,8 @@ in its tables was typed by hand. The text below each table comes from `notes.md`
 - **difference** is ours minus the paper's, with its size in the paper's standard deviations (sd).
 - **at best validation** is the value at each run's own epoch of best validation, whatever the protocol reports.
 - ED^ is ED with the graph itself added to every bag; 5% is a 5 % sample of the bag.
-- Where runs were trained together, **time a run** is their total time divided by their number, and **memory** is what the
-  device held for all of them.
+- Where runs were trained together, **time a run** is their total time divided by their number, and **memory** is what
+  the device held for all of them.
 
 `esan report {results}` draws the learning curves.
 """

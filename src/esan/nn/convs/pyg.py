@@ -16,7 +16,9 @@ from torch_geometric.utils import add_self_loops
 from esan.bags import Edges
 from esan.graphs.channels import Channels
 from esan.nn.convs.base import Conv
+from esan.nn.execution.replay import edge_part
 from esan.nn.features import encoder
+from esan.ops.dispatch import is_changed
 
 #: PyG convolutions that read a row, the source rows of its edges and edge features, and nothing else.
 _LOCAL = (
@@ -67,7 +69,7 @@ class PyGConv(Conv):
     def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
         extra: dict[str, Tensor] = {}
         if self.edge_encoder is not None:
-            extra["edge_attr"] = self.edge_encoder(edge_attr, 0, x.detach()).index_select(0, edges.edge_id)
+            extra["edge_attr"] = self._edge_features(x.detach(), edges, edge_attr)
         if edges.weight is not None:
             if "edge_weight" not in self._takes:
                 raise ValueError(
@@ -82,6 +84,17 @@ class PyGConv(Conv):
                 f"{tuple(out.shape)} for {x.size(0)} rows). With several heads, average them: concat=False."
             )
         return out
+
+    def _edge_features(self, like: Tensor, edges: Edges, edge_attr: Tensor | None) -> Tensor:
+        encode = self.edge_encoder
+        assert encode is not None
+
+        def features(edges: Edges, edge_attr: Tensor | None) -> Tensor:
+            return encode(edge_attr, 0, like).index_select(0, edges.edge_id)
+
+        if is_changed(encode):
+            return features(edges, edge_attr)
+        return edge_part(self, features, [encode], edges, edge_attr)
 
     def _call(self, x: Tensor, edge_index: Tensor, extra: dict[str, Tensor]) -> Tensor:
         """The result of the convolution; its own errors get a note of how it was called."""

@@ -96,6 +96,19 @@ def conv_part(conv: Any, x: Tensor, *given: Any) -> Tensor:
     return in_part(part, [conv], called.bag, called.stage, x)
 
 
+def edge_part(conv: nn.Module, work: Callable[..., Tensor], modules: Sequence[nn.Module], *given: Any) -> Tensor:
+    """`work(*given)`, where a convolution prepares what does not depend on rows, as a part of its own."""
+    called = _CONVOLUTION.get()
+    if called is None or called.conv is not conv or any(a is not b for a, b in zip(given, called.given, strict=False)):
+        return work(*given)
+    count, arguments = len(given), called.arguments
+
+    def part(bag: Bag, stage: LayerView) -> Tensor:
+        return work(*arguments(bag, stage)[:count])
+
+    return in_part(part, modules, called.bag, called.stage)
+
+
 class Replays:
     """The captured passes of one network.
 

@@ -1,5 +1,6 @@
 """Which modules may be computed for several networks at once, and which in a CUDA graph."""
 
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -77,15 +78,21 @@ class Survey:
             if part is not None:
                 good, same = self._visit(part)
                 inside, unchanged = inside and good, unchanged and same and not is_changed(part)
-        # A module that wraps one of another library knows best.
-        wraps = getattr(type(module), "is_capturable", None) is not None
+        kind: Any = type(module)
+        wraps, known = _kind(kind)
         if wraps:
             found = unchanged and bool(module.is_capturable)
         else:
-            known = type(module) in _CAPTURABLE or getattr(type(module), "row_wise", False)
             found = known and inside and unchanged and _is_usual(module)
         self._capturable[id(module)] = found
         return found, unchanged
+
+
+@cache
+def _kind(kind: type[nn.Module]) -> tuple[bool, bool]:
+    """Whether a class wraps modules of another library, and knows best; and whether it may run in a CUDA graph."""
+    known = kind in _CAPTURABLE or getattr(kind, "row_wise", False)
+    return getattr(kind, "is_capturable", None) is not None, known
 
 
 def _is_usual(module: nn.Module) -> bool:
