@@ -106,7 +106,7 @@ def edge_part(conv: nn.Module, work: Callable[..., Tensor], modules: Sequence[nn
     def part(bag: Bag, stage: LayerView) -> Tensor:
         return work(*arguments(bag, stage)[:count])
 
-    return in_part(part, modules, called.bag, called.stage)
+    return in_part(part, modules, called.bag, called.view)
 
 
 class Replays:
