@@ -189,7 +189,7 @@ def test_results_are_those_of_the_tables(page: str) -> None:
     """Each row against the section with as many rows run: the number of ours beside the paper's."""
     tables = text_of(ROOT / "docs" / "tables.md").split("\n## ")
     lines = re.findall(r"\| (\d+) of (\d+) \| (.*) \|", text_of(ROOT / page))
-    assert len(lines) >= 6
+    assert len(lines) >= 2
     for done, rows, words in lines:
         (table,) = (
             text
