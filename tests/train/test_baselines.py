@@ -68,7 +68,7 @@ def test_drop_edge_is_for_training_alone() -> None:
 def test_half_of_the_features_are_random() -> None:
     dataset = small()
     model = ModelSpec.of(quick(model="gnn", policy="identity", random_features=0.5), dataset).build().eval()
-    lines = model.features.lines
+    lines = model.features.encoder
     assert isinstance(lines, RandomLines)
     assert (lines.out_channels, lines.random_channels) == (8, 4)
     like = torch.zeros(1)
