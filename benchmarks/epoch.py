@@ -22,6 +22,7 @@ from torch_geometric.loader import DataLoader
 import usual
 from esan.data import load
 from esan.graphs import Graphs
+from esan.policies import EgoNets, policy_name
 from esan.report.timing import measure
 from esan.train import named
 from esan.train.engines.samples import training_bag
@@ -90,7 +91,7 @@ def build(name: str, device: str) -> float:
     graphs = load(recipe.data).graphs
     for _ in range(2):
         since = time.perf_counter()
-        training_bag(graphs, recipe.selected, recipe.layers, place if place.type == "cuda" else None)
+        training_bag(graphs, recipe.policy, recipe.num_layers, place if place.type == "cuda" else None)
     return time.perf_counter() - since
 
 
@@ -98,8 +99,8 @@ def the_usual(name: str, device: str, some: int) -> dict[str, float]:
     """The usual way, on some of the training graphs, counted up to all of them."""
     recipe, dataset = named(name), load(name.partition("/")[0])
     count = len(dataset.given.train) if dataset.given is not None else round(0.9 * len(dataset))
-    policy = None if recipe.model == "gnn" else recipe.policy.partition("(")[0]
-    hops = int(recipe.policy.partition("(")[2].rstrip(")") or 0) if policy and "EGO" in policy else 0
+    policy = None if recipe.model == "gnn" else policy_name(recipe.policy).partition("(")[0]
+    hops = recipe.policy.hops if isinstance(recipe.policy, EgoNets) else 0
     # Whole batches: a last one that is not full would count for more than it is.
     graphs = _data(dataset.graphs, min(max(some // recipe.batch_size, 1) * recipe.batch_size, count))
     share = len(graphs) / count
@@ -110,12 +111,12 @@ def the_usual(name: str, device: str, some: int) -> dict[str, float]:
     network = usual.Network(
         atoms=dataset.in_channels.sizes[0] if zinc else dataset.in_channels.size,
         bonds=4 if zinc else 0,
-        width=recipe.width,
-        layers=recipe.layers,
+        width=recipe.hidden_channels,
+        layers=recipe.num_layers,
         out=dataset.task.out_channels,
         marked=policy == "EGO+",
         shares=recipe.model == "dss",
-        every=recipe.jk == "cat",
+        every=recipe.jk != "last",
         sets={"mean": "mean", "deepsets": "deepsets", "invariant-deepsets": "phi-rho"}[recipe.set_encoder],
         set_width=recipe.set_channels,
         readout=recipe.readout,

@@ -48,7 +48,7 @@ def main() -> None:
 
 def measure(name: str) -> dict[str, Any]:
     recipe = named(name)
-    bag = training_bag(load(recipe.data).graphs, recipe.selected, recipe.layers, None)
+    bag = training_bag(load(recipe.data).graphs, recipe.policy, recipe.num_layers, None)
     bag = bag.to_literal() if recipe.dropout else bag
     counts, rooms, draw = GraphCounts(bag), KnownShapes(), torch.Generator().manual_seed(0)
     met = []

@@ -64,11 +64,11 @@ def test_rooks_graph_by_its_definition(n: int) -> None:
         (lambda: esan.policy_named(f"EGO({10**20})"), r"^Expected hops of at most 1,000,000 \(got 10{20}\)"),
         (lambda: esan.policy_named(f"ND({10**20})"), r"^Expected k of at most 100 \(got 10{20}\)"),
         (lambda: Bag.of(graphs.cycle(5), "ED", 10**9), r"^Expected num_layers of at most 10,000 \(got 1000000000\)"),
-        (lambda: Recipe("zinc", layers=10**9), r"^Expected layers of at most 10,000 \(got 1000000000\)"),
-        (lambda: Recipe("zinc", width=10**11), r"^Expected width of at most 65,536 \(got 100000000000\)"),
+        (lambda: Recipe("zinc", num_layers=10**9), r"^Expected num_layers of at most 10,000 \(got 1000000000\)"),
+        (lambda: Recipe("zinc", hidden_channels=10**11), r"^Expected hidden_channels of at most 65,536 \(got 1000000"),
         (lambda: Recipe("zinc", split_seed=2**32), r"^Expected split_seed of at most 4,294,967,295 \(got"),
         (
-            lambda: Recipe("zinc", grid=(dict.fromkeys(("width", "layers", "votes"), FIFTY),)).configurations(),
+            lambda: Recipe("zinc", grid=(dict.fromkeys(("epochs", "num_layers", "votes"), FIFTY),)).configurations(),
             r"^Expected at most 100,000 configurations of a grid \(got 125000\)",
         ),
         (lambda: whole_numbers("0..99999999999", "seeds"), r"^Expected at most 100,000 numbers in --seeds \(got"),
@@ -112,7 +112,7 @@ def test_bags_that_would_not_fit(policy: str, match: str, monkeypatch: pytest.Mo
 
 
 def test_a_network_that_would_not_fit() -> None:
-    recipe = Recipe("zinc", width=2**16, layers=3)
+    recipe = Recipe("zinc", hidden_channels=2**16, num_layers=3)
     with pytest.raises(
         ValueError, match=r"^Expected a network of 3 layers of width 65,536 to fit .*got 48.0 GiB needed, 16.0 G"
     ):

@@ -113,6 +113,7 @@ def test_padded_batches(literal: bool | None, encoder: str, architecture: str, p
     [
         {"bag_pool": "sum", "adjacency": "sum"},
         {"adjacency": "original", "jk": "cat", "readout": "sum"},
+        {"jk": "cat-input", "degrees": 7},
         {"set_encoder": "deepsets", "set_layers": 1},
         {"set_encoder": "invariant-deepsets", "set_channels": 7},
         {"set_encoder": "max", "norm": "layer_norm"},

@@ -24,8 +24,30 @@ POLICIES = (
 )
 RANGES = ("", " ", "x", "-1", "1.5", "3..", "..3", "3..1", "0..99999999999", "0,,1", "²", "0..1..2", "9" * 30, "0;1")
 SETTINGS = (
-    *("", "=", "lr", "lr=", "lr=x", "lr=-1", "lr=nan", "lr=inf", "lr=0", "width=0", "width=100000000000", "width=1.5"),
-    *("layers=0", "layers=1000000000", "layers=x", "epochs=0", "epochs=99999999999999", "batch_size=0", "votes=0"),
+    *(
+        "",
+        "=",
+        "lr",
+        "lr=",
+        "lr=x",
+        "lr=-1",
+        "lr=nan",
+        "lr=inf",
+        "lr=0",
+        "hidden_channels=0",
+        "hidden_channels=100000000000",
+    ),
+    *(
+        "hidden_channels=1.5",
+        "width=8",
+        "num_layers=0",
+        "num_layers=1000000000",
+        "num_layers=x",
+        "epochs=0",
+        "epochs=99999999999999",
+        "batch_size=0",
+        "votes=0",
+    ),
     *("model=gnn", "model=x", "conv=x", "policy=XX", "policy=", "policy=ED@0.5", "fraction=0", "fraction=2", "jk=x"),
     *("dropout=1", "dropout=-0.1", "schedule=x", "select=x", "split=x", "folds=1", "seeds=0", "split_seed=-1"),
     *(

@@ -393,7 +393,7 @@ def pt(base: Path, folder: Path, seed: int) -> Trial:
 
 
 def recipe() -> Recipe:
-    small = {"layers": 2, "width": 4, "set_channels": 4, "epochs": 3, "seeds": 2}
+    small = {"num_layers": 2, "hidden_channels": 4, "set_channels": 4, "epochs": 3, "seeds": 2}
     grid = ({"lr": (0.01, 0.1), "batch_size": (8, 16)},)
     return Recipe(data="zinc", name="toy/dss", policy="ND", grid=grid, **small)  # type: ignore[arg-type]
 
@@ -496,7 +496,7 @@ def checkpoint_headers(base: Path, folder: Path, seed: int) -> Trial:
     header = json.loads(state["header"])
     dice = random.Random(seed)
     if seed % 4 == 0:
-        header["model_spec"]["recipe"]["width"] = dice.choice([2**20, 2**40, 5])
+        header["model_spec"]["recipe"]["hidden_channels"] = dice.choice([2**20, 2**40, 5])
     else:
         header = damage.plain_of(header, seed)
     torch.save(state | {"header": json.dumps(header)}, folder / "fitted.pt")

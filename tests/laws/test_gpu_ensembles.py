@@ -170,7 +170,16 @@ def _dataset() -> Dataset:
 
 def test_the_loop_trains_ensembles(gpu: torch.device) -> None:
     """Records are the same whether seeds train together or one after another."""
-    recipe = Recipe(data="small", name="small/gpu", policy="ND", layers=2, width=16, batch_size=4, epochs=3, lr=0.01)
+    recipe = Recipe(
+        data="small",
+        name="small/gpu",
+        policy=esan.NodeDeletion(),
+        num_layers=2,
+        hidden_channels=16,
+        batch_size=4,
+        epochs=3,
+        lr=0.01,
+    )
     jobs = [Job(recipe, seed=seed) for seed in range(3)]
     together = run_jobs(jobs, None, dataset=_dataset(), device=gpu)
     apart = [run_jobs([job], None, dataset=_dataset(), device=gpu)[0] for job in jobs]

@@ -42,7 +42,7 @@ FALLBACKS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "flow": (
         {"conv": lambda i, o: pyg.SAGEConv(i, o, flow="target_to_source")},
-        "SAGEConv reads the rows that its arcs go",
+        "SAGEConv reads the rows that its edges go",
     ),
 }
 

@@ -137,7 +137,7 @@ def test_things_that_are_no_bags() -> None:
 @pytest.mark.parametrize(
     ("in_channels", "x", "match"),
     [
-        (3, torch.ones(2, 2), r"Expected x with 3 numbers a line \(got shape \(2, 2\)\)\. Build the model"),
+        (3, torch.ones(2, 2), r"Expected x with 3 numbers per row \(got shape \(2, 2\)\)\. Build the model"),
         (3, None, r"Expected graphs with x \(got none\)\. Add it to the data"),
         (esan.Categories(2), torch.tensor([0, 2]), r"Expected x below \(2,\) in each column \(got up to \[2\]"),
         (esan.Categories(2), torch.tensor([0, -1]), r"Expected x below \(2,\) .*\[-1\].*Number categories from 0"),
@@ -145,7 +145,7 @@ def test_things_that_are_no_bags() -> None:
         (
             esan.Categories(2, 2),
             torch.tensor([0, 1]),
-            r"Expected x with 2 category numbers a line \(got shape \(2,\)\)",
+            r"Expected x with 2 category numbers per row \(got shape \(2,\)\)",
         ),
         (esan.OneHot(2), torch.tensor([0, 5]), r"Expected x below \(2,\)"),
     ],
@@ -203,7 +203,7 @@ def test_categories_that_mean_nothing() -> None:
 
 def test_a_convolution_of_another_width() -> None:
     network = esan.ds_gnn(None, 4, 2, 1, conv=lambda i, o: pyg.GATv2Conv(i, o, heads=3))
-    with pytest.raises(ValueError, match=r"Expected GATv2Conv to give 4 numbers a row \(got shape .*concat=False"):
+    with pytest.raises(ValueError, match=r"Expected GATv2Conv to give 4 numbers per row \(got shape .*concat=False"):
         network(esan.Bag.of(esan.graphs.cycle(5), ND, 2))
 
 

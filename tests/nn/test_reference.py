@@ -89,14 +89,14 @@ def reference(network: Any, graphs: list[Data], policy: esan.Policy) -> Tensor:
     h = network.features.encoder.tables[0](batch.x)
     if policy.marked:
         h = torch.cat([batch.mark, h], 1)
-    read = []
+    read = [h] if network.jk == "cat-input" else []
     for layer in network.encoder.layers:
         out = _norm(layer.norm, _conv(layer.inside, h, batch.edge_index, batch.edge_attr))
         if isinstance(layer, esan.nn.DSSLayer):
             out = out + _shared(layer, h, union)
         h = torch.relu(out)
         read.append(h)
-    rows = torch.cat(read, 1) if network.jk == "cat" else read[-1]
+    rows = read[-1] if network.jk == "last" else torch.cat(read, 1)
     if network.output == "node":
         return network.head(scatter(rows, union.node, 0, whole.num_nodes, reduce="mean"))
     subgraphs = scatter(rows, batch.batch, 0, batch.num_graphs, reduce=network.readout)
@@ -192,7 +192,7 @@ def test_adjacency_that_counts_subgraphs(policy: esan.Policy, encoder: str) -> N
 @pytest.mark.pairwise
 @pytest.mark.parametrize("readout", ["sum", "mean", "max"])
 @pytest.mark.parametrize("set_encoder", ["deepsets", "invariant-deepsets", "mean", "max"])
-@pytest.mark.parametrize("jk", ["cat", "last", None])
+@pytest.mark.parametrize("jk", ["cat-input", "cat", "last", None])
 def test_every_readout_and_set_encoder(jk: str | None, set_encoder: str, readout: str) -> None:
     policy = esan.EgoNets(1, marked=True)
     choices: dict[str, Any] = {

@@ -120,14 +120,14 @@ print(first > 0, NUMBA._spent > first)
 
 
 @pytest.mark.filterwarnings("default")
-def test_loops_work_where_nothing_can_be_kept() -> None:
-    """Numba refuses to keep loops where it finds no folder; they are kept for the process then."""
+def test_loops_work_where_nothing_can_be_cached() -> None:
+    """Numba refuses to cache loops where it finds no folder; they are cached for the process then."""
 
     def refuses(cache: bool) -> None:
         raise RuntimeError("cannot cache function: no locator available")
 
     numba = SimpleNamespace(njit=refuses, config=SimpleNamespace(CACHE_DIR=""))
-    with pytest.warns(UserWarning, match="Set NUMBA_CACHE_DIR to a folder that can be written"):
+    with pytest.warns(UserWarning, match="Set NUMBA_CACHE_DIR to a writable folder"):
         runtime._find_cache(numba)
     assert Path(numba.config.CACHE_DIR).is_dir()
 

@@ -312,3 +312,10 @@ def test_what_is_not_finite_is_not_hidden() -> None:
 def test_the_library_of_products_is_found(kind: torch.dtype) -> None:
     """Else layers would be computed by the reference implementation, and nobody would know."""
     assert cpu.blas(kind) != 0
+
+
+def test_loops_take_all_their_arguments_by_name() -> None:
+    from esan.ops.numba.loops.norm import moments  # numba is optional
+
+    with pytest.raises(TypeError, match=r"^Expected the arguments \['chunk_rows', .*\(got \['rows'\]\)"):
+        cpu.run(moments, torch.zeros(1, 1), 1, rows=1)

@@ -75,7 +75,7 @@ def test_policies_by_name_and_by_repr(name: str, policy: esan.Policy) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("", "nd", "EGO(x)", "ED(2)", "EGO@many", "Unknown(k=1)", "EgoNets(2)", "EgoNets(hops=True)"),
+        *("", "n d", "EGO(x)", "ED(2)", "EGO@many", "Unknown(k=1)", "EgoNets(2)", "EgoNets(hops=True)"),
         *("Sampled(policy=EdgeDeletion(), fraction=x)", "Sampled(policy=ED, fraction=0.5)", None, 3),
     ],
 )

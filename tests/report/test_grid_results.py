@@ -22,7 +22,9 @@ class Graded(Pretend):
 
     def make(self, job: Job) -> float:
         recipe = job.recipe
-        return 0.7 + 0.1 * (recipe.lr == 0.001) + 0.05 * (recipe.batch_size == 128) + 0.002 * recipe.width / 16
+        return (
+            0.7 + 0.1 * (recipe.lr == 0.001) + 0.05 * (recipe.batch_size == 128) + 0.002 * recipe.hidden_channels / 16
+        )
 
 
 def tuned(results: Path, executor: Pretend) -> list[str]:

@@ -171,7 +171,16 @@ def test_times_are_measured_once_a_row(tmp_path: Path, monkeypatch: pytest.Monke
 def test_an_epoch_is_timed_after_warming_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = [esan.graphs.cycle(n) for n in (4, 5, 6, 7, 8, 9, 10, 11)]
     data = esan.data.own(graphs, labels=[0, 1] * 4, name="cycles")
-    recipe = Recipe(data="cycles", name="small", policy="ND", layers=2, width=4, split="folds", folds=2, batch_size=2)
+    recipe = Recipe(
+        data="cycles",
+        name="small",
+        policy=esan.NodeDeletion(),
+        num_layers=2,
+        hidden_channels=4,
+        split="folds",
+        folds=2,
+        batch_size=2,
+    )
     monkeypatch.setattr(timing, "named", lambda name: recipe)
     monkeypatch.setattr(timing, "prepare", partial(prepare, dataset=data))
     timed = timing.measure("small", epochs=3, warm=1, cache=tmp_path)

@@ -32,7 +32,15 @@ def write_set(folder: Path) -> Path:
 
 
 def recipe(place: Path, name: str = "small/ds", **changes: object) -> Recipe:
-    common = {"model": "ds", "conv": "gin", "policy": "ED", "layers": 2, "width": 4, "set_channels": 4, "epochs": 3}
+    common = {
+        "model": "ds",
+        "conv": "gin",
+        "policy": "ED",
+        "num_layers": 2,
+        "hidden_channels": 4,
+        "set_channels": 4,
+        "epochs": 3,
+    }
     protocol = {"batch_size": 4, "split": "folds", "folds": 2, "select": "mean-valid", "lr": 0.01, "seeds": 2}
     return Recipe(data=str(place), name=name, **{**common, **protocol, **changes})  # type: ignore[arg-type]
 

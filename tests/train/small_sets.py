@@ -53,5 +53,5 @@ def small(kind: str = "classification", count: int = 24) -> Dataset:
 
 def quick(**changes: Any) -> Recipe:
     """A recipe that trains in a moment."""
-    small_net = {"layers": 2, "width": 8, "set_channels": 8, "batch_size": 4, "epochs": 4, "lr": 0.01}
+    small_net = {"num_layers": 2, "hidden_channels": 8, "set_channels": 8, "batch_size": 4, "epochs": 4, "lr": 0.01}
     return Recipe(**{"data": "small", "name": "small/quick", "policy": "ND"} | small_net | changes)

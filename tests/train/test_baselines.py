@@ -1,11 +1,14 @@
 """The baselines: what DropEdge deletes, which features are random, and the walks that are counted."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from small_sets import graphs, quick, small
+from torch_geometric.nn import GraphConv
 from torch_geometric.utils import to_dense_adj
 
 from esan.bags import Bag
@@ -13,7 +16,7 @@ from esan.graphs import complete, read
 from esan.policies import Whole
 from esan.train import EagerEngine, Job, Objective, run_jobs
 from esan.train.model_spec import ModelSpec
-from esan.train.recipes.baselines import DropEdge, RandomLines, closed_walks, drop_edge, with_walks
+from esan.train.recipes.baselines import DropEdge, RandomFeatures, closed_walks, drop_edge, with_walks
 
 
 @pytest.fixture(autouse=True)
@@ -66,15 +69,32 @@ def test_drop_edge_is_for_training_alone() -> None:
 
 
 def test_half_of_the_features_are_random() -> None:
+    """Two GraphConv layers of widths w/2 and w/2 with ELU on the graph itself, and w/2 random columns behind them."""
     dataset = small()
-    model = ModelSpec.of(quick(model="gnn", policy="identity", random_features=0.5), dataset).build().eval()
-    lines = model.features.encoder
-    assert isinstance(lines, RandomLines)
-    assert (lines.out_channels, lines.random_channels) == (8, 4)
-    like = torch.zeros(1)
-    one, other = (lines(dataset.graphs.x, 0, like) for _ in range(2))
+    model = ModelSpec.of(quick(model="gnn", policy="identity", random_features=0.5), dataset).build().double().eval()
+    features: Any = model.features
+    assert isinstance(features, RandomFeatures)
+    assert (features.out_channels, features.random_channels) == (8, 4)
+    bag, like = Bag.of(dataset.graphs, Whole(), 2), torch.zeros(1, dtype=torch.float64)
+    one, other = (features.encoded(bag, like) for _ in range(2))
     assert torch.equal(one[:, :4], other[:, :4])
     assert (one[:, 4:] != other[:, 4:]).all()
+    assert dataset.graphs.x is not None
+    known = features.encoder(dataset.graphs.x, bag.num_nodes, like)
+    for conv in (features.first, features.second):
+        plain = GraphConv(conv.lin_rel.in_features, 4).double()
+        plain.load_state_dict(conv.state_dict())
+        known = F.elu(plain(known, dataset.graphs.edge_index))
+    torch.testing.assert_close(one[:, :4], known)
+
+
+def test_random_features_beside_degrees() -> None:
+    dataset = small()
+    recipe = quick(model="gnn", policy="identity", random_features=0.5, node_features=False, degrees=9)
+    model = ModelSpec.of(recipe, dataset).build()
+    assert isinstance(model.features, RandomFeatures)
+    assert model.features.first.lin_rel.in_features == 9
+    assert model(Bag.of(dataset.graphs, Whole(), 2)).shape == (24, 2)
 
 
 @pytest.mark.parametrize("more", [{"drop_edge": 0.2}, {"random_features": 0.5}, {"walk_features": 10}])
@@ -87,4 +107,4 @@ def test_walks_that_were_not_added() -> None:
     dataset = small()
     model = ModelSpec.of(quick(walk_features=10), dataset).build()
     with pytest.raises(ValueError, match="Expected 10 columns of walk counts behind x"):
-        model(Bag.of(dataset.graphs, quick().selected, 2))
+        model(Bag.of(dataset.graphs, quick().policy, 2))

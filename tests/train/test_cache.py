@@ -53,7 +53,7 @@ def test_samples_of_what_is_too_large_are_drawn_without_the_whole(
     tmp_path: Path, built: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same samples, and so the same training up to rounding, without a whole bag."""
-    job, dataset = Job(quick(fraction=0.4, policy="EGO+(2)")), small()
+    job, dataset = Job(quick(policy="EGO+(2)@0.4")), small()
     (usual,) = run_jobs([job], tmp_path / "usual", dataset=dataset, cache=tmp_path / "cache")
     network = Predictor.load(job.folder(tmp_path / "usual"))
     told = network.predict(dataset)

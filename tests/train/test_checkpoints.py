@@ -32,7 +32,7 @@ def half(tmp_path: Path) -> Path:
     ("change", "words"),
     [
         ({"policy": "ED"}, "policy 'ND', not 'ED'"),
-        ({"width": 4}, "width 8, not 4"),
+        ({"hidden_channels": 4}, "hidden_channels 8, not 4"),
         ({"model": "ds"}, "model 'dss', not 'ds'"),
         ({"lr": 0.1}, "lr 0.01, not 0.1"),
     ],

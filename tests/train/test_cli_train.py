@@ -28,13 +28,13 @@ def esan(*words: str) -> Result:
 
 
 def test_train_and_predict(place: Path) -> None:
-    done = esan("train", "small.toml", "--set", "epochs=2", "--set", "fraction=0.5", "--seeds", "0..1", "--quiet")
+    done = esan("train", "small.toml", "--set", "epochs=2", "--set", "policy=ED@0.5", "--seeds", "0..1", "--quiet")
     assert done.exit_code == 0, done.output
     assert "valid at the epoch of best mean validation over 4 runs" in done.output
     assert "valid at the best validation of each run" in done.output
     found = sorted((place / "runs").rglob("record.json"))
     assert [path.parent.name for path in found] == ["0-0", "0-1", "1-0", "1-1"]
-    assert {path.parent.parent.name for path in found} == {"ds~epochs=2,fraction=0.5"}
+    assert {path.parent.parent.name for path in found} == {"ds~epochs=2,policy=ED@0.5"}
     assert Record.load(found[0]).epochs == 2
     told = esan("predict", str(found[0].parent), "SMALL", "--out", "p.csv")
     assert told.exit_code == 0, told.output
@@ -111,7 +111,7 @@ def test_what_one_gets_wrong(words: tuple[str, ...], error: str, place: Path, mo
 
 @needs("TU/MUTAG")
 def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -> None:
-    settings = ("--set", "epochs=1", "--set", "width=4", "--fold", "3", "--data", str(ROOT), "--quiet")
+    settings = ("--set", "epochs=1", "--set", "hidden_channels=4", "--folds", "3", "--data", str(ROOT), "--quiet")
     done = esan("train", "mutag/ds-gin-nd", *settings)
     assert done.exit_code == 0, done.output
     assert "0.8940 ± 0.0480: the paper's, for mutag/ds-gin-nd as it is" in done.output

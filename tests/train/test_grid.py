@@ -75,13 +75,13 @@ def test_a_search_trains_every_configuration_and_can_be_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ESAN_CACHE", str(tmp_path / "cache"))
-    tuned = recipe(write_set(tmp_path), grid=({"lr": (0.01, 0.001), "width": (4, 6)},), seeds=1)
+    tuned = recipe(write_set(tmp_path), grid=({"lr": (0.01, 0.001), "hidden_channels": (4, 6)},), seeds=1)
     found = search(tuned, tmp_path / "runs", folds=[1])
     assert sorted(one.recipe.name for one in found.scored) == [
         "small/ds",
+        "small/ds~hidden_channels=6",
+        "small/ds~hidden_channels=6,lr=0.001",
         "small/ds~lr=0.001",
-        "small/ds~lr=0.001,width=6",
-        "small/ds~width=6",
     ]
     assert not found.failures
     values = [one.valid.mean for one in found.scored if one.valid is not None]

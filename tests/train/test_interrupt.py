@@ -95,7 +95,7 @@ def test_the_command_ends_in_one_line(tmp_path: Path, monkeypatch: pytest.Monkey
     command = [
         "train",
         str(tmp_path / "small.toml"),
-        "--folds",
+        "--fold",
         "0",
         "--runs",
         str(tmp_path / "runs"),

@@ -47,7 +47,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     [
         ({"policy": "ED"}, "policy 'ED', not 'ND'"),
         ({"model": "ds"}, "model 'ds', not 'dss'"),
-        ({"width": 4}, "width 4, not 8"),
+        ({"hidden_channels": 4}, "hidden_channels 4, not 8"),
         ({"seed": 1}, "seed 1, not 0"),
         ({"fold": 1}, "fold 1, not 0"),
     ],

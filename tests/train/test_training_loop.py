@@ -15,7 +15,7 @@ from esan.data import Split
 from esan.train import Job, Record, run_jobs
 from esan.train.runs.run import Run
 
-RANDOM = {"fraction": 0.5, "dropout": 0.3}
+RANDOM = {"policy": "ND@0.5", "dropout": 0.3}
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +101,7 @@ def test_another_recipe_of_the_same_name_is_refused(tmp_path: Path) -> None:
         run_jobs([Job(quick(lr=0.5))], tmp_path, dataset=small())
 
 
-@pytest.mark.parametrize("more", [{}, {"fraction": 0.5}])
+@pytest.mark.parametrize("more", [{}, {"policy": "ND@0.5"}])
 def test_a_full_disk_costs_nothing_but_time(
     more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +124,7 @@ def test_a_full_disk_costs_nothing_but_time(
 
 
 def test_no_progress_for_too_long_is_the_end() -> None:
-    (record,) = run_jobs([Job(quick(epochs=50, stop_after=2, lr=1e-9, schedule="constant"))], None, dataset=small())
+    (record,) = run_jobs([Job(quick(epochs=50, stop_after=2, schedule="constant", lr=1e-9))], None, dataset=small())
     assert record.epochs < 50
     assert record.epochs == record.best.epoch + 2
 
@@ -137,7 +137,7 @@ def test_a_learning_rate_too_small_is_the_end() -> None:
 
 
 def test_sampled_bags_vote_and_tell_their_spread() -> None:
-    (record,) = run_jobs([Job(quick(fraction=0.3, votes=3))], None, dataset=small("regression"))
+    (record,) = run_jobs([Job(quick(policy="ND@0.3", votes=3))], None, dataset=small("regression"))
     assert record.spread is not None
     assert record.spread > 0
 

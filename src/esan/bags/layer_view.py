@@ -145,6 +145,13 @@ class LayerView:
         stored = self._rows.marked[: self._num_pairs]
         return torch.cat([stored.new_zeros(self.background), stored])
 
+    @property
+    def degree(self) -> Tensor:
+        """How many edges the node of each row has in its subgraph; a background row, in the background."""
+        by_target = self.edges.by_target
+        # A padded batch stores it: counting would wait for the device.
+        return self.edges.degree if by_target.count is None else by_target.count
+
     @cached
     def multiplicity(self) -> Tensor | None:
         """How many pairs each row stands for, in single precision; None if every row stands for one."""

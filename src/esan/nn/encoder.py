@@ -17,10 +17,17 @@ from esan.ops.gin import aligned_width, without_fused_gradient
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """The rows that a layer computed, and the view that they belong to."""
+    """The rows that a layer computed, and the view that they belong to.
+
+    Attributes:
+        h: the rows.
+        view: the view that they belong to.
+        width: how many columns count, where zeros pad the rest; None for all.
+    """
 
     h: Tensor
     view: Any
+    width: int | None = None
 
 
 @stackable
@@ -38,12 +45,15 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(layers)
         #: Whether the rows of every layer are read, not those of the last alone.
         self.reads_all = False
+        #: How many layers earlier than usual the input shows a change: 1 if degrees in the subgraph are among it.
+        self.input_lookahead = 0
         self.dropout, self.dropout_on = dropout, dropout_on
 
     @property
     def lookahead(self) -> int:
-        """How many hops earlier than usual some convolution sees a change of the graph."""
-        return max(int(getattr(getattr(layer, "inside", layer), "lookahead", 0)) for layer in self.layers)
+        """How many hops earlier than usual the input or some convolution sees a change of the graph."""
+        convs = (int(getattr(getattr(layer, "inside", layer), "lookahead", 0)) for layer in self.layers)
+        return max(self.input_lookahead, *convs)
 
     @property
     def why_literal(self) -> str | None:
@@ -72,7 +82,7 @@ class Encoder(nn.Module):
         # The view of the first layer, so that no row has to be copied; an operator that expands rows itself takes the
         # fewest.
         earlier = getattr(fast, "READS_EARLIER_ROWS", False)
-        return bag.layer_view(0) if earlier else view, aligned_width(fast, width)
+        return bag.layer_view(self.input_lookahead) if earlier else view, aligned_width(fast, width)
 
     @never_compiled
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:

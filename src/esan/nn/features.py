@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from esan.bags import Bag, LayerView
 from esan.bags.dedup import DedupLayerView
+from esan.graphs import Graphs
 from esan.graphs.channels import Categories, Channels, OneHot, check_channels
 from esan.nn.execution.supported import stackable
 from esan.ops.caching import plain_tensors
@@ -17,6 +18,7 @@ from esan.ops.device import is_capturing, is_gpu
 from esan.ops.dispatch import is_plain, is_plain_table
 from esan.ops.edges import EdgeTypeFeatures
 from esan.ops.features import input_rows, lookup
+from esan.ops.segments import CSR
 
 
 def encoder(channels: Channels, width: int, name: str) -> "FeatureEncoder":
@@ -82,6 +84,16 @@ class Constant(FeatureEncoder):
 
     def forward(self, value: Tensor | None, rows: int, like: Tensor) -> Tensor:  # noqa: ARG002
         return like.new_ones(rows, 1)
+
+
+@stackable
+class Nothing(FeatureEncoder):
+    """No features, and no columns: for networks whose other features (degrees) are all that there is."""
+
+    out_channels = 0
+
+    def forward(self, value: Tensor | None, rows: int, like: Tensor) -> Tensor:  # noqa: ARG002
+        return like.new_empty(rows, 0)
 
 
 @stackable
@@ -214,30 +226,50 @@ _AT_ONCE = 2**14
 
 @stackable
 class NodeFeatures(nn.Module):
-    """The input of a network: encoded node features, one row per row of the bag, after two marks if marked.
+    """The input of a network, one row per row of a bag: marks, encoded node features, degrees in the subgraph.
 
     Args:
         in_channels: what `x` holds.
         width: of embeddings.
         marked: whether the bag marks nodes: marked [1, 0], others [0, 1].
+        degrees: columns of the one-hot degree that a node has in its subgraph, for degrees below that number; None for
+            none. With `in_channels=None` they are the only features; else they follow the encoded ones.
     """
 
-    def __init__(self, in_channels: Channels, width: int, marked: bool) -> None:
+    def __init__(self, in_channels: Channels, width: int, marked: bool, degrees: int | None = None) -> None:
         super().__init__()
-        self.encoder = encoder(in_channels, width, "x")
-        self.marked = marked
-        self.out_channels = self.encoder.out_channels + 2 * marked
+        self.encoder = Nothing() if degrees and not in_channels else encoder(in_channels, width, "x")
+        self.marked, self.degrees = marked, degrees or None
+
+    @property
+    def out_channels(self) -> int:
+        """How many columns a row has."""
+        return 2 * self.marked + self.encoder.out_channels + (self.degrees or 0)
+
+    @property
+    def lookahead(self) -> int:
+        """How many layers earlier than usual the rows show that an edge is missing: degrees show it in the input."""
+        return 1 if self.degrees else 0
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
         rename_key(state_dict, f"{prefix}lines.", f"{prefix}encoder.")
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     @torch.no_grad()
-    def check(self, x: Tensor | None) -> None:
-        """Raise for node features that cannot be encoded: on a GPU a step does not check them."""
+    def check(self, graphs: Graphs) -> None:
+        """Raise for features of nodes that cannot be encoded: on a GPU a step does not check them."""
         encoder = copy.deepcopy(self.encoder).cpu()
-        for some in () if x is None else x.split(_AT_ONCE):
+        for some in () if graphs.x is None else graphs.x.split(_AT_ONCE):
             encoder(some.cpu(), some.size(0), torch.empty(0))
+        # A subgraph has no edges that its graph has not.
+        if self.degrees and graphs.degree.numel():
+            self._check_degree(int(graphs.degree.max()))
+
+    def _check_degree(self, highest: int) -> None:
+        if self.degrees and highest >= self.degrees:
+            raise ValueError(
+                f"Expected degrees below {self.degrees} (got {highest}). Build the model with degrees={highest + 1}."
+            )
 
     def forward(self, bag: Bag, view: LayerView | DedupLayerView, like: Tensor, width: int | None = None) -> Tensor:
         """The rows of a view.
@@ -248,6 +280,27 @@ class NodeFeatures(nn.Module):
             like: a tensor of the dtype and device of the result.
             width: that of the result, padded with zeros.
         """
-        # Encoded once per node and then expanded, never once per pair.
-        x = self.encoder(bag.graphs.x, bag.graphs.node_graph.numel(), like)
-        return input_rows(x, view.by_node, view.marked if self.marked else None, width or self.out_channels)
+        width = width or self.out_channels
+        marked = view.marked if self.marked else None
+        if not self.degrees:
+            return input_rows(self.encoded(bag, like), view.by_node, marked, width)
+        assert isinstance(view, LayerView)
+        degree = view.degree
+        if not is_gpu(degree.device) and degree.numel():
+            self._check_degree(int(degree.max()))
+        # Each degree is looked up as if it were a node whose features are its one-hot vector.
+        table = torch.eye(self.degrees, dtype=like.dtype, device=like.device)
+        by_degree = CSR(degree.clamp(max=self.degrees - 1), self.degrees)
+        by_degree.row_ranges = view.by_node.row_ranges
+        if isinstance(self.encoder, Nothing):
+            return input_rows(table, by_degree, marked, width)
+        before = 2 * self.marked + self.encoder.out_channels
+        rows = input_rows(self.encoded(bag, like), view.by_node, marked, before)
+        return torch.cat([rows, input_rows(table, by_degree, None, width - before)], 1)
+
+    def encoded(self, bag: Bag, like: Tensor) -> Tensor:
+        """The encoded features of the nodes: once per node, and then expanded, never once per pair."""
+        return self.encoder(bag.graphs.x, bag.graphs.node_graph.numel(), like)
+
+    def extra_repr(self) -> str:
+        return f"marked={self.marked}" + (f", degrees={self.degrees}" if self.degrees else "")

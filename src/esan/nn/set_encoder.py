@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -42,7 +44,8 @@ class SetMax(SetEncoder):
 
 @stackable
 class DeepSets(SetEncoder):
-    r"""Equivariant layers :math:`x_i \leftarrow \mathrm{ELU}(W_1 x_i + W_2 \operatorname{mean}_j x_j + b)`, and a mean.
+    r"""Equivariant layers :math:`x_i \leftarrow \mathrm{ELU}(W_1 x_i + b_1 + W_2 \operatorname{mean}_j x_j + b_2)`,
+    and a mean.
 
     Args:
         in_channels: width of the vectors.
@@ -54,12 +57,18 @@ class DeepSets(SetEncoder):
         super().__init__(channels)
         widths = [in_channels] + [channels] * num_layers
         self.own = nn.ModuleList(Linear(i, o) for i, o in pairwise(widths))
-        self.bag = nn.ModuleList(Linear(i, o, bias=False) for i, o in pairwise(widths))
+        self.bag = nn.ModuleList(Linear(i, o) for i, o in pairwise(widths))
 
     def forward(self, x: Tensor, bag: Bag) -> Tensor:
         for own, pooled in zip(self.own, self.bag, strict=True):
             x = F.elu(own(x) + bag.by_graph.broadcast(pooled(_mean(x, bag))))
         return _mean(x, bag)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        # Weights saved before there was a second bias load as the same function: it was 0.
+        for place, pooled in enumerate(self.bag):
+            state_dict.setdefault(f"{prefix}bag.{place}.bias", torch.zeros_like(pooled.bias))  # type: ignore[arg-type]
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 @stackable

@@ -8,6 +8,7 @@ from esan.policies.marking import NodeMarking as NodeMarking
 from esan.policies.marking import Whole as Whole
 from esan.policies.names import as_policy as as_policy
 from esan.policies.names import policy_called as policy_called
+from esan.policies.names import policy_name as policy_name
 from esan.policies.names import policy_named as policy_named
 from esan.policies.policy import Policy as Policy
 from esan.policies.selected import SelectedData as SelectedData

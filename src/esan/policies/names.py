@@ -15,37 +15,75 @@ from esan.policies.wrappers import Augmented, Sampled
 NAMES: dict[str, Callable[..., Policy]] = {
     "ND": lambda number=1: NodeDeletion(number),
     "ED": lambda: EdgeDeletion(),
-    "EGO": lambda number=2: EgoNets(number),
-    "EGO+": lambda number=2: EgoNets(number, marked=True),
+    "EGO": lambda number: EgoNets(number),
+    "EGO+": lambda number: EgoNets(number, marked=True),
     "SE": lambda: SingleEdges(),
     "NM": lambda: NodeMarking(),
     "identity": lambda: Whole(),
 }
+_KNOWN = {name.lower(): name for name in NAMES}
 _CLASSES: dict[str, Callable[..., Policy]] = {
     c.__name__: c for c in (NodeDeletion, EdgeDeletion, EgoNets, SingleEdges, NodeMarking, Whole)
 }
 #: No name is longer: wrappers within wrappers are read by recursion.
 _LONGEST = 1000
-_NUMBER = re.compile(r"(?P<name>[A-Za-z+]+)(?:\((?P<number>\d+)\))?")
+_SHORT = re.compile(
+    r"(?P<name>[A-Za-z]+\+?)(?:\((?P<number>\d+)\))?(?P<hat>\^?)(?:@(?P<fraction>[^@%]+)|-(?P<percent>\d+)%)?"
+)
 _CALL = re.compile(r"(?P<name>\w+)\((?P<arguments>.*)\)")
 _ARGUMENT = re.compile(r"(?P<name>\w+)=(?P<value>True|False|\d+)")
 
 
-def policy_named(text: str) -> Policy:
-    """The policy called `text`.
+def policy_named(text: str, *, hops: int = 2) -> Policy:
+    """The policy called `text`; the one grammar for policies in recipes, files and on the command line.
 
-    Known are ND, ND(k), ED, EGO(k), EGO+(k), SE, NM (node marking) and identity; "^" after a name adds the graph
-    itself, and "@0.2" at the end samples a fifth of the bag: "EGO+(3)^@0.2". The `repr` of a policy is read as well.
+    Known are ND, ND(k), ED, EGO(k), EGO+(k), SE, NM (node marking) and identity, in capital letters or not; "^" behind
+    a name adds the graph itself, and "@0.2" or "-20%" behind it all samples a fifth of the bag: "EGO+(3)^@0.2". `repr`
+    of a policy is read as well.
+
+    Args:
+        text: the name.
+        hops: the depth of ego-networks whose name says none.
     """
     known = None
     if isinstance(text, str) and len(text) <= _LONGEST:
-        known = _from_repr(text.strip()) or _from_short_name(text.strip())
+        known = _from_repr(text.strip()) or _from_short_name(text.strip(), hops)
     if known is None:
         raise ValueError(
             f"Expected the name of a policy (got {shown(text)}). Known: {', '.join(NAMES)}; EGO(2) sets the hops, "
             "ND(2) the nodes deleted, ^ behind a name adds the graph itself, @0.2 samples a fifth of the bag."
         )
     return known
+
+
+def policy_name(policy: Policy) -> str:
+    """The name that `policy_named` reads back as this policy: the paper's if there is one, else its `repr`.
+
+    A policy of one's own has none; it is refused.
+    """
+    name = _short_name(policy)
+    if name is None and isinstance(policy_called(repr(policy)), str):
+        raise ValueError(
+            f"Expected a policy that esan can name in a file (got {shown(policy)}). With a policy of your own, build "
+            "bags with Bag.of and train with Loader."
+        )
+    return repr(policy) if name is None else name
+
+
+def _short_name(policy: Policy) -> str | None:
+    """The paper's name of a policy; None where it has none, as a subclass of one's own."""
+    if type(policy) is Sampled:
+        inner = None if type(policy.policy) is Sampled else _short_name(policy.policy)
+        return None if inner is None else f"{inner}@{policy.fraction!r}"
+    if type(policy) is Augmented:
+        inner = _short_name(policy.policy) if type(policy.policy) not in (Augmented, Sampled) else None
+        return None if inner is None else f"{inner}^"
+    if type(policy) is NodeDeletion:
+        return "ND" if policy.k == 1 else f"ND({policy.k})"
+    if type(policy) is EgoNets:
+        return f"EGO{'+' * policy.marked}({policy.hops})"
+    names: dict[type[Policy], str] = {EdgeDeletion: "ED", SingleEdges: "SE", NodeMarking: "NM", Whole: "identity"}
+    return names.get(type(policy))
 
 
 def policy_called(text: str) -> Policy | str:
@@ -69,22 +107,22 @@ def as_policy(policy: Policy | str) -> Policy:
     return policy
 
 
-def _from_short_name(text: str) -> Policy | None:
-    name, at, fraction = text.partition("@")
-    augmented = name.endswith("^")
-    match = _NUMBER.fullmatch(name.removesuffix("^"))
-    if match is None or match["name"] not in NAMES:
+def _from_short_name(text: str, hops: int) -> Policy | None:
+    match = _SHORT.fullmatch(text)
+    name = None if match is None else _KNOWN.get(match["name"].lower())
+    if match is None or name is None:
         return None
-    share = _share(fraction) if at else 1.0
+    number = _whole(match["number"]) if match["number"] else hops if name.startswith("EGO") else None
     try:
-        policy: Policy = NAMES[match["name"]](*([_whole(match["number"])] if match["number"] else []))
+        policy = NAMES[name]() if number is None else NAMES[name](number)
     except TypeError:
         # A number out of range raises ValueError in the policy itself.
         return None
-    if share is None:
-        return None
-    policy = Augmented(policy) if augmented else policy
-    return Sampled(policy, share) if at else policy
+    policy = Augmented(policy) if match["hat"] else policy
+    if match["fraction"] is None and match["percent"] is None:
+        return policy
+    share = _share(match["fraction"]) if match["fraction"] else _whole(match["percent"]) / 100
+    return None if share is None else Sampled(policy, share)
 
 
 def _whole(digits: str) -> int:

@@ -12,9 +12,10 @@ from esan.checks import device_here, device_named, seed_number, truth_value
 from esan.data import Dataset
 from esan.data.own import Labels
 from esan.graphs import Source
-from esan.policies import Policy, Sampled, as_policy, checked_source, policy_called
+from esan.policies import Policy, as_policy, checked_source
 from esan.train.predictor import Predictor
-from esan.train.recipes.recipe import Recipe
+from esan.train.recipes.fields import refuse_unknown
+from esan.train.recipes.recipe import FIELDS, Recipe
 from esan.train.runs.job import Job
 from esan.train.runs.loggers import ProgressBars
 from esan.train.runs.prepare import find_data, read_options
@@ -57,14 +58,14 @@ def fit(
     truth_value("progress", progress, "Pass progress=False for no bar.")
     device = device_here(device_named(device))
     source = checked_source(source, repr(policy))
-    chosen, fraction = _policy(policy)
-    values: dict[str, Any] = {"policy": chosen, "fraction": fraction, "split_seed": seed} | settings
+    refuse_unknown(settings, FIELDS)
+    values: dict[str, Any] = {"policy": policy, "split_seed": seed} | settings
     if isinstance(labels, str | Path):
         values["labels"] = str(labels)
     # Before data is read: a word that is wrong costs no waiting.
-    recipe = Recipe.from_dict({"data": "own", "name": "fit"} | values)
+    recipe = Recipe(**{"data": "own", "name": "fit"} | values)
     dataset = _dataset(source, read_options(recipe) | ({} if labels is None else {"labels": labels}))
-    recipe = replace(recipe, data=dataset.name) if "data" not in settings else recipe
+    recipe = replace(recipe, data=settings.get("data", dataset.name))
     with TemporaryDirectory(prefix="esan-") as scratch:
         runs = Path(scratch if folder is None else folder)
         job = Job(recipe, seed=seed)
@@ -84,14 +85,3 @@ def _dataset(source: Source | Dataset | str | Path, asked: dict[str, Any]) -> Da
             )
         return source
     return find_data(str(source), **asked) if isinstance(source, str | Path) else data.own(source, **asked)
-
-
-def _policy(policy: Policy) -> tuple[str, float]:
-    """The name of a policy, and the fraction of its bag that is sampled."""
-    inner, fraction = (policy.policy, policy.fraction) if isinstance(policy, Sampled) else (policy, 1.0)
-    if isinstance(policy_called(repr(inner)), str):
-        raise ValueError(
-            f"Expected a policy that esan can name in a file (got {inner!r}). With a policy of your own, build "
-            "bags with Bag.of and train with Loader."
-        )
-    return repr(inner), fraction

@@ -12,9 +12,10 @@ from esan.graphs import Categories, Channels, OneHot
 from esan.graphs.channels import check_channels
 from esan.limits import refuse_beyond_memory
 from esan.nn import GINConv, GINEConv, SubgraphGNN, ds_gnn, dss_gnn
-from esan.nn.features import encoder
+from esan.nn.features import NodeFeatures
 from esan.nn.linear import Linear
-from esan.train.recipes.baselines import RandomLines, WalkLines
+from esan.nn.models.heads import TwoScores
+from esan.train.recipes.baselines import RandomFeatures, WalkLines
 from esan.train.recipes.recipe import Recipe
 
 #: The base encoders that read edge features.
@@ -41,39 +42,50 @@ class ModelSpec:
 
     @staticmethod
     def of(recipe: Recipe, dataset: Dataset) -> "ModelSpec":
-        used = recipe.edge_features and recipe.conv in WITH_EDGES
+        used = recipe.edge_features and recipe.conv in ("auto", *WITH_EDGES)
         edges = dataset.edge_channels if used else None
         return ModelSpec(recipe, dataset.task, dataset.in_channels, edges, dataset.classes)
 
     @property
     def conv(self) -> str:
-        """The base encoder by name: for "auto", the one that suits the edge features."""
-        if self.recipe.conv != "auto":
-            return self.recipe.conv
-        return "gin" if self.edge_channels is None else "gine"
+        """The base encoder by name."""
+        chosen = "gin" if self.edge_channels is None else "gine"
+        return chosen if self.recipe.conv == "auto" else self.recipe.conv
 
     def build(self) -> SubgraphGNN:
         """The network, its weights drawn from torch's own generator."""
         recipe = self.recipe
+        if recipe.one_logit and self.task != Task("classification", 2):
+            raise ValueError(
+                f"Expected two classes for one_logit (got {self.task.kind} of {self.task.out_channels}). "
+                "Set it to false."
+            )
         # Each layer maps its width to itself at least once, each of the set encoder likewise.
-        weights = recipe.layers * recipe.width**2 + recipe.set_layers * recipe.set_channels**2 * (recipe.model == "ds")
-        what = f"a network of {recipe.layers:,} layers of width {recipe.width:,}"
-        refuse_beyond_memory((8 if recipe.double else 4) * weights, what, "Set smaller layers or width.")
-        given = encoder(self.in_channels, recipe.width, "x")
-        lines = WalkLines(given, recipe.walk_features) if recipe.walk_features else given
+        sets = recipe.set_layers * recipe.set_channels**2 if recipe.model == "ds" else 0
+        weights = recipe.num_layers * recipe.hidden_channels**2 + sets
+        what = f"a network of {recipe.num_layers:,} layers of width {recipe.hidden_channels:,}"
+        refuse_beyond_memory((8 if recipe.double else 4) * weights, what, "Set smaller num_layers or hidden_channels.")
+        marked, width = recipe.policy.marked, recipe.hidden_channels
+        channels = self.in_channels if recipe.node_features else None
+        given = NodeFeatures(channels, width, False, recipe.degrees)
+        if recipe.walk_features:
+            given.encoder = WalkLines(given.encoder, recipe.walk_features)
+        features: NodeFeatures | None = None
         if recipe.random_features:
-            lines = RandomLines(lines, recipe.width, recipe.random_features)
-        plain = lines is given
+            features = RandomFeatures(given, width, recipe.random_features, marked)
         common: dict[str, Any] = {
             "conv": self._conv(),
             "edge_channels": self.edge_channels,
-            "marked": recipe.selected.marked,
+            "marked": marked,
+            "degrees": None if recipe.random_features else recipe.degrees or None,
             "readout": recipe.readout,
             "set_encoder": "mean" if recipe.model == "gnn" else recipe.set_encoder,
             "set_channels": recipe.set_channels,
             "set_layers": recipe.set_layers,
+            "head": recipe.head,
             "jk": recipe.jk,
             "norm": None if recipe.norm == "none" else recipe.norm,
+            "last_act": recipe.last_act,
             "dropout": recipe.dropout,
         }
         if recipe.model == "dss":
@@ -82,14 +94,18 @@ class ModelSpec:
             common |= {"bag_pool": recipe.bag_pool} | shared
         make = dss_gnn if recipe.model == "dss" else ds_gnn
         # Features of a baseline's own kind come to the first layer as so many numbers.
-        channels = self.in_channels if plain else lines.out_channels
-        model = make(channels, recipe.width, recipe.layers, self.task.out_channels, **common)
-        if not plain:
-            model.features.encoder = lines
-        if recipe.head == "linear":
-            model.head = Linear(next(model.head.parameters()).size(1), self.task.out_channels)
-        if not recipe.last_act:
-            model.encoder.layers[-1].act = nn.Identity()
+        if features is not None:
+            channels = features.out_channels - 2 * marked
+        elif recipe.walk_features:
+            channels = given.encoder.out_channels
+        model = make(channels, width, recipe.num_layers, 1 if recipe.one_logit else self.task.out_channels, **common)
+        if features is not None:
+            model.features = features
+        elif recipe.walk_features:
+            model.features.encoder = given.encoder
+        if recipe.one_logit:
+            layers = model.head if isinstance(model.head, nn.Sequential) else [model.head]
+            model.head = nn.Sequential(*layers, TwoScores())
         for module in model.modules():
             if isinstance(module, nn.Embedding) and recipe.embeddings == "xavier":
                 nn.init.xavier_uniform_(module.weight)

@@ -11,6 +11,7 @@ from esan.checks import check_known, device_here
 from esan.data import Dataset, Task
 from esan.graphs import Source
 from esan.nn import SubgraphGNN
+from esan.policies import policy_name
 from esan.train.engines.engine import EagerEngine
 from esan.train.engines.objective import Objective
 from esan.train.engines.samples import training_bag
@@ -85,11 +86,10 @@ class Predictor:
             dataset = with_walks(dataset, recipe.walk_features)
         # The same samples in every call, so that a prediction can be repeated.
         generator = torch.Generator().manual_seed(self.header.seed)
-        bag = training_bag(dataset.graphs, recipe.selected, bag_layers(model_spec))
+        bag = training_bag(dataset.graphs, recipe.policy, bag_layers(model_spec))
         engine = EagerEngine(self.model, bag, self.objective, recipe.lr, recipe.batch_size, generator)
         ids = torch.arange(len(dataset))
-        times = recipe.votes if recipe.fraction < 1 else 1
-        return torch.stack([engine.predict(ids) for _ in range(times)]).cpu()
+        return torch.stack([engine.predict(ids) for _ in range(recipe.num_votes)]).cpu()
 
     @property
     def task(self) -> Task:
@@ -141,4 +141,4 @@ class Predictor:
         kind = self.task.kind
         if model_spec.classes is not None and len(model_spec.classes) <= 10:
             kind += f" of {', '.join(map(str, model_spec.classes))}"
-        return f"Predictor({recipe.model}-{model_spec.conv}, policy={recipe.policy!r}, {kind}{best})"
+        return f"Predictor({recipe.model}-{model_spec.conv}, policy={policy_name(recipe.policy)!r}, {kind}{best})"

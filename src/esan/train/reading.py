@@ -12,7 +12,7 @@ from esan.data import Dataset, Task
 from esan.data.dataset import Classes
 from esan.data.tables import _rows
 from esan.graphs import Source, load_graphs, read
-from esan.policies import Sampled, checked_source, policy_named
+from esan.policies import Sampled, checked_source
 from esan.train.model_spec import ModelSpec
 from esan.train.recipes.fields import columns_of
 from esan.train.runs.prepare import is_dataset_name
@@ -105,10 +105,9 @@ def _classes(model_spec: ModelSpec) -> Classes:
 
 def _checked(source: Any, model_spec: ModelSpec) -> Any:
     """`source`, unless it carries the selection of a policy that the network was not trained with."""
-    recipe = model_spec.recipe
-    policy = policy_named(recipe.policy)
-    # A policy with a fraction beside it and a `Sampled` one make the same recipe: `fit` took the graphs of either.
-    names = (recipe.selected, policy, Sampled(policy, recipe.fraction))
+    policy = model_spec.recipe.policy
+    # Graphs that carry the selection of whole bags are as good as those of samples.
+    names = (policy, policy.policy) if isinstance(policy, Sampled) else (policy,)
     remedy = "Leave it out of their transforms: the network was trained with the former."
     return checked_source(source, *map(repr, names), remedy=remedy)
 

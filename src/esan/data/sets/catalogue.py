@@ -46,8 +46,8 @@ def _classes(count: int) -> Task:
 
 CATALOGUE: dict[str, Entry] = {
     "csl": Entry(find_csl, _classes(10), 150, 6_150, 12_300, OneHot(5)),
-    "exp": Entry(find_exp, _classes(2), 1_200, 53_336, 66_130, OneHot(2)),
-    "cexp": Entry(find_cexp, _classes(2), 1_200, 66_938, 83_736, OneHot(2)),
+    "exp": Entry(find_exp, _classes(2), 1_200, 53_336, 66_130, 1),
+    "cexp": Entry(find_cexp, _classes(2), 1_200, 66_938, 83_736, 1),
     "mutag": Entry(tu_set("MUTAG"), _classes(2), 188, 3_371, 3_721, OneHot(7)),
     "ptc": Entry(tu_set("PTC"), _classes(2), 344, 8_792, 8_931, OneHot(19)),
     "ptc-mr": Entry(tu_set("PTC_MR"), _classes(2), 344, 4_915, 5_054, OneHot(18)),

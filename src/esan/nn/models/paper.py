@@ -17,7 +17,7 @@ from esan.nn.dropout import DROPOUTS_ON
 from esan.nn.encoder import Encoder
 from esan.nn.features import NodeFeatures
 from esan.nn.layer import BAG_POOLS, DSLayer, DSSLayer
-from esan.nn.linear import Linear
+from esan.nn.models.heads import HEADS
 from esan.nn.models.ppgn import PPGNBlock, PPGNEncoder, PPGNLayer
 from esan.nn.models.subgraph_gnn import JKS, OUTPUTS, READOUTS, SubgraphGNN
 from esan.nn.norm import NORMS
@@ -33,13 +33,16 @@ def ds_gnn(
     conv: ConvChoice = "gin",
     edge_channels: Channels = None,
     marked: bool = False,
+    degrees: int | None = None,
     readout: str = "sum",
     set_encoder: str = "deepsets",
     set_channels: int | None = None,
     set_layers: int = 2,
-    jk: str | None = "cat",
+    head: str = "mlp",
+    jk: str | None = "cat-input",
     norm: str | None = "batch_norm",
     act: str | Callable[[Tensor], Tensor] = "relu",
+    last_act: bool = True,
     dropout: float = 0.0,
     dropout_on: str = "pairs",
     output: str = "graph",
@@ -55,13 +58,17 @@ def ds_gnn(
             convolution.
         edge_channels: what `edge_attr` holds, as `in_channels`; None leaves it unused.
         marked: whether the bag marks nodes; `policy.marked`.
+        degrees: columns of the one-hot degree of each node *in its subgraph*, behind those of `x`, for degrees below
+            that number; None for none. A compact bag must be built for one layer more.
         readout: "sum", "mean" or "max" over the nodes of a subgraph.
         set_encoder: "deepsets", "invariant-deepsets", "mean" or "max" over the subgraphs.
         set_channels: width of the set encoder, `hidden_channels` if None.
         set_layers: layers of the set encoder.
-        jk: "cat" reads all layers side by side, "last" (or None) the last one.
+        head: "mlp" (d → 2d → out), "linear" (d → out) or "narrowing" (d → d → d/2 → out).
+        jk: "cat-input" reads the input and all layers side by side, "cat" all layers, "last" (or None) the last one.
         norm: "batch_norm", "layer_norm" or None, after each convolution.
         act: after each layer.
+        last_act: whether it comes after the last layer too.
         dropout: after each layer, on the rows.
         dropout_on: "pairs" draws for every (node, subgraph) pair, as the paper does, and trains on the literal bag;
             "nodes" draws once per node for all of its subgraphs, and is exact on a compact bag.
@@ -79,15 +86,18 @@ def dss_gnn(
     conv: ConvChoice = "gin",
     edge_channels: Channels = None,
     marked: bool = False,
+    degrees: int | None = None,
     bag_pool: str = "mean",
     adjacency: str = "max",
     readout: str = "mean",
     set_encoder: str = "mean",
     set_channels: int | None = None,
     set_layers: int = 2,
+    head: str = "mlp",
     jk: str | None = "last",
     norm: str | None = "batch_norm",
     act: str | Callable[[Tensor], Tensor] = "relu",
+    last_act: bool = True,
     dropout: float = 0.0,
     dropout_on: str = "pairs",
     output: str = "graph",
@@ -102,6 +112,7 @@ def dss_gnn(
         conv: the base encoder of both branches.
         edge_channels: what `edge_attr` holds.
         marked: whether the bag marks nodes.
+        degrees: of nodes in their subgraphs, as features.
         bag_pool: what the subgraphs share of each node: "sum", "mean", "max", or "others", the sum over the other
             subgraphs.
         adjacency: the edges along which it is shared: "max" (those of any subgraph), "sum" (the same, weighted by
@@ -110,9 +121,11 @@ def dss_gnn(
         set_encoder: over the subgraphs.
         set_channels: width of the set encoder.
         set_layers: layers of the set encoder.
-        jk: which layers are read; the paper has "cat" on TU, EXP, CEXP and CSL, and "last" on ZINC and OGB.
+        head: behind the set encoder.
+        jk: which layers are read; the paper has "last".
         norm: after each convolution.
         act: after each layer.
+        last_act: whether it comes after the last layer too.
         dropout: after each layer.
         dropout_on: what it is drawn for.
         output: what a line of the prediction is about.
@@ -129,13 +142,16 @@ def _build(
     conv: ConvChoice,
     edge_channels: Channels,
     marked: bool,
+    degrees: int | None,
     readout: str,
     set_encoder: str,
     set_channels: int | None,
     set_layers: int,
+    head: str,
     jk: str | None,
     norm: str | None,
     act: str | Callable[[Tensor], Tensor],
+    last_act: bool,
     dropout: float,
     dropout_on: str,
     output: str,
@@ -155,6 +171,9 @@ def _build(
     if not 0 <= real_number("dropout", dropout, "Pass 0.0 for none.") < 1:
         raise ValueError(f"Expected a dropout in [0, 1) (got {dropout}). Pass 0.0 for none.")
     truth_value("marked", marked, "Pass policy.marked, or bag.marked.")
+    truth_value("last_act", last_act, "Leave it out to have the activation after every layer.")
+    if degrees is not None:
+        whole_number("degrees", degrees, 1, "Pass one more than the highest degree, or None for none.", _WIDEST)
     check_channels("in_channels", in_channels)
     check_channels("edge_channels", edge_channels)
     # Each layer maps its width to itself at least once; input features come in the width of tables.
@@ -169,14 +188,16 @@ def _build(
         ("adjacency", adjacency, ADJACENCIES),
         ("readout", readout, READOUTS),
         ("set_encoder", set_encoder, SET_ENCODERS),
+        ("head", head, HEADS),
         ("jk", jk, JKS),
         ("norm", norm, NORMS),
         ("dropout_on", dropout_on, DROPOUTS_ON),
         ("output", output, OUTPUTS),
     ):
         check_known(name, value, known)
-    features = NodeFeatures(in_channels, hidden_channels, marked)
+    features = NodeFeatures(in_channels, hidden_channels, marked, degrees)
     activation = _activation(act)
+    activations = [activation] * (num_layers - 1) + [activation if last_act else nn.Identity()]
     widths = [features.out_channels] + [hidden_channels] * num_layers
     if conv == "ppgn":
         _check_no_adjacency(adjacency)
@@ -187,27 +208,27 @@ def _build(
                 NORMS[norm](o),
                 PPGNBlock(i, o) if shares else None,
                 NORMS[norm](o) if shares else None,
-                activation,
+                sigma,
                 bag_pool,
             )
-            for i, o in pairwise(widths)
+            for (i, o), sigma in zip(pairwise(widths), activations, strict=True)
         ]
         encoder: Encoder | PPGNEncoder = PPGNEncoder(hidden_channels, blocks, edge_channels, dropout, dropout_on)
     else:
         layers: list[Any] = []
-        for i, o in pairwise(widths):
+        for (i, o), sigma in zip(pairwise(widths), activations, strict=True):
             inside = make_conv(conv, i, o, edge_channels, hidden_channels)
             if not shares:
-                layers.append(DSLayer(inside, NORMS[norm](o), activation))
+                layers.append(DSLayer(inside, NORMS[norm](o), sigma))
                 continue
             shared = make_conv(conv, i, o, edge_channels, hidden_channels)
-            layers.append(DSSLayer(inside, NORMS[norm](o), shared, NORMS[norm](o), activation, bag_pool, adjacency))
+            layers.append(DSSLayer(inside, NORMS[norm](o), shared, NORMS[norm](o), sigma, bag_pool, adjacency))
         encoder = Encoder(layers, dropout, dropout_on)
-    read = hidden_channels * (num_layers if jk == "cat" else 1)
+    read = hidden_channels * (1 if jk == "last" else num_layers)
+    read += features.out_channels if jk == "cat-input" else 0
     sets = SET_ENCODERS[set_encoder](read, set_channels, set_layers) if output == "graph" else None
     width = sets.out_channels if sets is not None else read * (2 if output == "edge" else 1)
-    head = nn.Sequential(Linear(width, 2 * width), nn.ReLU(), Linear(2 * width, out_channels))
-    return SubgraphGNN(features, encoder, readout, sets, head, jk, output)
+    return SubgraphGNN(features, encoder, readout, sets, HEADS[head](width, out_channels), jk, output)
 
 
 #: A layer of this width has 2^32 weights; deeper networks, and more outputs, than these are slips of the pen.

@@ -116,6 +116,7 @@ class PPGNEncoder(nn.Module):
         self.edge_encoder = None if edge_channels is None else encoder(edge_channels, hidden_channels, "edge_attr")
         self.rows = nn.ModuleList(nn.Linear(2 * hidden_channels, hidden_channels) for _ in layers)
         self.dropout, self.dropout_on, self.reads_all = dropout, dropout_on, False
+        self.input_lookahead = 0
 
     @staticmethod
     def width(in_channels: int, hidden_channels: int, edge_channels: Channels) -> int:

@@ -23,8 +23,8 @@ from esan.watching import called
 
 #: How the nodes of a subgraph are pooled.
 READOUTS = ("sum", "mean", "max")
-#: Which layers' rows are read: all of them side by side, or the last.
-JKS = ("cat", "last")
+#: Which rows are read: those of all layers side by side, the same with the input before them, or those of the last.
+JKS = ("cat", "cat-input", "last")
 #: What a prediction is about.
 OUTPUTS = ("graph", "node", "edge")
 
@@ -59,7 +59,8 @@ class SubgraphGNN(nn.Module):
         super().__init__()
         self.features, self.encoder, self.set_encoder, self.head = features, encoder, set_encoder, head
         self.readout, self.jk, self.output = readout, jk, output
-        encoder.reads_all = jk == "cat"
+        encoder.reads_all = jk != "last"
+        encoder.input_lookahead = features.lookahead
         self._said: set[str] = set()
         self._replays = Replays()
 
@@ -95,15 +96,15 @@ class SubgraphGNN(nn.Module):
         # Detached: a backward hook waits for the gradients of all inputs that ask for one.
         like = next(self.parameters()).detach()
         given = self._encoded(self._without_padding(bag, like), like)
-        read = given if self.jk == "cat" else given[-1:]
+        read = given[-1:] if self.jk == "last" else given
         if isinstance(read[-1].view, DedupLayerView) or not all(is_plain(part, type(part)) for part in self._last):
             return bag.drop_padding(self._predict(read, bag))
 
-        blocks = [layer.view.block for layer in read]
+        blocks, widths = [layer.view.block for layer in read], [layer.width for layer in read]
 
         def predict(bag: Bag, view: LayerView, *rows: Tensor) -> Tensor:  # noqa: ARG001
             views = [bag.layer_view_of_block(block) for block in blocks]
-            return self._predict([Encoded(h, view) for h, view in zip(rows, views, strict=True)], bag)
+            return self._predict([Encoded(*one) for one in zip(rows, views, widths, strict=True)], bag)
 
         last = read[-1].view
         return bag.drop_padding(in_part(predict, self._last, bag, last, *(layer.h for layer in read)))
@@ -123,18 +124,23 @@ class SubgraphGNN(nn.Module):
         return bag.skipping_padding() if None not in encoder.fused_by(like, bag) else bag
 
     def _encoded(self, bag: Bag, like: Tensor) -> Sequence[Encoded]:
-        """The results of all layers; equal rows are computed once, where that is less work."""
+        """The results of all layers, after the input if that is read; equal rows are computed once."""
         encoder = self.encoder
         if isinstance(encoder, Encoder) and is_plain(encoder, Encoder):
             views = dedup.views(self.features, encoder, bag, like)
             if views is not None:
-                return encoder.on_representatives(self.features(bag, views[0], like), bag, views)
-        view, width = encoder.input(bag, like, self.features.out_channels)
+                h = self.features(bag, views[0], like)
+                return self._behind_input(Encoded(h, views[0]), encoder.on_representatives(h, bag, views))
+        used = self.features.out_channels
+        view, width = encoder.input(bag, like, used)
         if is_plain(self.features, type(self.features)):
             h = in_part(lambda b, s: self.features(b, s, like, width), [self.features], bag, view)
         else:
             h = self.features(bag, view, like, width)
-        return encoder(h, bag)
+        return self._behind_input(Encoded(h, view, used if width > used else None), encoder(h, bag))
+
+    def _behind_input(self, given: Encoded, layers: list[Encoded]) -> list[Encoded]:
+        return [given, *layers] if self.jk == "cat-input" else layers
 
     @property
     def _sums_rows(self) -> bool:
@@ -143,15 +149,15 @@ class SubgraphGNN(nn.Module):
 
     def _predict(self, given: Sequence[Encoded], bag: Bag) -> Tensor:
         if self.output == "node":
-            return self.head(torch.cat([g.view.pool_bag(g.h, "mean") for g in given], 1))
+            return self.head(torch.cat([g.view.pool_bag(g.h, "mean")[:, : g.width] for g in given], 1))
         if self.output == "edge":
-            edges = self.head(torch.cat([g.view.pool_edges(g.h) for g in given], 1))
+            edges = self.head(torch.cat([g.view.pool_edges(g.h[:, : g.width]) for g in given], 1))
             if "edge_label_index" in bag.graphs.extra:
                 return edges
             columns = edges.index_select(0, bag.graphs.undirected_edge)
             return torch.empty_like(columns).index_copy(0, bag.graphs.column, columns)
         assert self.set_encoder is not None
-        subgraphs = torch.cat([g.view.pool_nodes(g.h, self.readout) for g in given], 1)
+        subgraphs = torch.cat([g.view.pool_nodes(g.h, self.readout)[:, : g.width] for g in given], 1)
         return self.head(self.set_encoder(subgraphs, bag))
 
     def _fitting(self, bag: Bag | Data) -> Bag:
@@ -177,8 +183,8 @@ class SubgraphGNN(nn.Module):
         if bag.num_layers < self.num_layers + self.encoder.lookahead:
             needed = self.num_layers + self.encoder.lookahead
             self._say(
-                f"The bag is extended to {needed} layers in each call, since the convolution reads the degrees of "
-                f"neighbours. Build it with num_layers={needed} to save that."
+                f"The bag is extended to {needed} layers in each call, since the network reads degrees. Build it with "
+                f"num_layers={needed} to save that."
             )
             return replace(bag, sampled_from=None).to_compact(needed)
         return bag

@@ -8,8 +8,10 @@ import os
 import tempfile
 import warnings
 from array import array
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +89,13 @@ def run(loop: Any, like: Tensor, count: int, **arguments: Tensor | int | None) -
     """
     if count == 0:
         return
-    arguments |= {"next_chunk": 0, "chunks": count}
-    names = loop.arguments.names
-    if len(names) != len(arguments):
-        raise TypeError(f"Expected the arguments {sorted(names)} (got {sorted(arguments)}). Pass each of them by name.")
-    values = [arguments[name] for name in names]
-    block = array("q", [_address(x) if isinstance(x, Tensor) else 0 if x is None else x for x in values])
+    size, in_order = _fields(id(loop.arguments), loop)
+    if len(arguments) != size:
+        names = sorted(loop.arguments.names[2:])
+        raise TypeError(f"Expected the arguments {names} (got {sorted(arguments)}). Pass each of them by name.")
+    values = [0, count]
+    values += [_address(x) if isinstance(x, Tensor) else 0 if x is None else x for x in in_order(arguments)]
+    block = array("q", values)
     at, threads = block.buffer_info()[0], torch.get_num_threads()
     compiled = loop.double if like.dtype == torch.float64 else loop.single
     parallel = _parallel() if min(threads, count) > 1 else None
@@ -100,6 +103,17 @@ def run(loop: Any, like: Tensor, count: int, **arguments: Tensor | int | None) -
         compiled.ctypes(at)
     else:
         parallel(compiled.address, at, threads, 0)
+
+
+_FIELDS: dict[int, tuple[int, Callable[[Any], tuple[Any, ...]]]] = {}
+
+
+def _fields(key: int, loop: Any) -> tuple[int, Callable[[Any], tuple[Any, ...]]]:
+    """How many arguments a loop takes, and what puts them in order; found once, since it takes as long as a call."""
+    if key not in _FIELDS:
+        names = loop.arguments.names[2:]
+        _FIELDS[key] = len(names), itemgetter(*names)
+    return _FIELDS[key]
 
 
 def _address(tensor: Tensor) -> int:

@@ -67,7 +67,7 @@ class EngineFactory:
         ensemble = self._open.get(key)
         limit = _max_members(model, bag, batch_size)
         if alone or ensemble is None or not ensemble.is_open or len(ensemble.members) >= limit:
-            model.features.check(bag.graphs.x)
+            model.features.check(bag.graphs)
             ensemble = self._open[key] = EnsembleEngine(bag, objective, batch_size, device)
         return MemberEngine(ensemble, model, lr, generator)
 

@@ -5,12 +5,13 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from esan.bags import Bag
 from esan.data import Dataset
 from esan.graphs import Graphs
-from esan.nn.features import FeatureEncoder
+from esan.nn.convs.base import GraphConv
+from esan.nn.features import FeatureEncoder, NodeFeatures
 from esan.policies import Policy, Selection
 from esan.train.engines.engine import Augment
 
@@ -39,23 +40,36 @@ def drop_edge(share: float) -> Augment:
     return lambda bag, generator: Bag.of(bag.graphs, policy, literal=True, generator=generator)
 
 
-class RandomLines(FeatureEncoder):
+class RandomFeatures(NodeFeatures):
     """Partial random node initialisation (Abboud et al., 2021): a part of the features is drawn anew in every pass.
 
+    The rest is what two GraphConv layers on the graph itself make of the features that there are, with ELU each.
+
     Args:
-        given: encodes the features that there are.
+        given: the features that there are, marks left out; degrees are those in the graph.
         width: of the result.
-        share: the part of it that is random; the rest is a linear image of what `given` makes.
+        share: the part of it that is random.
+        marked: whether the bag marks nodes.
     """
 
-    def __init__(self, given: FeatureEncoder, width: int, share: float) -> None:
-        super().__init__()
-        self.out_channels = width
-        self.given, self.random_channels = given, round(share * width)
-        self.project = nn.Linear(given.out_channels, width - self.random_channels)
+    def __init__(self, given: NodeFeatures, width: int, share: float, marked: bool) -> None:
+        super().__init__(None, width, marked)
+        self.encoder, self.given_degrees, self.random_channels = given.encoder, given.degrees, round(share * width)
+        half = max(width // 2, 1)
+        self.first = GraphConv(given.out_channels, half)
+        self.second = GraphConv(half, width - self.random_channels)
 
-    def forward(self, value: Tensor | None, lines: int, like: Tensor) -> Tensor:
-        known = F.elu(self.project(self.given(value, lines, like)))
+    @property
+    def out_channels(self) -> int:
+        return 2 * self.marked + self.second.lin_rel.out_features + self.random_channels
+
+    def encoded(self, bag: Bag, like: Tensor) -> Tensor:
+        edges = bag.shared.between_nodes("original")
+        known = super().encoded(bag, like)
+        if self.given_degrees:
+            known = torch.cat([known, F.one_hot(edges.degree, self.given_degrees).to(known.dtype)], 1)
+        for conv in (self.first, self.second):
+            known = F.elu(conv(known, edges, None, None))
         noise = torch.randn(known.size(0), self.random_channels, dtype=known.dtype, device=known.device)
         return torch.cat([known, noise], 1)
 

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from esan.checks import shown
+from esan.data import Task
+from esan.data.sets.catalogue import CATALOGUE
+from esan.policies import Augmented, EdgeDeletion, NodeDeletion, Policy, Sampled, Whole, policy_named
 from esan.train.recipes.paper_values import TABLES, paper_values, table_rows
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.summary import MeanStd
@@ -25,38 +28,40 @@ FAMILIES = dict.fromkeys(TU, "tu") | {
 }
 #: The hops of ego-networks; 2 on all other sets.
 HOPS = {"zinc": 3, "csl": 4}
-#: GIN as wide as to have about the parameters of dss-gin-ego+ on the same set.
-BIG_WIDTHS = {"mutag": 35, "ptc": 35, "proteins": 35, "nci1": 35, "nci109": 35, "imdb-b": 36, "imdb-m": 36}
+#: Sets whose node features are the degrees in each subgraph, one-hot, with so many columns.
+DEGREES = {"imdb-b": 136, "imdb-m": 136, "csl": 6}
+#: Sets of social networks, on which plain GIN is 64 wide, as its authors have it.
+SOCIAL = ("imdb-b", "imdb-m", "rdt-b")
+#: Parameters of the paper's best network on each set for which it has a wider GIN.
+BIG_GIN_PARAMETERS = {"mutag": 18_625, "proteins": 10_865, "nci1": 47_137, "nci109": 20_481}
+#: GIN as wide as to have about as many.
+BIG_WIDTHS = {"mutag": 49, "proteins": 37, "nci1": 78, "nci109": 50}
 
+#: What all protocols share, where a recipe has another default.
+_ALL = {"schedule": "constant", "patience": 20, "stop_after": 0, "scale_targets": False, "train_eps": False}
 _FOLDS = {"split": "folds", "select": "mean-valid", "epochs": 350, "schedule": "step", "period": 50}
 _TU = _FOLDS | {"lr": 0.01, "batch_size": 32, "edge_features": False, "set_channels": 32}
 _SMALL_STEPS = {"lr": (0.01, 0.001)}
-#: What all networks of the paper have, unless their family sets it.
-_PAPER: dict[str, Any] = {"schedule": "constant", "patience": 20, "stop_after": 0, "scale_targets": False}
-_PAPER |= {"train_eps": False}
 #: What the protocol of each family sets, whatever the network.
 PROTOCOLS: dict[str, dict[str, Any]] = {
-    "tu": _TU | {"layers": 4, "width": 32},
-    "rni": _TU | {"layers": 6, "width": 32, "lr": 0.001},
-    # All nodes of its graphs have one degree, and norms over near constants need statistics that do not lag.
-    "csl": _TU | {"folds": 5, "layers": 4, "width": 32, "lr": 0.001, "batch_size": 16, "renew_norms": True},
-    "ogb": {"epochs": 100, "layers": 5, "width": 300, "dropout": 0.5, "jk": "last", "set_channels": 32}
+    "tu": _TU | {"num_layers": 4, "hidden_channels": 32},
+    "rni": _TU | {"num_layers": 6, "hidden_channels": 32, "lr": 0.001},
+    "csl": _TU | {"folds": 5, "num_layers": 4, "hidden_channels": 32, "lr": 0.001, "batch_size": 16},
+    "ogb": {"epochs": 100, "num_layers": 5, "hidden_channels": 300, "set_channels": 32}
     | {"split": "given", "select": "best-valid", "seeds": 10, "train_eps": True, "embeddings": "xavier", "tf32": True},
     "zinc": {"batch_size": 128, "schedule": "plateau", "epochs": 400, "select": "last", "seeds": 10, "train_eps": True}
     | {"split": "given", "set_channels": 96, "set_layers": 1},
 }
 #: What each family tunes, whatever the network.
 GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
-    "tu": _SMALL_STEPS | {"batch_size": (32, 128), "width": (16, 32)},
+    "tu": _SMALL_STEPS | {"batch_size": (32, 128), "hidden_channels": (16, 32)},
     "rni": _SMALL_STEPS | {"batch_size": (32, 128)},
-    "csl": _SMALL_STEPS | {"batch_size": (8, 16), "width": (32, 64), "layers": (4, 8)},
+    "csl": _SMALL_STEPS | {"batch_size": (8, 16), "hidden_channels": (32, 64), "num_layers": (4, 8)},
     "ogb": {"lr": (0.001, 0.0001)},
     "zinc": {},
 }
-_DEEPSETS = {"set_encoder": ("deepsets",), "set_channels": (32, 64)}
 _METHOD = re.compile(
-    r"(?P<model>dss?)-(?P<conv>[a-z]+)-(?P<policy>[a-z]+\+?)(?P<hat>\^?)(?:-(?P<percent>\d+)%)?"
-    r"|(?:(?P<baseline>dropedge|rni|id|big)-)?(?P<base>[a-z]+)"
+    r"(?P<model>dss?)-(?P<conv>[a-z]+)-(?P<policy>.+)|(?:(?P<baseline>dropedge|rni|id|big)-)?(?P<base>[a-z]+)"
 )
 _CONVS = ("gin", "graphconv", "gcn", "ppgn")
 _BASELINES: dict[str | None, dict[str, Any]] = {
@@ -72,9 +77,9 @@ _BASELINES: dict[str | None, dict[str, Any]] = {
 def named(name: str) -> Recipe:
     """The recipe called `<data>/<method>`, with values from the middle of what the paper tunes, and its grid.
 
-    A method is `dss-gin-ego+` (or ds; gin, graphconv, gcn or ppgn; ed, nd, ego, ego+, nm or se), with `^` behind it
-    for the augmented policy and `-5%` for a sample; a base encoder alone, `gin`; or a baseline of one: `dropedge-gin`,
-    `rni-gin`, `id-gin`, `big-gin`.
+    A method is `dss-gin-ego+`: ds or dss, a base encoder (gin, graphconv, gcn or ppgn) and a policy as
+    `esan.policy_named` reads it (`ego+^` is the augmented one, `nd-5%` a sample); a base encoder alone, `gin`; or a
+    baseline of one: `dropedge-gin`, `rni-gin`, `id-gin`, `big-gin`.
     """
     data, _, method = name.partition("/")
     match = _METHOD.fullmatch(method)
@@ -86,24 +91,28 @@ def named(name: str) -> Recipe:
         )
     model, family = match["model"] or "gnn", FAMILIES[data]
     conv = match["conv"] or match["base"]
-    values: dict[str, Any] = {"data": data, "name": name, "model": model} | _PAPER | PROTOCOLS[family]
-    values |= _encoder(family, conv) | _pools(family, model) | _BASELINES[match["baseline"]]
-    if data == "csl" and match["policy"] in ("ed", "nd"):
+    values: dict[str, Any] = {"data": data, "name": name, "model": model} | _ALL | PROTOCOLS[family]
+    values |= _encoder(family, conv) | _read(family, model, conv) | _input(data) | _BASELINES[match["baseline"]]
+    if model == "gnn" and conv == "gin" and data in SOCIAL:
+        values["hidden_channels"] = 64
+    policy = Whole() if model == "gnn" else policy_named(match["policy"], hops=HOPS.get(data, 2))
+    values["policy"] = policy
+    if data == "csl" and isinstance(policy_of(policy), EdgeDeletion | NodeDeletion):
         # CSL(41, 9) and CSL(41, 12) differ after 5 rounds of refinement of edge-deleted bags only, and after 4 of
         # node-deleted ones; the paper's other choice is 4 layers.
-        values["layers"] = 8
+        values["num_layers"] = 8
+        # Nearly all nodes have one degree, and norms over near constants need statistics that do not lag.
+        values["recalibrate_norms"] = True
         # Bags that are whole look alike for two layers: what four norms one after another, each over constants, make
         # of rounding in single precision is as large as what follows.
-        values["double"] = model == "dss" and not match["percent"]
+        values["double"] = model == "dss" and not isinstance(policy, Sampled)
         # What subgraphs share depends on the class alone: the mean of a batch says which classes are in it. So all
         # training graphs are one.
-        values["renew_batch"] = 120 if values["double"] else 0
-    values["policy"] = "identity" if model == "gnn" else _policy(data, match["policy"]) + match["hat"]
-    if match["percent"]:
-        values["fraction"] = int(match["percent"]) / 100
+        values["recalibrate_batch"] = 120 if values["double"] else 0
     if match["baseline"] == "big":
-        values["width"] = _big_width(data, conv)
-    fixed = {"width"} if match["baseline"] == "big" or (conv != "gin" and family == "tu") else set()
+        values["hidden_channels"] = _big_width(data, conv)
+    other = match["baseline"] == "big" or (conv != "gin" and family == "tu") or (model == "gnn" and data in SOCIAL)
+    fixed = {"hidden_channels"} if other else set()
     fixed |= {"batch_size"} if data == "rdt-b" else set()
     return Recipe(**values, grid=_grid(family, model, fixed))
 
@@ -144,50 +153,54 @@ def paper_value(recipe: Recipe | str) -> MeanStd | None:
     return paper_values().get(name.partition("~")[0])
 
 
-def _policy(data: str, name: str) -> str:
-    hops = f"({HOPS.get(data, 2)})" if name in ("ego", "ego+") else ""
-    return f"{name.upper()}{hops}"
+def policy_of(policy: Policy) -> Policy:
+    """The policy inside of samples and augmentations."""
+    return policy_of(policy.policy) if isinstance(policy, Sampled | Augmented) else policy
 
 
 def _encoder(family: str, conv: str) -> dict[str, Any]:
     """What the base encoder is called in this family, and the sizes that go with it."""
     if family == "tu" and conv == "graphconv":
-        return {"conv": conv, "layers": 3, "width": 64}
+        return {"conv": conv, "num_layers": 3, "hidden_channels": 64}
     edges = {"zinc": {"gin": "gine"}, "ogb": {"gin": "gine-ogb"}}
-    return {"conv": edges.get(family, {}).get(conv, conv)} | ({"layers": 3} if conv == "ppgn" else {})
+    return {"conv": edges.get(family, {}).get(conv, conv)} | ({"num_layers": 3} if conv == "ppgn" else {})
 
 
-def _pools(family: str, model: str) -> dict[str, Any]:
-    """Readout, set encoder, the layers that are read, and what is behind them."""
-    small = family not in ("zinc", "ogb")
+def _input(data: str) -> dict[str, Any]:
+    """Which node features there are, and how classes are told apart."""
+    degrees = {"node_features": False, "degrees": DEGREES[data]} if data in DEGREES else {}
+    return degrees | {"one_logit": CATALOGUE[data].task == Task("classification", 2)}
+
+
+def _read(family: str, model: str, conv: str) -> dict[str, Any]:
+    """The layers that are read, readout, set encoder, head, and what comes after a layer."""
     if model == "dss":
-        return {"readout": "mean", "set_encoder": "mean"} | ({"jk": "last"} if family == "zinc" else {})
-    if model == "gnn" and family == "ogb":
-        # The paper's numbers are those of OGB's own networks.
-        return {"readout": "mean", "head": "linear", "last_act": False}
-    if model == "gnn" and family == "zinc":
-        # All layers side by side would make a head of 130,000 parameters; the budget is 100,000 for the network.
-        return {"readout": "mean", "jk": "last"}
-    sets = "invariant-deepsets" if family == "zinc" else "deepsets"
-    return {"readout": "sum" if small else "mean"} | ({"set_encoder": sets} if model == "ds" else {})
+        return {"jk": "last", "readout": "mean", "set_encoder": "mean"}
+    if conv == "ppgn":
+        return {"jk": "cat", "readout": "sum", "set_encoder": "deepsets"}
+    if family == "ogb":
+        # OGB's own networks: dropout after every layer, and no ReLU after the last.
+        common = {"jk": "last", "dropout": 0.5, "last_act": False}
+        if model == "gnn":
+            return common | {"readout": "mean", "head": "linear"}
+        return common | {"readout": "sum" if conv == "gcn" else "mean", "set_encoder": "deepsets"}
+    common = {"jk": "cat-input", "readout": "sum"}
+    if model == "gnn":
+        return common | {"head": "narrowing" if conv == "graphconv" else "linear"}
+    return common | {"set_encoder": "invariant-deepsets" if family == "zinc" else "deepsets"}
 
 
 def _grid(family: str, model: str, fixed: set[str]) -> tuple[Mapping[str, tuple[Any, ...]], ...]:
     tuned = {name: values for name, values in GRIDS[family].items() if name not in fixed}
-    if family == "zinc":
-        # Two layers behind all layers side by side would be more than 100,000 parameters.
-        return ({"set_layers": (1,)}, {"set_layers": (2,), "jk": ("last",)}) if model == "ds" else ()
-    if model == "gnn" or (family == "ogb" and model == "dss"):
-        return (tuned,)
-    if family == "ogb":
-        return (tuned | _DEEPSETS | {"readout": ("mean", "sum")},)
-    return (tuned | _DEEPSETS,) if model == "ds" else (tuned | _DEEPSETS, tuned | {"set_encoder": ("mean",)})
+    if model == "ds" and family != "zinc":
+        tuned |= {"set_channels": (32, 64)}
+    return (tuned,) if tuned else ()
 
 
 def _big_width(data: str, conv: str) -> int:
     if data not in BIG_WIDTHS or conv != "gin":
         raise ValueError(
             f"Expected big-gin on one of {', '.join(BIG_WIDTHS)} (got {conv} on {data}). "
-            "Set width in a recipe of your own."
+            "Set hidden_channels in a recipe of your own."
         )
     return BIG_WIDTHS[data]

@@ -10,18 +10,20 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from esan.checks import MOST_LAYERS, SEEDS, check_known, real_number, shown
+from esan.policies import Policy, as_policy, policy_name
+from esan.train.recipes.earlier import RENAMED
 
 #: What the fields that choose among names may hold.
 CHOICES: dict[str, tuple[str, ...]] = {
     "model": ("ds", "dss", "gnn"),
     "conv": ("auto", "gin", "gine", "gine-ogb", "graphconv", "gcn", "ppgn"),
-    "jk": ("cat", "last"),
+    "jk": ("cat", "cat-input", "last"),
     "readout": ("sum", "mean", "max"),
     "set_encoder": ("deepsets", "invariant-deepsets", "mean", "max"),
     "bag_pool": ("mean", "sum", "max", "others"),
     "adjacency": ("original", "max", "sum"),
     "norm": ("batch_norm", "layer_norm", "none"),
-    "head": ("mlp", "linear"),
+    "head": ("mlp", "linear", "narrowing"),
     "embeddings": ("normal", "xavier"),
     "schedule": ("step", "plateau", "constant"),
     "task": ("", "classification", "regression", "labels"),
@@ -30,20 +32,22 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 #: The least that the fields which are whole numbers may be.
 LEAST: dict[str, int] = dict.fromkeys(
-    ("layers", "width", "set_channels", "set_layers", "votes", "batch_size", "epochs", "period", "seeds"), 1
+    ("num_layers", "hidden_channels", "set_channels", "set_layers", "votes", "batch_size", "epochs", "period", "seeds"),
+    1,
 ) | {"folds": 2}
 
 #: The most that they may be, where more is no number that anyone means: a layer of width w has w² weights, an epoch
 #: has a line in every curve, and a seed a folder.
 MOST: dict[str, int] = {
-    "layers": MOST_LAYERS,
+    "num_layers": MOST_LAYERS,
     "set_layers": MOST_LAYERS,
-    "width": 2**16,
+    "hidden_channels": 2**16,
     "set_channels": 2**16,
     "votes": 10_000,
     "walk_features": 10_000,
+    "degrees": 2**16,
     "batch_size": 2**31,
-    "renew_batch": 2**31,
+    "recalibrate_batch": 2**31,
     "epochs": 10_000_000,
     "period": 10_000_000,
     "patience": 10_000_000,
@@ -66,8 +70,13 @@ def parsed(text: str) -> Any:
 
 def short(value: Any) -> str:
     """A value as a part of a name."""
-    text = f"{value:g}" if isinstance(value, float) else str(value)
+    text = f"{value:g}" if isinstance(value, float) else str(plain(value))
     return re.sub(r"[^\w+^%.@()-]", "", text)
+
+
+def plain(value: Any) -> Any:
+    """A value as files hold it: a policy by its name, all else as it is."""
+    return policy_name(value) if isinstance(value, Policy) else value
 
 
 def joined(columns: Iterable[str]) -> str:
@@ -86,13 +95,20 @@ def refuse_unknown(names: Collection[str], defaults: Mapping[str, Any]) -> None:
     """An error for names that are no fields, which lists those that are."""
     strange = sorted(map(str, set(names) - set(defaults)))
     if strange:
-        near = [match for name in strange for match in difflib.get_close_matches(name, defaults, 1)]
+        close = (
+            RENAMED.get(name) or next(iter(difflib.get_close_matches(name, defaults, 1)), None) for name in strange
+        )
+        near = [match for match in close if match is not None]
         hint = f" Did you mean {', '.join(near)}?" if near else ""
         raise ValueError(f"Expected fields of a recipe (got {', '.join(strange)}).{hint} Known: {', '.join(defaults)}.")
 
 
 def checked(name: str, value: Any, default: Any) -> Any:
     """The value in the type of its field, or an error that names the field."""
+    if name == "policy":
+        policy = as_policy(value)
+        policy_name(policy)  # refuses what a file cannot hold
+        return policy
     wanted = str if name == "data" else type(default)
     if name == "targets" and isinstance(value, list | tuple) and all(isinstance(column, str) for column in value):
         value = joined(value)
@@ -120,7 +136,7 @@ def _check_range(name: str, value: float, default: float) -> None:
     """Learning rates are above 0, parts of something are in [0, 1) or (0, 1]."""
     if name in ("lr", "min_lr"):
         good, words = 0 < value < math.inf, "above 0"
-    elif name in ("fraction", "factor"):
+    elif name == "factor":
         good, words = 0 < value <= 1, "in (0, 1]"
     else:
         good, words = 0 <= value < 1, "in [0, 1)"

@@ -5,14 +5,15 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from esan.checks import shown
 from esan.data.sets.catalogue import known_name
-from esan.policies import Policy, Sampled, Whole, policy_named
-from esan.train.recipes.fields import checked, checked_grid, parsed, refuse_unknown, short
+from esan.policies import EgoNets, Policy, Sampled, Whole
+from esan.train.recipes.earlier import RENAMED, from_earlier
+from esan.train.recipes.fields import checked, checked_grid, parsed, plain, refuse_unknown, short
 from esan.train.recipes.toml_text import to_toml
 from esan.train.runs.directory import write_text
 
@@ -33,12 +34,12 @@ class Recipe:
         data: a name of the catalogue (`esan.data.load`), or the path of a user's own data (`esan.data.own`).
         name: what the run folder is called; a changed recipe (`variant`) gets a name of its own.
         model: "ds", "dss", or "gnn", the base encoder on the graph itself.
-        conv: the base encoder, as in `esan.ds_gnn`; "auto" for GINE where there are edge features, GIN elsewhere.
-        policy: the policy by name, as in `esan.policy_named`, without its sample; "identity" for model "gnn".
-        fraction: the part of each bag that a sample has; 1 for whole bags.
+        conv: the base encoder, as in `esan.ds_gnn`; "auto" for "gine" where edge features are used, else "gin".
+        policy: how subgraphs are selected, or its name (`esan.policy_named`), which is what files hold; the identity
+            for model "gnn".
         votes: of sampled bags, how many samples vote on a prediction.
-        layers: message-passing layers.
-        width: of the rows.
+        num_layers: message-passing layers.
+        hidden_channels: width of the rows.
         jk: which layers are read.
         readout: over the nodes of a subgraph.
         set_encoder: over the subgraphs.
@@ -48,15 +49,18 @@ class Recipe:
         adjacency: of DSS, the edges along which they share it.
         norm: after each convolution.
         last_act: whether the last layer ends with its activation too; OGB's own networks do without.
-        head: "mlp", with a hidden layer as the paper's networks have it, or "linear", as OGB's have it.
-        renew_norms: whether, before the predictions of each epoch, the running statistics of batch norms are taken anew
-            from the training graphs, under the weights of that epoch.
-        renew_batch: in batches of how many graphs; 0 for those of training.
+        head: "mlp", "linear" or "narrowing", as in `esan.ds_gnn`.
+        one_logit: whether a network for two classes gives one number, trained by binary cross entropy, not two scores.
+        recalibrate_norms: whether, before the predictions of each epoch, the running statistics of batch norms are
+            computed again from the training graphs, under the weights of that epoch.
+        recalibrate_batch: in batches of how many graphs; 0 for those of training.
         embeddings: how embeddings of categories are drawn: "normal" as torch draws them, "xavier" as OGB's encoders do.
         double: whether the network computes in double precision, which the fused kernels of a GPU do not.
         tf32: whether products of layers wider than 128 round their factors to TF32 on a GPU.
         dropout: after each layer.
         train_eps: whether ε of GIN and GINE is learned.
+        node_features: whether node features that the data has are used.
+        degrees: columns of the one-hot degree of each node in its subgraph, as further features; 0 for none.
         edge_features: whether edge features that the data has are used by convolutions that can.
         drop_edge: the part of the edges that is deleted while training (DropEdge).
         random_features: the part of the input features that is random (RNI).
@@ -91,11 +95,10 @@ class Recipe:
     name: str = ""
     model: str = "dss"
     conv: str = "auto"
-    policy: str = "EGO+(2)"
-    fraction: float = 1.0
+    policy: Policy = EgoNets(hops=2, marked=True)  # noqa: RUF009 - frozen
     votes: int = 5
-    layers: int = 4
-    width: int = 64
+    num_layers: int = 4
+    hidden_channels: int = 64
     jk: str = "cat"
     readout: str = "mean"
     set_encoder: str = "mean"
@@ -106,13 +109,16 @@ class Recipe:
     norm: str = "batch_norm"
     last_act: bool = True
     head: str = "mlp"
-    renew_norms: bool = False
-    renew_batch: int = 0
+    one_logit: bool = False
+    recalibrate_norms: bool = False
+    recalibrate_batch: int = 0
     embeddings: str = "normal"
     double: bool = False
     tf32: bool = False
     dropout: float = 0.0
     train_eps: bool = True
+    node_features: bool = True
+    degrees: int = 0
     edge_features: bool = True
     drop_edge: float = 0.0
     random_features: float = 0.0
@@ -145,44 +151,40 @@ class Recipe:
             if known.name != "grid":
                 object.__setattr__(self, known.name, checked(known.name, getattr(self, known.name), known.default))
         if not self.name:
-            conv = "" if self.conv == "auto" else f"-{self.conv}"
-            object.__setattr__(self, "name", f"{Path(self.data).stem}/{self.model}{conv}-{self.policy.lower()}")
+            conv = "" if self.conv == "auto" else f"{self.conv}-"
+            method = f"{self.model}-{conv}{short(self.policy).lower()}"
+            object.__setattr__(self, "name", f"{Path(self.data).stem}/{method}")
         if not _NAME.fullmatch(self.name) or ".." in self.name or max(map(len, self.name.split("/"))) > _LONGEST:
             raise ValueError(
                 f"Expected a name that can be a folder (got {shown(self.name)}). Use letters, digits and / between "
                 f"parts of at most {_LONGEST} characters."
             )
         object.__setattr__(self, "grid", checked_grid(self.grid, FIELDS))
-        if isinstance(sampled := policy_named(self.policy), Sampled):
-            raise ValueError(
-                f"Expected a policy without its sample (got {self.policy!r}). Set fraction = {sampled.fraction}."
-            )
-        if self.drop_edge and not isinstance(self.selected, Whole):
-            raise ValueError(
-                f"Expected the identity policy with drop_edge (got {self.policy!r}). "
-                "It deletes edges of the graph itself: set drop_edge = 0.0."
-            )
         if self.schedule == "plateau" and self.lr < self.min_lr:
             raise ValueError(
-                f"Expected lr of at least min_lr, {self.min_lr:g}, with the schedule 'plateau' (got {self.lr:g}), "
-                'which stops below it. Set a smaller min_lr, or schedule = "constant".'
+                f"Expected lr of at least min_lr, {self.min_lr}, where schedule 'plateau' stops (got {self.lr}). "
+                'Set a smaller min_lr, or schedule = "constant".'
             )
-        if self.model == "gnn" and not isinstance(self.selected, Whole):
+        if self.drop_edge and not isinstance(self.policy, Whole):
             raise ValueError(
-                f"Expected the identity policy for model 'gnn' (got {self.policy!r}). "
+                f"Expected the identity policy with drop_edge (got {short(self.policy)!r}). "
+                "It deletes edges of the graph itself: set drop_edge = 0.0."
+            )
+        if self.model == "gnn" and not isinstance(self.policy, Whole):
+            raise ValueError(
+                f"Expected the identity policy for model 'gnn' (got {short(self.policy)!r}). "
                 "Use model 'ds' or 'dss' for subgraphs, or policy = \"identity\"."
             )
 
     @property
-    def selected(self) -> Policy:
-        """The policy, sampled if the recipe says so."""
-        policy = policy_named(self.policy)
-        return policy if self.fraction == 1 else Sampled(policy, self.fraction)
+    def num_votes(self) -> int:
+        """How many passes over the graphs a prediction takes: `votes` of sampled bags, one of whole ones."""
+        return self.votes if isinstance(self.policy, Sampled) else 1
 
     @property
-    def renewed_over(self) -> int:
-        """Graphs a batch that statistics of norms are renewed over; 0 if they are not."""
-        return (self.renew_batch or self.batch_size) if self.renew_norms else 0
+    def recalibrated_over(self) -> int:
+        """Graphs a batch that statistics of norms are recalibrated over; 0 if they are not."""
+        return (self.recalibrate_batch or self.batch_size) if self.recalibrate_norms else 0
 
     @property
     def base(self) -> str:
@@ -198,7 +200,8 @@ class Recipe:
         if "name" in changes:
             return replace(self, **changes)
         changed = replace(self, **changes)
-        before = dict(part.split("=", 1) for part in self.name.partition("~")[2].split(",") if "=" in part)
+        parts = (part.split("=", 1) for part in self.name.partition("~")[2].split(",") if "=" in part)
+        before = {RENAMED.get(key, key): value for key, value in parts}
         here = {key: short(getattr(changed, key)) for key in changes if getattr(changed, key) != getattr(self, key)}
         here.pop("grid", None)
         suffix = ",".join(f"{key}={value}" for key, value in sorted((before | here).items()))
@@ -222,12 +225,15 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and TOML."""
-        return asdict(self) | {"grid": [{k: list(v) for k, v in table.items()} for table in self.grid]}
+        values = {known.name: plain(getattr(self, known.name)) for known in fields(self)}
+        return values | {"grid": [{k: list(map(plain, v)) for k, v in table.items()} for table in self.grid]}
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> "Recipe":
+        """The recipe of plain values; names that earlier versions wrote are read as what they are called now."""
         if not isinstance(values, Mapping):
             raise TypeError(f"Expected the fields of a recipe by name (got {shown(values)}). Pass a dict.")
+        values = from_earlier(values, FIELDS["policy"])
         refuse_unknown(values, FIELDS)
         if "data" not in values:
             raise ValueError('Expected a recipe to name its data (got none). Add a line such as data = "zinc".')

@@ -82,9 +82,9 @@ def prepare(
     layers, device = bag_layers(model_spec), torch.device(device)
     if device.type == "cuda":
         # A GPU builds a bag in less time than a disk takes to read it.
-        bag = training_bag(dataset.graphs, recipe.selected, layers, device)
+        bag = training_bag(dataset.graphs, recipe.policy, layers, device)
     else:
-        bag = cached_bag(dataset, recipe.selected, layers, cache=cache)
+        bag = cached_bag(dataset, recipe.policy, layers, cache=cache)
     return PreparedData(dataset, fingerprint, model_spec, bag, splits, device)
 
 

@@ -68,7 +68,7 @@ class Run:
         self.best_model: dict[str, Tensor] = {}
         self.seconds, self.started = 0.0, now()
         self._pending: dict[str, Tensor] = {}
-        self._num_samples = recipe.votes if recipe.fraction < 1 else 1
+        self._num_samples = recipe.num_votes
         #: The epoch of the checkpoint; 0 for none.
         self.saved_epoch = 0
 
@@ -95,7 +95,7 @@ class Run:
         """Start one epoch on the training graphs, in a new order."""
         order = torch.randperm(self.split.train.numel(), generator=self.order)
         self.engine.set_lr(self.schedule.lr)
-        loss = self.engine.train_epoch(self.split.train[order], self.job.recipe.renewed_over)
+        loss = self.engine.train_epoch(self.split.train[order], self.job.recipe.recalibrated_over)
         self._pending = {"loss": loss}
 
     def predict(self) -> None:
