@@ -1,5 +1,7 @@
 """Settings of the whole suite."""
 
+import signal
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
@@ -19,6 +21,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("esan")
+
+
+def pytest_configure() -> None:
+    """Processes that a shell starts in the background ignore interrupts, which some tests send."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -85,7 +85,7 @@ if __name__ == "__main__":
 
 def sleep_and_write(folder: str) -> None:
     (Path(folder) / "pid").write_text(str(os.getpid()))
-    time.sleep(60)
+    time.sleep(300)
     (Path(folder) / "too late").touch()
 
 
@@ -95,9 +95,9 @@ def test_workers_end_when_their_campaign_is_killed(tmp_path: Path) -> None:
     campaign = subprocess.Popen([sys.executable, str(script)])
     pid = tmp_path / "pid"
     try:
-        assert _within(60, lambda: pid.exists() and bool(pid.read_text()))
+        assert _within(300, lambda: pid.exists() and bool(pid.read_text()))
         campaign.kill()
-        assert _within(10, lambda: not _alive(int(pid.read_text()))), "the worker lives on beside a new campaign"
+        assert _within(60, lambda: not _alive(int(pid.read_text()))), "the worker lives on beside a new campaign"
     finally:
         campaign.kill()
         campaign.wait()

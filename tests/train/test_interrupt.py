@@ -64,7 +64,7 @@ def checkpoint_epochs(folder: Path) -> int:
 
 
 def test_checkpoints_of_all_jobs_are_written_first(tmp_path: Path) -> None:
-    jobs, dataset = [Job(quick(fraction=0.5, dropout=0.2), seed=seed) for seed in (0, 1)], small()
+    jobs, dataset = [Job(quick(policy="ND@0.5", dropout=0.2), seed=seed) for seed in (0, 1)], small()
     undisturbed = run_jobs(jobs, None, dataset=dataset)
     words = r"Interrupted\. Run the same command again .*: small/quick/0-0 at epoch 3, small/quick/0-1 at epoch 3\."
     with pytest.raises(KeyboardInterrupt, match=words):
@@ -95,7 +95,7 @@ def test_the_command_ends_in_one_line(tmp_path: Path, monkeypatch: pytest.Monkey
     command = [
         "train",
         str(tmp_path / "small.toml"),
-        "--folds",
+        "--fold",
         "0",
         "--runs",
         str(tmp_path / "runs"),
