@@ -111,7 +111,7 @@ def test_what_one_gets_wrong(words: tuple[str, ...], error: str, place: Path, mo
 
 @needs("TU/MUTAG")
 def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -> None:
-    settings = ("--set", "epochs=1", "--set", "hidden_channels=4", "--folds", "3", "--data", str(ROOT), "--quiet")
+    settings = ("--set", "epochs=1", "--set", "hidden_channels=4", "--fold", "3", "--data", str(ROOT), "--quiet")
     done = esan("train", "mutag/ds-gin-nd", *settings)
     assert done.exit_code == 0, done.output
     assert "0.8940 ± 0.0480: the paper's, for mutag/ds-gin-nd as it is" in done.output
@@ -156,7 +156,9 @@ def test_a_recipe_of_a_table_reads_its_bonds(place: Path) -> None:
     pytest.importorskip("rdkit")
     chains = ["C" * n + end for n in range(2, 12) for end in ("=C", "O", "N")]
     (place / "mine.csv").write_text("smiles,y\n" + "".join(f"{one},{1000.5 + len(one)}\n" for one in chains))
-    (place / "mine.toml").write_text('data = "mine.csv"\npolicy = "ND"\nlayers = 1\nwidth = 4\nepochs = 2\n')
+    (place / "mine.toml").write_text(
+        'data = "mine.csv"\npolicy = "ND"\nnum_layers = 1\nhidden_channels = 4\nepochs = 2\n'
+    )
     done = esan("train", "mine.toml", "--quiet")
     assert done.exit_code == 0, done.output + done.stderr
     trained = Predictor.load(place / "runs")
@@ -164,7 +166,7 @@ def test_a_recipe_of_a_table_reads_its_bonds(place: Path) -> None:
     assert trained.record is not None
     assert trained.record.best.test is not None
     assert trained.objective.scale is not None
-    alike = fit("mine.csv", "ND", layers=1, width=4, epochs=2, progress=False, device="cpu")
+    alike = fit("mine.csv", "ND", num_layers=1, hidden_channels=4, epochs=2, progress=False, device="cpu")
     assert torch.equal(alike.predict("mine.csv").value, trained.predict("mine.csv").value)
 
 

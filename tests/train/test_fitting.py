@@ -169,7 +169,8 @@ def test_edge_features_are_used_where_they_are() -> None:
         # The same in both directions.
         graph.edge_attr = (graph.edge_index.sum(0) % 3)[:, None]
     assert fit(data, **QUICK).header.model_spec.conv == "gine"
-    plain = fit(data, conv="gin", **QUICK)
+    with pytest.warns(UserWarning, match="which the convolution gin does not read"):
+        plain = fit(data, conv="gin", **QUICK)
     assert len(plain.predict(graphs())) == 24, "and a network that does not use them does not ask for them"
 
 
