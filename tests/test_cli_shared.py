@@ -15,6 +15,7 @@ from esan.cli.main import app
 from esan.cli.wording import Options
 from esan.graphs import cycle, disjoint_union, path, star, to_graph6
 from esan.ops.numba import runtime as cpu
+from esan.policies import Whole
 from esan.train.recipes.recipe import Recipe
 
 MODULES = {name: name for name in ("advise", "bag", "bench", "campaign", "predict", "report", "reproduce", "search")}
@@ -167,7 +168,7 @@ def test_set_repairs_a_field_of_a_file(place: Path) -> None:
     assert "Expected epochs to be a whole number (got 'one')" in still.stderr
     two = Path("two.toml")
     two.write_text('data = "graphs.g6"\nmodel = "gnn"\npolicy = "ND"\n')
-    assert Recipe.load(two, ["policy=identity"]).policy == "identity"
+    assert Recipe.load(two, ["policy=identity"]).policy == Whole()
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ def test_sources_of_graphs(source: str, graphs: int, place: Path) -> None:
 
 def test_one_graph_of_many(place: Path) -> None:
     done = esan("wl", "graphs.g6[0]", "cycle(4)", "--test", "1")
-    assert "Inconclusive" in done.stdout
+    assert "Identical: the two graphs are the same" in done.stdout
     for words, error in [
         (("wl", "graphs.g6", "rook"), "Expected one graph (got 24 in 'graphs.g6'). Name one by its number"),
         (("wl", "graphs.g6[99]", "rook"), "Expected a graph of graphs.g6 from 0 to 23 (got graphs.g6[99])"),

@@ -240,11 +240,8 @@ class NodeFeatures(nn.Module):
         super().__init__()
         self.encoder = Nothing() if degrees and not in_channels else encoder(in_channels, width, "x")
         self.marked, self.degrees = marked, degrees or None
-
-    @property
-    def out_channels(self) -> int:
-        """How many columns a row has."""
-        return 2 * self.marked + self.encoder.out_channels + (self.degrees or 0)
+        #: How many columns a row has; also that of what a user puts in the encoder's place.
+        self.out_channels = 2 * marked + self.encoder.out_channels + (degrees or 0)
 
     @property
     def lookahead(self) -> int:
@@ -294,7 +291,7 @@ class NodeFeatures(nn.Module):
         by_degree.row_ranges = view.by_node.row_ranges
         if isinstance(self.encoder, Nothing):
             return input_rows(table, by_degree, marked, width)
-        before = 2 * self.marked + self.encoder.out_channels
+        before = self.out_channels - self.degrees
         rows = input_rows(self.encoded(bag, like), view.by_node, marked, before)
         return torch.cat([rows, input_rows(table, by_degree, None, width - before)], 1)
 
