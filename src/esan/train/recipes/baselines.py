@@ -58,10 +58,7 @@ class RandomFeatures(NodeFeatures):
         half = max(width // 2, 1)
         self.first = GraphConv(given.out_channels, half)
         self.second = GraphConv(half, width - self.random_channels)
-
-    @property
-    def out_channels(self) -> int:
-        return 2 * self.marked + self.second.lin_rel.out_features + self.random_channels
+        self.out_channels = 2 * marked + width
 
     def encoded(self, bag: Bag, like: Tensor) -> Tensor:
         edges = bag.shared.between_nodes("original")
