@@ -255,6 +255,7 @@ _TIMED = """async ([key, selector]) => {
 }"""
 
 
+@pytest.mark.exhaustive  # a time, which suits a quiet machine alone
 def test_two_graphs_of_60_nodes_with_120_subgraphs_do_not_lag(browser: Any) -> None:
     """Each step, choice and tab takes at most 100 ms: of the page's own work always, and until it is on the screen.
 
