@@ -32,7 +32,7 @@ ND = esan.NodeDeletion()
             {"set_encoder": "attention"},
             r"Expected set_encoder to be one of deepsets, invariant-deepsets, mean, max \(got",
         ),
-        ({"jk": "lstm"}, r"Expected jk to be one of cat, last \(got 'lstm'\)"),
+        ({"jk": "lstm"}, r"Expected jk to be one of cat, cat-input, last \(got 'lstm'\)"),
         ({"norm": "group_norm"}, r"Expected norm to be one of batch_norm, layer_norm, None \(got 'group_norm'\)"),
         ({"output": "subgraph"}, r"Expected output to be one of graph, node, edge \(got 'subgraph'\)"),
         ({"dropout": 1.0}, r"Expected a dropout in \[0, 1\) \(got 1\.0\)"),
