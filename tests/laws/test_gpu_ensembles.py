@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -12,7 +13,9 @@ import sampled_ensembles
 import sized_ensembles
 import strategies
 import trials
-from esan.bags.padded import batches, columns
+from esan.bags.padded import batches
+from esan.bags.padded.columns import ColumnLimits
+from esan.bags.padded.padder import Padder
 from esan.data import Dataset, Split, own
 from esan.testing.compare import check_close
 from esan.train import Job, Recipe, run_jobs
@@ -28,8 +31,7 @@ PINNED = pytest.mark.usefixtures("_pinned")
 @pytest.fixture
 def _pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches are gathered from pinned memory, though there is little of it."""
-    monkeypatch.setattr(columns, "_SMALL", 0)
-    monkeypatch.setattr(columns, "_PER_NETWORK", 0)
+    monkeypatch.setattr(batches, "Padder", partial(Padder, limits=ColumnLimits(small=0, per_network=0)))
 
 
 @PINNED

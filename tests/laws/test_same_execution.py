@@ -33,7 +33,7 @@ def test_one_of_each_kind_of_graph(dtype: torch.dtype, architecture: str, encode
 
 @EVERY_LOCAL_ENCODER
 @EVERY_ARCHITECTURE
-@examples(3)
+@examples(1)
 @given(graphs=strategies.batches(), policy=strategies.policies())
 def test_any_graphs_batched_and_alone(architecture: str, encoder: str, policy: esan.Policy, graphs: list[Data]) -> None:
     assert_same_execution(strategies.model(architecture, encoder, policy, num_layers=2), [*graphs, LINE], policy)
@@ -64,7 +64,7 @@ def test_one_graph_at_a_time(policy: esan.Policy) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("encoder", ["gin", "gcn-bonds"])
-@examples(2)
+@examples(1)
 @given(graphs=strategies.batches())
 def test_every_choice(encoder: str, choices: dict[str, Any], graphs: list[Data]) -> None:
     for policy in (esan.NodeDeletion(), esan.EgoNets(hops=1, marked=True)):

@@ -68,6 +68,7 @@ def test_a_step_on_an_empty_batch_would_be_seen(monkeypatch: pytest.MonkeyPatch)
         ensembles.check_alone(trial(), [torch.arange(1), torch.arange(3)], epochs=1)
 
 
+@pytest.mark.exhaustive
 @PLAINLY
 def test_batch_after_batch() -> None:
     ensembles.check_eager(trial(), 1e-4)
@@ -221,6 +222,7 @@ def alive(*kinds: type) -> list[str]:
     return [type(thing).__name__ for thing in gc.get_objects() if type(thing) in kinds]
 
 
+@pytest.mark.exhaustive
 def test_nothing_of_an_ensemble_stays() -> None:
     """Neither the ensemble, nor what its steps and batches were made with, once its engines are gone."""
 

@@ -129,7 +129,7 @@ def test_layers_of_several_networks(networks: int) -> None:
 @pytest.mark.parametrize(
     ("inner", "outer", "biased"),
     [
-        (130, 20, True),
+        pytest.param(130, 20, True, marks=pytest.mark.exhaustive),
         pytest.param(20, 150, False, marks=pytest.mark.exhaustive),
         pytest.param(130, 150, True, marks=pytest.mark.exhaustive),
         pytest.param(130, 150, False, marks=pytest.mark.exhaustive),

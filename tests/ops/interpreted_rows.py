@@ -29,7 +29,7 @@ def test_pools(weighted: bool) -> None:
     close(broadcast(x, group.index, weight), x.double()[group.index] * factor.double()[:, None])
 
 
-@pytest.mark.parametrize("name", ["ED", "ND", "NM"])
+@pytest.mark.parametrize("name", ["ED", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("ND", "NM"))])
 def test_rows_of_a_stage(name: str) -> None:
     """The plain code takes double precision, and is the meaning."""
     bag = esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3)

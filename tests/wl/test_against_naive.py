@@ -24,7 +24,7 @@ def _as_sets(values: list[int]) -> set[frozenset[int]]:
 
 
 @pytest.mark.parametrize(("test", "name"), CASES)
-@examples(5)
+@examples(2)
 @given(graphs=strategies.batches())
 def test_classes(test: str, name: str | None, graphs: list[Data]) -> None:
     found = wl.classes(graphs, test, _policy(name)).tolist()
@@ -32,7 +32,7 @@ def test_classes(test: str, name: str | None, graphs: list[Data]) -> None:
 
 
 @pytest.mark.parametrize(("test", "name"), CASES)
-@examples(3)
+@examples(1)
 @given(graphs=strategies.batches())
 def test_colours_after_every_round(test: str, name: str | None, graphs: list[Data]) -> None:
     expected = naive.histories(graphs, test, _policy(name))
