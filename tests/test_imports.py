@@ -1,4 +1,4 @@
-"""Imports go one way, `import esan` needs the core alone, and a few things never appear in the package."""
+"""Imports go one way, `import esan` needs the core alone, no two classes share a name, and what never appears."""
 
 import ast
 import re
@@ -213,6 +213,27 @@ esan.testing.assert_same_execution(model.double(), [csl(11, 2)], policy)
 def test_the_core_needs_core_dependencies_alone() -> None:
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", ALONE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def _shared_names(trees: dict[str, ast.AST]) -> dict[str, list[str]]:
+    """The names of more than one class, with the files of these classes; a leading underscore makes no difference."""
+    found: dict[str, list[str]] = {}
+    for file, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name.lstrip("_").lower(), []).append(file)
+    return {name: files for name, files in found.items() if len(files) > 1}
+
+
+def test_no_two_classes_share_a_name() -> None:
+    shared = _shared_names({str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in FILES})
+    assert not shared, f"rename all but one of these classes: {shared}"
+
+
+def test_a_shared_class_name_would_be_seen() -> None:
+    one, other = ast.parse("class Row: ...\nclass Column: ..."), ast.parse("def f():\n    class _Row: ...")
+    assert _shared_names({"a.py": one, "b.py": other}) == {"row": ["a.py", "b.py"]}
+    assert not _shared_names({"a.py": one})
 
 
 def _calls(tree: ast.AST) -> Iterator[ast.Call]:

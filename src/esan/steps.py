@@ -16,7 +16,7 @@ from esan.bags.bag import Bag
 from esan.bags.loader import Loader
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import BatchFields, MissingFieldError
-from esan.nn.execution.replay import Static
+from esan.nn.execution.replay import StaticFields
 from esan.ops.device import capture, graph_pool, is_gpu, new_graph, on_capture_stream
 from esan.ops.dispatch import is_plain
 from esan.watching import networks_called
@@ -77,7 +77,7 @@ class Step:
         self._work = work
         self._seen: dict[Any, int] = {}
         self._graphs: dict[Any, _Graph] = {}
-        self._known = _Known()
+        self._known = _TrackedState()
         self._pool: Any = None
         for value in _named(work):
             if isinstance(value, nn.Module):
@@ -148,7 +148,7 @@ def _named(work: Work) -> Iterator[Any]:
     yield from variables.globals.values()
 
 
-class _Known:
+class _TrackedState:
     """The modules and optimisers that a step uses, and the state of them that a captured step depends on."""
 
     def __init__(self) -> None:
@@ -221,7 +221,7 @@ def _number(value: Any) -> Any:
 class _Graph:
     """A step captured on the memory of one batch, replayed for every batch of its shape."""
 
-    def __init__(self, work: Work, bag: PaddedBag, known: _Known, pool: Any) -> None:
+    def __init__(self, work: Work, bag: PaddedBag, known: _TrackedState, pool: Any) -> None:
         fields = bag.fields
         assert isinstance(fields, BatchFields)
         assert fields.chunk is not None
@@ -229,7 +229,7 @@ class _Graph:
         ints, floats = fields.buffers
         self._ints, self._floats = ints.long(), floats.clone()
         self._fields = fields.chunk.fields
-        views = Static(fields.chunk.views(self._ints, self._floats))
+        views = StaticFields(fields.chunk.views(self._ints, self._floats))
         device = bag.device
         self._rates = [(group, torch.tensor(float(group["lr"]), device=device)) for group in known.rates]
         self._last = [float(group["lr"]) for group, _ in self._rates]

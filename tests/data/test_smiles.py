@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from esan import data
-from esan.data import Skipped, Task
+from esan.data import SkippedLine, Task
 from esan.graphs import ATOMS, BONDS
 
 pytest.importorskip("rdkit")
@@ -106,7 +106,7 @@ def test_a_gap_among_classes_is_told_once_and_can_be_left_out(table: Path) -> No
     with pytest.warns(UserWarning, match=r"Left out 1 of 3 rows .* a target is missing: line 3 \('CC'\)"):
         dataset = data.own(table, skip_missing=True)
     assert (dataset.task, dataset.smiles) == (Task("classification", 2), ("C", "CCC"))
-    assert dataset.skipped == (Skipped(3, "CC", "a target is missing"),)
+    assert dataset.skipped == (SkippedLine(3, "CC", "a target is missing"),)
     table.write_text("smiles,a\nC,\n")
     with pytest.warns(UserWarning, match="Left out"), pytest.raises(ValueError, match="a row with all its targets"):
         data.own(table, skip_missing=True)
@@ -119,7 +119,7 @@ def test_unreadable_rows_are_told_by_line(table: Path, capfd: pytest.CaptureFixt
     with pytest.warns(UserWarning, match="Left out 3 of 5 rows") as warned:
         dataset = data.own(table, skip_unreadable=True)
     assert warned[0].filename == __file__, "the warning points to the caller"
-    assert dataset.skipped[0] == Skipped(3, "C1CC", "RDKit does not read it")
+    assert dataset.skipped[0] == SkippedLine(3, "C1CC", "RDKit does not read it")
     assert [row.line for row in dataset.skipped] == [3, 5, 6]
     assert dataset.smiles == ("CC", "CCC")
     assert dataset.y.tolist() == [1, 0]

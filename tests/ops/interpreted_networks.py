@@ -20,7 +20,7 @@ from esan.nn.execution.stack import stack, stackable, unstacked
 from esan.nn.features import OneHotEncoder
 from esan.ops.triton import gin as gpu_gin
 from esan.ops.triton.fused_gradient import FusedGradient
-from esan.train.recipes.baselines import WalkLines
+from esan.train.recipes.baselines import WalkFeatures
 
 pytestmark = ONLY_INTERPRETED
 #: One that has an edge and an isolated node, one in two parts with a self-loop, and one that no change fills in time.
@@ -204,7 +204,7 @@ def test_counts_of_walks_behind_categories(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys.modules[__name__], "GRAPHS", graphs)
 
     def with_walks(*_: object) -> SubgraphGNN:
-        lines = WalkLines(OneHotEncoder(strategies.ATOMS, "x"), 2)
+        lines = WalkFeatures(OneHotEncoder(strategies.ATOMS, "x"), 2)
         model = esan.ds_gnn(lines.out_channels, 6, 2, 1, conv="gin")
         model.features.encoder = lines
         return model

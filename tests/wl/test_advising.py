@@ -81,7 +81,7 @@ def test_dss_agrees_with_the_test_on_all_graphs() -> None:
 
 def test_too_large_a_bag_is_skipped_and_said() -> None:
     advice = wl.advise(_tiny(), policies=["ND", "ED"], most_pairs=1000)
-    assert advice.skipped == (wl.Skipped(policy="ED", pairs=3 * 36 + 2 * 16 * 48 + 6),)
+    assert advice.skipped == (wl.SkippedPolicy(policy="ED", pairs=3 * 36 + 2 * 16 * 48 + 6),)
     assert advice.to_dict()["skipped"] == ({"policy": "ED", "pairs": 1650},)
     assert len(advice.options) == 3
 

@@ -17,7 +17,7 @@ from esan.bags.build.storage import stored_rows
 from esan.bags.check import check_bag
 from esan.bags.rows import Rows
 from esan.graphs import Graphs, Source, read
-from esan.graphs.extra import Extra, Field, ListField, TensorField
+from esan.graphs.extra import ExtraFields, Field, ListField, TensorField
 from esan.graphs.readers.arrays import arrays_in
 from esan.policies import Policy, Sampled, Selection, as_policy, policy_called
 from esan.record import TensorRecord
@@ -189,7 +189,7 @@ def _not_savable(name: str, got: str) -> ValueError:
     )
 
 
-def _extra(tensors: dict[str, Tensor], lists: dict[str, list[Any]]) -> Extra:
+def _extra(tensors: dict[str, Tensor], lists: dict[str, list[Any]]) -> ExtraFields:
     """The extra fields of a file; their arrays are removed from `tensors`. `check_bag` checks the values."""
     by_name: dict[str, dict[str, Any]] = {}
     for key in [key for key in tensors if key.startswith(_EXTRA)]:
@@ -201,7 +201,7 @@ def _extra(tensors: dict[str, Tensor], lists: dict[str, list[Any]]) -> Extra:
         if name in fields or dim is None or dim.numel() != 1:
             raise ValueError(f"Expected the extra field {name} once, with its dimension (got others).")
         fields[name] = TensorField(**parts | {"dim": int(dim)})
-    return Extra(fields)
+    return ExtraFields(fields)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -1,7 +1,7 @@
 """Data: the sets of the paper by name, a user's own graphs, and splits."""
 
 from esan.data.dataset import Dataset as Dataset
-from esan.data.dataset import Skipped as Skipped
+from esan.data.dataset import SkippedLine as SkippedLine
 from esan.data.dataset import Split as Split
 from esan.data.dataset import Task as Task
 from esan.data.own import own as own

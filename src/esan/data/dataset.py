@@ -85,7 +85,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippedLine:
     """A line of a file that was left out, and why."""
 
     line: int
@@ -118,7 +118,7 @@ class Dataset:
     given: Split | None = None
     classes: Classes | None = None
     smiles: tuple[str, ...] | None = None
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedLine, ...] = ()
     source: str = ""
 
     def __len__(self) -> int:

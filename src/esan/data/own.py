@@ -12,29 +12,29 @@ import torch
 from torch import Tensor
 
 from esan.checks import shown, text_value, truth_value, whole_number
-from esan.data.dataset import METRICS, Classes, Dataset, Skipped, Split, Task
+from esan.data.dataset import METRICS, Classes, Dataset, SkippedLine, Split, Task
 from esan.data.features import Asked, as_asked, inferred
 from esan.data.sets.tu import TUFiles, read_tu
 from esan.data.sets.verify import check_features
 from esan.data.splits import check_split
 from esan.data.tables import read_labels, read_molecules
-from esan.data.targets import Cells, Targets, understood
+from esan.data.targets import TargetCells, Targets, understood
 from esan.graphs import ATOMS, BONDS, Categories, Channels, Graphs, OneHot, Source, load_graphs, read
 
 Labels = Tensor | Sequence[Any] | str | Path
 
 
 @dataclass
-class _Given:
+class _SourceData:
     """What a source holds, before its task and features are inferred."""
 
     graphs: Graphs
     x: Asked = "infer"
     edges: Asked = "infer"
     smiles: tuple[str, ...] | None = None
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedLine, ...] = ()
     source: str = ""
-    cells: Cells | None = None
+    cells: TargetCells | None = None
 
 
 def own(
@@ -153,7 +153,7 @@ def _checked_classes(classes: Any) -> Classes | None:
     return found
 
 
-def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Given:
+def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _SourceData:
     is_table = isinstance(source, str | Path) and _is_table(Path(source))
     if not is_table and (given := [key for key, value in asked.items() if value not in (None, False)]):
         what = repr(str(source)) if isinstance(source, str | Path) else f"a {type(source).__name__}"
@@ -162,7 +162,7 @@ def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Give
         )
     if not isinstance(source, str | Path):
         _refuse_text(source)
-        return _Given(read(source).to("cpu"), source=type(source).__name__)
+        return _SourceData(read(source).to("cpu"), source=type(source).__name__)
     path = Path(source)
     if not _there(path) and not path.is_dir():
         raise FileNotFoundError(
@@ -172,14 +172,14 @@ def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Give
         kind = task.kind if isinstance(task, Task) else task
         table = read_molecules(path, **asked, classes=kind == "classification")
         graphs = replace(table.arrays.to_graphs(str(path)), y=table.y)
-        return _Given(graphs, ATOMS, BONDS, table.smiles, table.skipped, str(path), table.cells)
+        return _SourceData(graphs, ATOMS, BONDS, table.smiles, table.skipped, str(path), table.cells)
     if path.is_dir():
         kind = task.kind if isinstance(task, Task) else task
         width = task.out_channels if isinstance(task, Task) else 0
         numbers = width if kind == "regression" else None
         arrays = read_tu(TUFiles.of(path), attributes=True, edge_labels=True, numbers=numbers)
-        return _Given(arrays.to_graphs(str(path)), source=str(path))
-    return _Given(read(load_graphs(path)), source=str(path))
+        return _SourceData(arrays.to_graphs(str(path)), source=str(path))
+    return _SourceData(read(load_graphs(path)), source=str(path))
 
 
 def _there(path: Path) -> bool:
@@ -195,7 +195,7 @@ def _stem(path: Path) -> str:
     return path.name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
 
 
-def _tell_missing(told: Targets, cells: Cells) -> None:
+def _tell_missing(told: Targets, cells: TargetCells) -> None:
     """Warn that one blank cell makes a column of classes another task."""
     missing = None if told.y is None or told.task.kind != "labels" else torch.isnan(told.y[:, 0])
     if missing is None or told.task.out_channels > 1 or not cells.whole[0] or not bool(missing.any()):
@@ -226,13 +226,13 @@ def _refuse_text(source: Any) -> None:
                     )
 
 
-def _labelled(graphs: Graphs, labels: Labels) -> tuple[Graphs, Cells | None]:
+def _labelled(graphs: Graphs, labels: Labels) -> tuple[Graphs, TargetCells | None]:
     cells = None
     if isinstance(labels, str | Path):
         y, cells = _from_file(Path(labels))
     elif _are_words(labels):
         words = tuple(sorted(set(labels)))
-        y, cells = torch.tensor([words.index(label) for label in labels]), Cells(words=words)
+        y, cells = torch.tensor([words.index(label) for label in labels]), TargetCells(words=words)
     else:
         try:
             y = torch.as_tensor(labels)
@@ -253,7 +253,7 @@ def label_file(path: Path) -> Tensor:
     return _from_file(path)[0]
 
 
-def _from_file(path: Path) -> tuple[Tensor, Cells]:
+def _from_file(path: Path) -> tuple[Tensor, TargetCells]:
     if not _there(path):
         raise FileNotFoundError(
             f"Expected a file of labels (got {shown(str(path))}, which is not there). Check the path."

@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from esan.data.dataset import Skipped
+from esan.data.dataset import SkippedLine
 from esan.data.smiles import MOST_CHARACTERS, molecule_arrays, molecules
-from esan.data.targets import Cells
+from esan.data.targets import TargetCells
 from esan.graphs.readers.archives import gunzipped
 from esan.graphs.readers.arrays import GraphArrays
 
@@ -27,9 +27,9 @@ class MoleculeTable:
 
     arrays: GraphArrays
     y: Tensor | None
-    cells: Cells
+    cells: TargetCells
     smiles: tuple[str, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedLine, ...]
 
 
 def read_molecules(
@@ -61,7 +61,7 @@ def read_molecules(
     places = [_place(header, name, path) for name in wanted]
     found = molecules([row.cells[at].strip() for row in rows])
     bad = [row for row, molecule in zip(rows, found, strict=True) if molecule is None]
-    skipped = tuple(Skipped(row.line, row.cells[at], _why_unread(row.cells[at])) for row in bad)
+    skipped = tuple(SkippedLine(row.line, row.cells[at], _why_unread(row.cells[at])) for row in bad)
     if skipped:
         _tell(skipped, len(rows), path, skip_unreadable)
     kept = [(row, molecule) for row, molecule in zip(rows, found, strict=True) if molecule is not None]
@@ -71,7 +71,7 @@ def read_molecules(
     if skip_missing:
         gap = _is_blank if worded else _is_missing
         lacking = [row for row, _ in kept if any(gap(row.cells[place]) for place in places)]
-        gaps = tuple(Skipped(row.line, row.cells[at], "a target is missing") for row in lacking)
+        gaps = tuple(SkippedLine(row.line, row.cells[at], "a target is missing") for row in lacking)
         if gaps:
             _warn_left_out(gaps, len(rows), path)
         gone = {row.line for row in lacking}
@@ -91,7 +91,7 @@ def read_molecules(
     return MoleculeTable(
         arrays=molecule_arrays([molecule for _, molecule in kept]),
         y=_joined(columns),
-        cells=Cells(path, lines, [header[place] for place in places], whole, words),
+        cells=TargetCells(path, lines, [header[place] for place in places], whole, words),
         smiles=tuple(row.cells[at].strip() for row, _ in kept),
         skipped=skipped,
     )
@@ -104,7 +104,7 @@ def other_columns(path: Path, smiles: str | None) -> list[str]:
     return [name for name in header if name != header[at]]
 
 
-def read_labels(path: Path) -> tuple[Tensor, Cells]:
+def read_labels(path: Path) -> tuple[Tensor, TargetCells]:
     """A file with one line of numbers per graph, with commas or blanks between them, or with one word per line."""
     lines = [(place, line) for place, line in enumerate(_text(path).splitlines(), start=1) if line.strip()]
     cells = [(place, re.split(r"[,\s]+", line.strip())) for place, line in lines]
@@ -112,7 +112,7 @@ def read_labels(path: Path) -> tuple[Tensor, Cells]:
         raise ValueError(f"Expected one line of labels per graph (got an empty file, {path}). Write one per line.")
     if _are_words([cell for _, row in cells for cell in row], False):
         y, words = _words([(place, line) for place, line in lines], "1", path)
-        return y[:, None], Cells(path, [place for place, _ in lines], ["1"], [False], words)
+        return y[:, None], TargetCells(path, [place for place, _ in lines], ["1"], [False], words)
     width = len(cells[0][1])
     for place, row in cells:
         if len(row) != width:
@@ -123,20 +123,20 @@ def read_labels(path: Path) -> tuple[Tensor, Cells]:
     joined = _joined([_numbers(some, f"{i + 1}", path) for i, some in enumerate(lines_of)])
     assert joined is not None  # there is at least one column
     whole = [_whole(some) for some in lines_of]
-    return joined, Cells(path, [place for place, _ in cells], [str(i + 1) for i in range(width)], whole)
+    return joined, TargetCells(path, [place for place, _ in cells], [str(i + 1) for i in range(width)], whole)
 
 
 @dataclass
-class _Row:
+class _CSVRow:
     line: int
     cells: list[str]
 
 
-def _rows(path: Path) -> tuple[list[str], list[_Row]]:
+def _rows(path: Path) -> tuple[list[str], list[_CSVRow]]:
     delimiter = "\t" if ".tsv" in path.suffixes else ","
     reader = csv.reader(io.StringIO(_text(path), newline=""), delimiter=delimiter, strict=True)
     try:
-        read = [_Row(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
+        read = [_CSVRow(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
     except csv.Error as error:
         raise ValueError(f"Expected a table (got {error} at line {reader.line_num} of {path}). Correct it.") from None
     if len(read) < 2:
@@ -269,7 +269,7 @@ def _why_unread(smiles: str) -> str:
     return long if len(smiles.strip()) > MOST_CHARACTERS else "RDKit does not read it"
 
 
-def _tell(skipped: tuple[Skipped, ...], rows: int, path: Path, skip: bool) -> None:
+def _tell(skipped: tuple[SkippedLine, ...], rows: int, path: Path, skip: bool) -> None:
     if not skip:
         raise ValueError(
             f"Expected SMILES that RDKit reads (got {len(skipped)} of {rows} rows in {path} that it does not: "
@@ -278,11 +278,11 @@ def _tell(skipped: tuple[Skipped, ...], rows: int, path: Path, skip: bool) -> No
     warnings.warn(f"Left out {len(skipped)} of {rows} rows of {path}: {_listed(skipped)}.", stacklevel=5)
 
 
-def _warn_left_out(gaps: tuple[Skipped, ...], rows: int, path: Path) -> None:
+def _warn_left_out(gaps: tuple[SkippedLine, ...], rows: int, path: Path) -> None:
     words = f"Left out {len(gaps)} of {rows} rows of {path}, of which a target is missing: {_listed(gaps)}."
     warnings.warn(words, stacklevel=5)
 
 
-def _listed(skipped: tuple[Skipped, ...]) -> str:
+def _listed(skipped: tuple[SkippedLine, ...]) -> str:
     more = f" and {len(skipped) - 10} more" if len(skipped) > 10 else ""
     return ", ".join(f"line {bad.line} ({bad.text[:30]!r})" for bad in skipped[:10]) + more

@@ -20,7 +20,7 @@ class Targets:
 
 
 @dataclass(frozen=True)
-class Cells:
+class TargetCells:
     """Where targets stand in a file, for errors; nowhere if they come from memory.
 
     Attributes:
@@ -57,7 +57,7 @@ class Cells:
 
 
 def understood(
-    y: Tensor | None, task: Task | str | None, cells: Cells | None = None, classes: Classes | None = None
+    y: Tensor | None, task: Task | str | None, cells: TargetCells | None = None, classes: Classes | None = None
 ) -> Targets:
     """The targets and their task.
 
@@ -70,7 +70,7 @@ def understood(
         cells: where they stand in a file, and their words if they are classes.
         classes: the classes in the order of their numbers; None for those that are found, sorted.
     """
-    cells = cells or Cells()
+    cells = cells or TargetCells()
     if isinstance(task, str) and task not in METRICS:
         raise ValueError(f"Expected a task of {', '.join(METRICS)} (got {task!r}). Pass one of these, or a Task.")
     if y is None:
@@ -111,7 +111,7 @@ def understood(
     return found
 
 
-def _kind(columns: Tensor, cells: Cells) -> str:
+def _kind(columns: Tensor, cells: TargetCells) -> str:
     if cells.words is not None:
         return "classification"
     binary = bool(((columns == 0) | (columns == 1) | torch.isnan(columns)).all())
@@ -127,7 +127,7 @@ def _kind(columns: Tensor, cells: Cells) -> str:
     return "classification"
 
 
-def _class_numbers(columns: Tensor, cells: Cells) -> Tensor:
+def _class_numbers(columns: Tensor, cells: TargetCells) -> Tensor:
     missing = torch.isnan(columns)
     if columns.size(1) == 1 and bool(missing.any()):
         raise ValueError(f"Expected a class for every graph (got none {cells.at(missing)}). {cells.remedy}.")
@@ -138,7 +138,7 @@ def _class_numbers(columns: Tensor, cells: Cells) -> Tensor:
     return columns[:, 0].long()
 
 
-def _known(columns: Tensor, cells: Cells, classes: Classes) -> Targets:
+def _known(columns: Tensor, cells: TargetCells, classes: Classes) -> Targets:
     """Of classes that are given: those that have no graphs here keep their numbers, others are refused."""
     found = _class_numbers(columns, cells).tolist()
     labels = found if cells.words is None else [cells.words[number] for number in found]
@@ -155,7 +155,7 @@ def _known(columns: Tensor, cells: Cells, classes: Classes) -> Targets:
     return Targets(y, Task("classification", len(classes)), None if usual else classes)
 
 
-def _numbered(columns: Tensor, task: Task | str | None, cells: Cells) -> Targets:
+def _numbered(columns: Tensor, task: Task | str | None, cells: TargetCells) -> Targets:
     """Of a whole task: classes keep their numbers, even where some have no members here."""
     assert isinstance(task, Task)
     y = _class_numbers(columns, cells)
@@ -167,7 +167,7 @@ def _numbered(columns: Tensor, task: Task | str | None, cells: Cells) -> Targets
     return Targets(y, task)
 
 
-def _classification(columns: Tensor, cells: Cells, task: Task | str | None) -> Targets:
+def _classification(columns: Tensor, cells: TargetCells, task: Task | str | None) -> Targets:
     found, y, members = _class_numbers(columns, cells).unique(return_inverse=True, return_counts=True)
     labels: Classes = tuple(found.tolist() if cells.words is None else [cells.words[i] for i in found.tolist()])
     if len(labels) < 2:
@@ -189,14 +189,14 @@ def _classification(columns: Tensor, cells: Cells, task: Task | str | None) -> T
     return Targets(y, Task("classification", len(labels)), None if usual else labels)
 
 
-def _regression(columns: Tensor, cells: Cells) -> Targets:
+def _regression(columns: Tensor, cells: TargetCells) -> Targets:
     y = columns.to(torch.float32)
     if not bool(torch.isfinite(y).all()):
         raise _not_finite(columns, ~torch.isfinite(y), cells)
     return Targets(y, Task("regression", y.size(1)))
 
 
-def _labels(columns: Tensor, cells: Cells) -> Targets:
+def _labels(columns: Tensor, cells: TargetCells) -> Targets:
     y = columns.to(torch.float32)
     fine = (y == 0) | (y == 1) | torch.isnan(y)
     if not bool(fine.all()):
@@ -214,7 +214,7 @@ def _labels(columns: Tensor, cells: Cells) -> Targets:
     return Targets(y, Task("labels", y.size(1)))
 
 
-def _not_finite(columns: Tensor, bad: Tensor, cells: Cells) -> ValueError:
+def _not_finite(columns: Tensor, bad: Tensor, cells: TargetCells) -> ValueError:
     line = int(bad.any(1).nonzero()[0])
     return ValueError(
         f"Expected finite targets (got {columns[line].tolist()} {cells.at(bad)}). {cells.remedy}; "

@@ -11,7 +11,7 @@ from typing import Any
 
 from esan.atomic import write_file
 from esan.explore.choice import TEST_NAMES, Choice
-from esan.explore.stories import STORIES, Look
+from esan.explore.stories import STORIES, PageView
 from esan.explore.view import view
 from esan.graphs.known import SMALL
 from esan.wl import TESTS
@@ -136,7 +136,7 @@ def _sent(choice: Choice) -> dict[str, Any]:
     return {"graphs": list(choice.specs), "test": choice.kind.name, "policy": choice.policy_name}
 
 
-def _look(look: Look) -> dict[str, Any]:
+def _look(look: PageView) -> dict[str, Any]:
     return {"graphs": list(look.graphs), "test": look.test, "policy": look.policy}
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Look:
+class PageView:
     """One view of a page.
 
     Attributes:
@@ -43,8 +43,8 @@ class Story:
     key: str
     title: str
     text: str
-    look: Look
-    others: tuple[Look, ...] = field(default=())
+    look: PageView
+    others: tuple[PageView, ...] = field(default=())
 
 
 _CYCLES = ("cycle(6)", "2xcycle(3)")
@@ -59,46 +59,46 @@ STORIES = (
         "One ring or two",
         "Every node has two neighbours, so 1-WL sees one colour. Delete any edge and step to round 2: next to the gap "
         "the ring has nodes that saw a 1 and a 2, and the triangles have none.",
-        Look(_CYCLES, "ds", "ED", 2, separated=True, says="Without an edge"),
-        (Look(_CYCLES, "1", None, separated=False, says="1-WL fails"),),
+        PageView(_CYCLES, "ds", "ED", 2, separated=True, says="Without an edge"),
+        (PageView(_CYCLES, "1", None, separated=False, says="1-WL fails"),),
     ),
     Story(
         "skips",
         "Too near to see",
         "Within one hop every node of both circulant graphs sees the same star, so EGO(1) finds nothing however many "
         "rounds it takes. One more hop shows the cycles that differ.",
-        Look(_SKIPS, "ds", "EGO(1)", separated=False, says="EGO(1) fails"),
-        (Look(_SKIPS, "ds", "EGO(2)", 1, separated=True, says="EGO(2) succeeds"),),
+        PageView(_SKIPS, "ds", "EGO(1)", separated=False, says="EGO(1) fails"),
+        (PageView(_SKIPS, "ds", "EGO(2)", 1, separated=True, says="EGO(2) succeeds"),),
     ),
     Story(
         "squares",
         "Beyond 3-WL",
         "Rook's graph and the Shrikhande graph are strongly regular with equal parameters, so 2-FWL, which is as "
         "strong as 3-WL, is blind. Without one edge, plain colours part them in round 3.",
-        Look(_SQUARES, "ds", "ED", 3, separated=True, says="Without an edge"),
-        (Look(_SQUARES, "2-fwl", None, separated=False, says="2-FWL fails"),),
+        PageView(_SQUARES, "ds", "ED", 3, separated=True, says="Without an edge"),
+        (PageView(_SQUARES, "2-fwl", None, separated=False, says="2-FWL fails"),),
     ),
     Story(
         "shared",
         "What copies share",
         "Each subgraph is a single edge, and all look alike, so DS-WL sees nothing. DSS-WL also compares the copies of "
         "a node across subgraphs: select a node, and see what its copies and its neighbours' copies share.",
-        Look(_TREES, "dss", "SE", 1, "shared", separated=True, says="DSS-WL succeeds"),
-        (Look(_TREES, "ds", "SE", 1, "shared", separated=False, says="DS-WL fails"),),
+        PageView(_TREES, "dss", "SE", 1, "shared", separated=True, says="DSS-WL succeeds"),
+        (PageView(_TREES, "ds", "SE", 1, "shared", separated=False, says="DS-WL fails"),),
     ),
     Story(
         "molecules",
         "Two molecules",
         "Decalin and bicyclopentyl have the same atoms and the same bonds at every atom, and 1-WL takes them for one. "
         "Delete a bond and follow the colours to round 3: the rings of six and of five come apart.",
-        Look(_RINGS, "ds", "ED", 3, separated=True, says="Without a bond"),
-        (Look(_RINGS, "1", None, 2, separated=False, says="1-WL fails"),),
+        PageView(_RINGS, "ds", "ED", 3, separated=True, says="Without a bond"),
+        (PageView(_RINGS, "1", None, 2, separated=False, says="1-WL fails"),),
     ),
     Story(
         "compact",
         "A bag that grows",
         "Deleting a node changes only what is near it, so a compact bag stores few of the 576 pairs. Move the layer: "
         "each one adds the pairs one hop farther, and the rest is still read from one row per node.",
-        Look(("cycle(24)",), "dss", "ND", 0, "bag", layer=2),
+        PageView(("cycle(24)",), "dss", "ND", 0, "bag", layer=2),
     ),
 )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from esan.counted import counted
-from esan.graphs.extra import Extra
+from esan.graphs.extra import ExtraFields
 from esan.graphs.ids import Ids, graph_ids
 from esan.ops import ragged
 from esan.ops.caching import cached
@@ -59,7 +59,7 @@ class Graphs(TensorRecord):
     y: Tensor | None = None
     y_level: Level = "graph"
     edge_weight: Tensor | None = None
-    extra: Extra = field(default_factory=Extra)
+    extra: ExtraFields = field(default_factory=ExtraFields)
 
     def __len__(self) -> int:
         return self.num_nodes.numel()

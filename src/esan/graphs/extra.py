@@ -1,4 +1,4 @@
-"""Extra fields of PyG data (`train_mask`, `pos`, `smiles`, ...), batched as PyG does."""
+"""ExtraFields fields of PyG data (`train_mask`, `pos`, `smiles`, ...), batched as PyG does."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -77,7 +77,7 @@ class ListField:
 Field = TensorField | ListField
 
 
-class Extra(Mapping[str, Any]):
+class ExtraFields(Mapping[str, Any]):
     """The extra fields of a collection of graphs, by name: `graphs.extra["train_mask"]`, or `bag.train_mask`.
 
     Args:
@@ -97,14 +97,14 @@ class Extra(Mapping[str, Any]):
         return len(self.fields)
 
     def __repr__(self) -> str:
-        return f"Extra({', '.join(self)})"
+        return f"ExtraFields({', '.join(self)})"
 
-    def take(self, ids: Tensor) -> "Extra":
+    def take(self, ids: Tensor) -> "ExtraFields":
         """The fields of the graphs `ids`, in that order."""
-        return Extra({name: field.take(ids) for name, field in self.fields.items()}) if self.fields else self
+        return ExtraFields({name: field.take(ids) for name, field in self.fields.items()}) if self.fields else self
 
-    def to(self, device: torch.device | str) -> "Extra":
-        return Extra({name: field.to(device) for name, field in self.fields.items()}) if self.fields else self
+    def to(self, device: torch.device | str) -> "ExtraFields":
+        return ExtraFields({name: field.to(device) for name, field in self.fields.items()}) if self.fields else self
 
     @property
     def nbytes(self) -> int:
@@ -129,10 +129,10 @@ def names_in(data: Data) -> list[str]:
     return [name for name in list(data.keys()) if name not in _OWN and not (selected and name.startswith("selection_"))]
 
 
-def of_list(graphs: Sequence[Data], num_nodes: Sequence[int], device: torch.device) -> Extra:
+def of_list(graphs: Sequence[Data], num_nodes: Sequence[int], device: torch.device) -> ExtraFields:
     """The extra fields of these graphs; `num_nodes` has the nodes of each."""
     names = {name for data in graphs for name in names_in(data)}
-    return Extra({name: _of_list(name, graphs, num_nodes, device) for name in sorted(names)})
+    return ExtraFields({name: _of_list(name, graphs, num_nodes, device) for name in sorted(names)})
 
 
 def _of_list(name: str, graphs: Sequence[Data], num_nodes: Sequence[int], device: torch.device) -> Field:
@@ -229,18 +229,18 @@ class BatchCounts:
     order: Tensor
 
 
-def of_batch(batch: Batch, counts_of: BatchCounts) -> Extra:
+def of_batch(batch: Batch, counts_of: BatchCounts) -> ExtraFields:
     """The extra fields of a PyG batch, also those that were added to it after it was made."""
     fields: dict[str, Field] = {}
     for name in sorted(names_in(batch), key=lambda name: (name != "edge_label_index", name)):
         if name in ("batch", "ptr") or _is_derived(batch, name):
             continue
         fields[name] = _of_batch(batch, name, counts_of, fields.get("edge_label_index"))
-    return Extra(fields)
+    return ExtraFields(fields)
 
 
 def _is_derived(batch: Batch, name: str) -> bool:
-    """Whether PyG made it by `follow_batch` of an extra field; `Extra.derived` makes it again."""
+    """Whether PyG made it by `follow_batch` of an extra field; `ExtraFields.derived` makes it again."""
     base = name.removesuffix("_batch").removesuffix("_ptr")
     return base != name and base in names_in(batch) and name not in _slices(batch)
 
@@ -329,7 +329,7 @@ def check_pairs(value: Any, where: str) -> None:
         raise TypeError(f"Expected edge_label_index of integers (got {value.dtype} in {where}). Call .long() on it.")
 
 
-def check_pair_range(extra: Extra, num_nodes: Tensor) -> None:
+def check_pair_range(extra: ExtraFields, num_nodes: Tensor) -> None:
     """Refuse pairs with a node that their graph does not have."""
     field = extra.fields.get("edge_label_index")
     if not isinstance(field, TensorField):

@@ -87,13 +87,13 @@ def rebuilt(bag: Bag, action: Action) -> Bag:
     """The bag of the relabelled graphs, stored as `bag` is."""
     return Bag.of(
         action.graphs,
-        Given(action.on(bag.selection)),
+        FixedSelection(action.on(bag.selection)),
         bag.num_layers,
         literal=bag.literal_choice,
     )
 
 
-class Given(Policy):
+class FixedSelection(Policy):
     """The policy that gives one selection, whatever the graphs."""
 
     def __init__(self, selection: Selection) -> None:

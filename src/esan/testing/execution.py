@@ -59,7 +59,7 @@ def assert_same_execution(
 
 
 @dataclass(frozen=True, eq=False)
-class _Outcome:
+class _StepResults:
     """What a model did on a bag: its state is that after one step of gradient descent."""
 
     output: Tensor
@@ -77,7 +77,7 @@ def _compared(
     when: str,
     generator: torch.Generator | None,
     tolerance: float | None,
-) -> _Outcome | None:
+) -> _StepResults | None:
     seed = int(torch.randint(2**31, (), generator=generator))
     try:
         expected = _run(model, literal, training, seed)
@@ -112,7 +112,7 @@ def _corners(model: nn.Module, what: str) -> str:
     return " (biases are 0: where features are alike, rounding decides the slope of a ReLU; give them random values)"
 
 
-def _run(model: nn.Module, bag: Bag, training: bool, seed: int) -> _Outcome:
+def _run(model: nn.Module, bag: Bag, training: bool, seed: int) -> _StepResults:
     mine = copy.deepcopy(model).train(training)
     mine.zero_grad()
     output = mine(bag)
@@ -126,4 +126,4 @@ def _run(model: nn.Module, bag: Bag, training: bool, seed: int) -> _Outcome:
     state = {name: value.clone() for name, value in mine.state_dict().items()}
     with torch.no_grad():
         after = mine.eval()(bag)
-    return _Outcome(output.detach(), gradients, buffers, state, after)
+    return _StepResults(output.detach(), gradients, buffers, state, after)

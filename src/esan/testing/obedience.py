@@ -80,7 +80,7 @@ def assert_obeyed(
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _ModuleCalls:
     """A module that is called: its class, how often, and whether its output has a gradient."""
 
     kind: str
@@ -101,7 +101,7 @@ def _check(
     model: nn.Module,
     bag: Bag,
     name: str,
-    part: _Part,
+    part: _ModuleCalls,
     change: Change,
     observes: bool,
     plain: _Results,
@@ -132,7 +132,7 @@ def _check(
             check_close(mine, other, f"{kind}, {key} ({what})", scale=scale, tolerance=tolerance)
 
 
-def _check_called(model: nn.Module, parts: dict[str, _Part], plain: _Results, when: str) -> None:
+def _check_called(model: nn.Module, parts: dict[str, _ModuleCalls], plain: _Results, when: str) -> None:
     """An error for a module whose parameters are used without calling it."""
     for name, module in model.named_modules():
         read = [key for key, _ in module.named_parameters(prefix=name, recurse=False) if key in plain.gradients]
@@ -146,7 +146,7 @@ def _check_called(model: nn.Module, parts: dict[str, _Part], plain: _Results, wh
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 
 
-def _parts(model: nn.Module, bag: Bag) -> dict[str, _Part]:
+def _parts(model: nn.Module, bag: Bag) -> dict[str, _ModuleCalls]:
     """The modules that are called when every module is called, by name."""
     calls: dict[nn.Module, list[bool]] = {}
 
@@ -159,7 +159,7 @@ def _parts(model: nn.Module, bag: Bag) -> dict[str, _Part]:
             stack.callback(module.register_forward_hook(seen).remove)
         model(bag)
     return {
-        name: _Part(type(module).__name__, len(calls[module]), all(calls[module]))
+        name: _ModuleCalls(type(module).__name__, len(calls[module]), all(calls[module]))
         for name, module in model.named_modules()
         if module in calls
     }

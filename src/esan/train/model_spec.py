@@ -15,7 +15,7 @@ from esan.nn import GINConv, GINEConv, SubgraphGNN, ds_gnn, dss_gnn
 from esan.nn.features import NodeFeatures
 from esan.nn.linear import Linear
 from esan.nn.models.heads import TwoScores
-from esan.train.recipes.baselines import RandomFeatures, WalkLines
+from esan.train.recipes.baselines import RandomFeatures, WalkFeatures
 from esan.train.recipes.recipe import Recipe
 
 #: The base encoders that read edge features.
@@ -69,7 +69,7 @@ class ModelSpec:
         channels = self.in_channels if recipe.node_features else None
         given = NodeFeatures(channels, width, False, recipe.degrees)
         if recipe.walk_features:
-            given.encoder = WalkLines(given.encoder, recipe.walk_features)
+            given.encoder = WalkFeatures(given.encoder, recipe.walk_features)
         features: NodeFeatures | None = None
         if recipe.random_features:
             features = RandomFeatures(given, width, recipe.random_features, marked)

@@ -47,7 +47,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippedPolicy:
     """A policy that was not tested, since its bags were too large.
 
     Attributes:
@@ -75,7 +75,7 @@ class Advice:
     graphs: int
     num_layers: int
     options: tuple[Option, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedPolicy, ...]
     best: Option
 
     @property

@@ -13,7 +13,7 @@ from esan.checks import MOST_LAYERS, shown, whole_number
 from esan.graphs import Graphs, Source
 from esan.graphs.readers.anything import GraphLike
 from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy
-from esan.wl.advice import Advice, Option, Skipped
+from esan.wl.advice import Advice, Option, SkippedPolicy
 from esan.wl.inputs import collection
 from esan.wl.judge import Judge, targets
 from esan.wl.kinds import policy_for, short_name, test_named
@@ -67,12 +67,12 @@ def advise(
     first = judge.option("1", "", plain, plain, nodes, nodes, time.perf_counter() - start)
     alone = np.bincount(plain.values)[plain.values] == 1
     options: list[Option] = [first]
-    skipped: list[Skipped] = []
+    skipped: list[SkippedPolicy] = []
     for policy in wanted:
         selection = policy.select(read)
         pairs = int((read.num_nodes * selection.num_subgraphs).sum())
         if pairs > most_pairs:
-            skipped.append(Skipped(short_name(policy), pairs))
+            skipped.append(SkippedPolicy(short_name(policy), pairs))
             continue
         rows = compact_rows(read, selection, num_layers).row_ends[-1]
         for test in ("ds", "dss"):

@@ -29,7 +29,7 @@ class Labels:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class SeenCells:
     """What some cells see in a round, besides themselves: other cells, whose colours go into theirs.
 
     Attributes:
@@ -84,7 +84,7 @@ class Board(ABC):
         """The colours of the next round; two cells that differ go on to differ."""
 
     @abstractmethod
-    def seen(self, cells: Ints) -> Seen:
+    def seen(self, cells: Ints) -> SeenCells:
         """The cells of the same subgraph that each of these sees in a round."""
 
     def nodes_of(self, cell: int) -> tuple[int, ...]:

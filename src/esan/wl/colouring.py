@@ -98,36 +98,36 @@ def _together(
     read = collection(graphs)
     board = kind.board(read, chosen.select(read), labels_of(read, palette, node_labels, edge_labels))
     colours = board.initial(palette)
-    steps = [_Step.of(board, palette, colours)]
+    steps = [_RoundColours.of(board, palette, colours)]
     while True:
         refined = board.refine(palette, colours)
         if refined.count == colours.count:
             break
         colours = refined
-        steps.append(_Step.of(board, palette, colours))
+        steps.append(_RoundColours.of(board, palette, colours))
     shown = chosen if kind.subgraphs else None
     return [_one(board, kind, shown, steps, graph) for graph in range(len(read))]
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
+class _RoundColours:
     cells: Colours
     subgraphs: Colours
     graphs: Colours
 
     @staticmethod
-    def of(board: Board, palette: Palette, colours: Colours) -> "_Step":
+    def of(board: Board, palette: Palette, colours: Colours) -> "_RoundColours":
         subgraphs = board.subgraph_colours(palette, colours)
         graphs = palette.multiset(board.subgraph_graph, subgraphs, len(board.graphs))
-        return _Step(colours, subgraphs, graphs)
+        return _RoundColours(colours, subgraphs, graphs)
 
 
-def _one(board: Board, kind: Test, policy: Policy | None, steps: list[_Step], graph: int) -> Colouring:
+def _one(board: Board, kind: Test, policy: Policy | None, steps: list[_RoundColours], graph: int) -> Colouring:
     n, m = int(board.graphs.num_nodes[graph]), int(board.selection.num_subgraphs[graph])
     shape = (m, *(n, n)) if kind.couples else (m, n)
     mine, of_bag = board.cell_graph == graph, numpy(board.selection.subgraph_graph) == graph
 
-    def cells(step: _Step) -> Tensor:
+    def cells(step: _RoundColours) -> Tensor:
         values = torch.from_numpy(np.ascontiguousarray(step.cells.values[mine])).reshape(shape)
         return values if kind.subgraphs else values[0]
 

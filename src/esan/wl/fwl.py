@@ -7,14 +7,14 @@ import numpy as np
 from esan.bags.build.literal import literal_rows
 from esan.graphs import Graphs
 from esan.policies import Selection
-from esan.wl.board import Board, Labels, Seen, numpy
+from esan.wl.board import Board, Labels, SeenCells, numpy
 from esan.wl.palette import Colours, Ints, Palette
 
 #: A round of 2-FWL lists every triple of nodes; beyond this many it would take tens of gigabytes.
 _MOST_TRIPLES = 400_000_000
 
 
-class _Through(NamedTuple):
+class _Triples(NamedTuple):
     """What cells (u, v) see through every node w: the place of the cell in the list, the cell (u, w) and (w, v)."""
 
     owner: Ints
@@ -73,18 +73,18 @@ class FWLBoard(Board):
         both = colours.values[through.left] * colours.count + colours.values[through.right]
         return palette.pair(colours, palette.multiset(through.owner, Colours(both, colours.count**2), every.size))
 
-    def seen(self, cells: Ints) -> Seen:
+    def seen(self, cells: Ints) -> SeenCells:
         through = self._through(cells)
-        return Seen(np.append(0, np.cumsum(self._n[self.cell_subgraph[cells]])), through.left, through.right)
+        return SeenCells(np.append(0, np.cumsum(self._n[self.cell_subgraph[cells]])), through.left, through.right)
 
     def nodes_of(self, cell: int) -> tuple[int, ...]:
         return int(self._u[cell]), int(self._v[cell])
 
-    def _through(self, cells: Ints) -> "_Through":
+    def _through(self, cells: Ints) -> "_Triples":
         """What each of these cells sees through every node."""
         n, first = self._n[self.cell_subgraph[cells]], self._first[self.cell_subgraph[cells]]
         owner = np.repeat(np.arange(n.size), n)
         w = np.arange(owner.size) - np.repeat(np.cumsum(n) - n, n)
         left = (first + self._u[cells] * n)[owner] + w
         right = (first + self._v[cells])[owner] + w * n[owner]
-        return _Through(owner, left, right)
+        return _Triples(owner, left, right)

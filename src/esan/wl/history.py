@@ -75,7 +75,7 @@ class Meanings:
 
 
 @dataclass(frozen=True, eq=False)
-class Copies:
+class NodeMultisets:
     """The multisets that nodes have over all subgraphs: what DSS-WL shares between the subgraphs.
 
     Attributes:
@@ -113,7 +113,7 @@ def meanings(board: Board, before: Ints, now: Ints) -> Meanings:
     return Meanings(before[example], seen.ptr, saw, label, shared, example)
 
 
-def copies_of(board: Board, numbers: Ints) -> Copies | None:
+def copies_of(board: Board, numbers: Ints) -> NodeMultisets | None:
     """What each node has in all subgraphs, if the test looks at it."""
     if not board.shares:
         return None
@@ -128,7 +128,7 @@ def copies_of(board: Board, numbers: Ints) -> Copies | None:
     key, times = np.unique(place[found.values][board.cell_node] * colours + numbers, return_counts=True)
     size = np.bincount(place[found.values], minlength=found.count)
     ptr = np.searchsorted(key // colours, np.arange(found.count + 1))
-    return Copies(place[found.values], ptr, key % colours, times // size[key // colours])
+    return NodeMultisets(place[found.values], ptr, key % colours, times // size[key // colours])
 
 
 class History:
@@ -200,7 +200,7 @@ class History:
             self._meanings[t] = meanings(self.board, self.numbers[t - 1], self.numbers[t])
         return self._meanings[t]
 
-    def copies(self, t: int) -> Copies | None:
+    def copies(self, t: int) -> NodeMultisets | None:
         """What each node has in all subgraphs after round t, for the tests that look at it."""
         return copies_of(self.board, self.numbers[t])
 

@@ -145,15 +145,15 @@ def _called(test: str, policy: Policy | None) -> str:
     return name if policy is None else f"{name} with {policy!r}"
 
 
-class _Sizes(NamedTuple):
+class _SizeDifference(NamedTuple):
     a: int
     b: int
     what: str
 
 
-def _different_sizes(graphs: Graphs, selection: Selection) -> _Sizes | None:
+def _different_sizes(graphs: Graphs, selection: Selection) -> _SizeDifference | None:
     for what, counts in (("nodes", graphs.num_nodes), ("subgraphs in their bags", selection.num_subgraphs)):
         a, b = counts.tolist()
         if a != b:
-            return _Sizes(a, b, what)
+            return _SizeDifference(a, b, what)
     return None

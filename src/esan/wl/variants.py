@@ -6,7 +6,7 @@ from esan.bags.build.literal import literal_copies, literal_rows
 from esan.bags.shared_edges import edges_of
 from esan.graphs import Graphs
 from esan.policies import Selection
-from esan.wl.board import Board, Labels, Seen, numpy
+from esan.wl.board import Board, Labels, SeenCells, numpy
 from esan.wl.palette import Colours, Ints, Palette
 
 
@@ -34,12 +34,12 @@ class DSBoard(Board):
     def refine(self, palette: Palette, colours: Colours) -> Colours:
         return palette.pair(colours, self._neighbours(palette, colours))
 
-    def seen(self, cells: Ints) -> Seen:
+    def seen(self, cells: Ints) -> SeenCells:
         first, end = np.searchsorted(self._target, cells), np.searchsorted(self._target, cells, side="right")
         ptr = np.append(0, np.cumsum(end - first))
         place = np.arange(ptr[-1]) + np.repeat(first - ptr[:-1], end - first)
         label = None if self._arc_label.count == 1 else self._arc_label.values[place]
-        return Seen(ptr, self._source[place], label=label)
+        return SeenCells(ptr, self._source[place], label=label)
 
     def _neighbours(self, palette: Palette, colours: Colours) -> Colours:
         """N: what each cell sees of its neighbours in its own subgraph, along with the labels of the edges."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from esan.counted import counted
 from esan.wl.board import Board, numpy
-from esan.wl.history import Copies, Meanings, copies_of, meanings
+from esan.wl.history import Meanings, NodeMultisets, copies_of, meanings
 from esan.wl.palette import Ints
 
 #: Longer lists of what was seen are cut in a sentence.
@@ -171,7 +171,7 @@ def _shared(board: Board, before: Ints, seen: Meanings, number: int, alike: list
     return said
 
 
-def _held(copies: Copies, multiset: int) -> str:
+def _held(copies: NodeMultisets, multiset: int) -> str:
     return _listed([number + 1 for number, times in copies.of(multiset) for _ in range(times)])
 
 

@@ -23,10 +23,10 @@ from esan.bags.padded.axes import (
     Axis,
     Order,
 )  # fmt: skip
-from esan.bags.padded.source import Column, ColumnSource, GroupSize, GroupStart, OfLayerView, OwnIndex
+from esan.bags.padded.source import Column, ColumnSource, GroupSize, GroupStart, OwnIndex, PerLayerView
 
 
-class At(Enum):
+class PaddingIndex(Enum):
     """The index that items of padding get: into the axis that values point to, and there into their own block."""
 
     FIRST = "the first item, padding or not"
@@ -36,7 +36,7 @@ class At(Enum):
 
 
 @dataclass(frozen=True)
-class Remaining:
+class PaddingCount:
     """Padding gets the number of padding items of an axis."""
 
     axis: Axis
@@ -54,7 +54,7 @@ class FieldColumn:
     along: Axis | Order
     values: Callable[[ColumnSource], Tensor] | GroupStart | OwnIndex | float
     to: AnyAxis | None = None
-    padding: At | Remaining | float = 0
+    padding: PaddingIndex | PaddingCount | float = 0
     after: Axis | None = None
     absent: int = 0
 
@@ -113,25 +113,26 @@ def _field(name: str, *columns: FieldColumn, **options: Any) -> BatchField:
 
 
 def _of_graphs(bag: Bag, typed: bool) -> Iterator[BatchField]:
-    yield _field("num_nodes", FieldColumn(GRAPHS, ColumnSource.num_nodes, padding=Remaining(NODES)))
+    yield _field("num_nodes", FieldColumn(GRAPHS, ColumnSource.num_nodes, padding=PaddingCount(NODES)))
     yield _field(
-        "num_subgraphs", FieldColumn(GRAPHS, ColumnSource.num_subgraphs_or_one, padding=Remaining(SUBGRAPHS), absent=1)
+        "num_subgraphs",
+        FieldColumn(GRAPHS, ColumnSource.num_subgraphs_or_one, padding=PaddingCount(SUBGRAPHS), absent=1),
     )
     yield _field("graph_multiplicity", FieldColumn(GRAPHS, ColumnSource.ones), is_float=True)
     yield _field("node_multiplicity", FieldColumn(NODES, 1.0), is_float=True)
-    yield _field("node_graph", FieldColumn(NODES, 0, GRAPHS, At.LAST))
-    yield _field("nodes.first", FieldColumn(GRAPHS, 0, NODES, At.PADDING))
+    yield _field("node_graph", FieldColumn(NODES, 0, GRAPHS, PaddingIndex.LAST))
+    yield _field("nodes.first", FieldColumn(GRAPHS, 0, NODES, PaddingIndex.PADDING))
     yield _field("nodes.count", FieldColumn(GRAPHS, ColumnSource.num_nodes))
-    yield _field("subgraph_graph", FieldColumn(SUBGRAPHS, 0, GRAPHS, At.LAST))
-    yield _field("subgraphs.first", FieldColumn(GRAPHS, 0, SUBGRAPHS, At.PADDING))
+    yield _field("subgraph_graph", FieldColumn(SUBGRAPHS, 0, GRAPHS, PaddingIndex.LAST))
+    yield _field("subgraphs.first", FieldColumn(GRAPHS, 0, SUBGRAPHS, PaddingIndex.PADDING))
     yield _field("subgraphs.count", FieldColumn(GRAPHS, ColumnSource.num_subgraphs))
-    yield _field("edge_source", FieldColumn(EDGES, ColumnSource.edge_source, NODES, At.LAST))
-    yield _field("edge_target", FieldColumn(EDGES, ColumnSource.edge_target, NODES, At.LAST))
+    yield _field("edge_source", FieldColumn(EDGES, ColumnSource.edge_source, NODES, PaddingIndex.LAST))
+    yield _field("edge_target", FieldColumn(EDGES, ColumnSource.edge_target, NODES, PaddingIndex.LAST))
     yield _field("num_holders", FieldColumn(EDGES, ColumnSource.num_holders), is_float=True)
     yield from _csr("graph.into", Order(EDGES, NODES, ColumnSource.edge_target, is_sorted=True))
     out = Order(EDGES, NODES, ColumnSource.edge_source)
     yield from _csr("graph.out", out)
-    yield _field("graph.out.target", FieldColumn(out, ColumnSource.edge_target, NODES, At.LAST))
+    yield _field("graph.out.target", FieldColumn(out, ColumnSource.edge_target, NODES, PaddingIndex.LAST))
     if typed:
         yield _field("graph.out.type", FieldColumn(out, ColumnSource.edge_type))
     for name, axis, make, values in (
@@ -154,12 +155,12 @@ def _of_layer_view(last: int, typed: bool, compact: bool) -> Iterator[BatchField
     def background(column: FieldColumn) -> tuple[FieldColumn, ...]:
         return (column,) if compact else ()
 
-    def of_view(make: Callable[[ColumnSource, int], Tensor]) -> OfLayerView:
-        return OfLayerView(make, last)
+    def of_view(make: Callable[[ColumnSource, int], Tensor]) -> PerLayerView:
+        return PerLayerView(make, last)
 
-    subgraph = FieldColumn(PAIRS, ColumnSource.pair_subgraph, SUBGRAPHS, At.LAST)
-    each_node = FieldColumn(NODES, OwnIndex(), NODES, At.OWN)
-    yield field("node", *background(each_node), FieldColumn(PAIRS, ColumnSource.pair_node, NODES, At.LAST))
+    subgraph = FieldColumn(PAIRS, ColumnSource.pair_subgraph, SUBGRAPHS, PaddingIndex.LAST)
+    each_node = FieldColumn(NODES, OwnIndex(), NODES, PaddingIndex.OWN)
+    yield field("node", *background(each_node), FieldColumn(PAIRS, ColumnSource.pair_node, NODES, PaddingIndex.LAST))
     yield field("stored_subgraph", subgraph)
     yield field("marked", *background(FieldColumn(NODES, 0)), FieldColumn(PAIRS, ColumnSource.pair_marked))
     of_background = FieldColumn(NODES, of_view(ColumnSource.background_multiplicity))
@@ -171,36 +172,41 @@ def _of_layer_view(last: int, typed: bool, compact: bool) -> Iterator[BatchField
     # The rows of each block that are no padding, as ranges.
     yield field(
         "real",
-        FieldColumn(BLOCKS, 0, ROWS, At.FIRST),
-        FieldColumn(BLOCKS, 0, ROWS, At.PADDING),
+        FieldColumn(BLOCKS, 0, ROWS, PaddingIndex.FIRST),
+        FieldColumn(BLOCKS, 0, ROWS, PaddingIndex.PADDING),
         of=(),
         interleaved=True,
     )
     # Each padding node of a compact bag has its background row; the last padding node has all other padding rows too.
     by_node = Order(ROWS, NODES, of_view(ColumnSource.row_node), last)
-    yield from _csr(f"{view}.by_node", by_node, At.OWN if compact else At.PADDING)
+    yield from _csr(f"{view}.by_node", by_node, PaddingIndex.OWN if compact else PaddingIndex.PADDING)
     by_subgraph = Order(PAIRS, SUBGRAPHS, of_view(ColumnSource.pair_subgraph), last)
     yield from _csr(f"{view}.by_subgraph", by_subgraph)
     if compact:
         # The pool over nodes: each stored row minus the background row of its node (which has the index of the node).
-        row = FieldColumn(by_subgraph, ColumnSource.pair_row, ROWS, At.OWN)
-        base = FieldColumn(by_subgraph, ColumnSource.pair_node, NODES, At.LAST)
+        row = FieldColumn(by_subgraph, ColumnSource.pair_row, ROWS, PaddingIndex.OWN)
+        base = FieldColumn(by_subgraph, ColumnSource.pair_node, NODES, PaddingIndex.LAST)
         yield field("differences", row, base, interleaved=True)
-        starts = FieldColumn(SUBGRAPHS, GroupStart(by_subgraph), by_subgraph.axis, At.PADDING)
+        starts = FieldColumn(SUBGRAPHS, GroupStart(by_subgraph), by_subgraph.axis, PaddingIndex.PADDING)
         yield field("differences.first", starts, times=2)
         yield field("differences.count", FieldColumn(SUBGRAPHS, GroupSize(by_subgraph)), times=2)
         sign = FieldColumn(PAIRS, 1.0, padding=1.0), FieldColumn(PAIRS, -1.0, padding=-1.0)
         yield field("differences.sign", *sign, is_float=True, interleaved=True)
-        graph = FieldColumn(NODES, 0, GRAPHS, At.LAST, after=SUBGRAPHS)
+        graph = FieldColumn(NODES, 0, GRAPHS, PaddingIndex.LAST, after=SUBGRAPHS)
         yield field("pool_target", graph, subgraph, of=(SUBGRAPHS, GRAPHS))
         yield field("background", each_node, of=(ROWS,))
         stored_by_node = Order(PAIRS, NODES, of_view(ColumnSource.pair_node), last)
         yield from _csr(f"{view}.stored_by_node", stored_by_node)
-        yield field("subgraph_of_stored", FieldColumn(stored_by_node, ColumnSource.pair_subgraph, SUBGRAPHS, At.LAST))
+        yield field(
+            "subgraph_of_stored", FieldColumn(stored_by_node, ColumnSource.pair_subgraph, SUBGRAPHS, PaddingIndex.LAST)
+        )
 
     # Padding edges are loops at the last row of their block, copies of the last edge.
-    source, target = (of_view(ColumnSource.row_source), ROWS, At.LAST), (ColumnSource.row_target, ROWS, At.LAST)
-    edge = ColumnSource.row_edge, EDGES, At.LAST
+    source, target = (
+        (of_view(ColumnSource.row_source), ROWS, PaddingIndex.LAST),
+        (ColumnSource.row_target, ROWS, PaddingIndex.LAST),
+    )
+    edge = ColumnSource.row_edge, EDGES, PaddingIndex.LAST
     yield field("source", FieldColumn(ROW_EDGES, *source))
     yield field("target", FieldColumn(ROW_EDGES, *target))
     yield field("edge_id", FieldColumn(ROW_EDGES, *edge))
@@ -218,10 +224,12 @@ def _of_layer_view(last: int, typed: bool, compact: bool) -> Iterator[BatchField
     yield field("copies.target", FieldColumn(copies, *target))
 
 
-def _csr(name: str, order: Order, first: At = At.PADDING, view_last: int | None = None) -> Iterator[BatchField]:
+def _csr(
+    name: str, order: Order, first: PaddingIndex = PaddingIndex.PADDING, view_last: int | None = None
+) -> Iterator[BatchField]:
     """The items in an order, where the group of each owner begins and its size; groups of padding have size 0."""
     last = order.last if view_last is None else view_last
     if not order.is_sorted:
-        yield _field(f"{name}.order", FieldColumn(order, OwnIndex(), order.base, At.OWN), last=last)
+        yield _field(f"{name}.order", FieldColumn(order, OwnIndex(), order.base, PaddingIndex.OWN), last=last)
     yield _field(f"{name}.first", FieldColumn(order.owner, GroupStart(order), order.axis, first), last=last)
     yield _field(f"{name}.count", FieldColumn(order.owner, GroupSize(order)), last=last)

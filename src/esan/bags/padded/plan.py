@@ -11,7 +11,7 @@ from torch import Tensor
 
 from esan.bags.padded.axes import AnyAxis, Axis
 from esan.bags.padded.columns import Columns, as_int32
-from esan.bags.padded.fields import At, BatchField, FieldColumn, Remaining
+from esan.bags.padded.fields import BatchField, FieldColumn, PaddingCount, PaddingIndex
 from esan.bags.padded.shapes import Shape
 from esan.bags.padded.source import index_bits
 from esan.ops import ragged
@@ -122,7 +122,7 @@ class Plan:
 
 def _axes(column: FieldColumn) -> list[AnyAxis]:
     """The axes that a column runs over or refers to."""
-    of_padding = column.padding.axis if isinstance(column.padding, Remaining) else None
+    of_padding = column.padding.axis if isinstance(column.padding, PaddingCount) else None
     return [axis for axis in (column.column.axis, column.to, of_padding) if axis is not None]
 
 
@@ -221,22 +221,22 @@ class _Compiler:
     def _fills(self, column: FieldColumn, last: int | None) -> list[Fill]:
         """The values of the padding segments of a column, up to a block."""
         axis, rule = column.column.axis, column.padding
-        if isinstance(rule, Remaining):
+        if isinstance(rule, PaddingCount):
             return [Fill(rule.axis.size(self._shape, last), self._padding_of(rule.axis, 0), times=-1)]
         segments = [index for indices in self._padding[axis] for index in indices][: axis.base.num_blocks(last)]
-        if not isinstance(rule, At):
+        if not isinstance(rule, PaddingIndex):
             return [Fill(int(as_int32(rule)))] * len(segments)
         assert column.to is not None
         fills = []
         for block in (axis.base.row_block(index) for index in segments):
             index, ends = column.to.block_index(block), [0, *accumulate(column.to.base.capacity(self._shape))]
-            if rule is At.FIRST:
+            if rule is PaddingIndex.FIRST:
                 fills.append(Fill(ends[index]))
-            elif rule is At.LAST:
+            elif rule is PaddingIndex.LAST:
                 before = 0 if column.after is None else column.after.size(self._shape, last)
                 fills.append(Fill(before + ends[index + 1] - 1))
             else:
-                fills.append(Fill(0, self._padding_of(column.to, index), 1, stride=int(rule is At.OWN)))
+                fills.append(Fill(0, self._padding_of(column.to, index), 1, stride=int(rule is PaddingIndex.OWN)))
         return fills
 
     def _padding_of(self, axis: AnyAxis, block: int) -> int:

@@ -13,7 +13,7 @@ from esan.ops import ragged
 
 
 @dataclass(frozen=True)
-class OfLayerView:
+class PerLayerView:
     """Values that depend on the layer view: the rows up to a block."""
 
     make: "Callable[[ColumnSource, int], Tensor]"

@@ -14,7 +14,7 @@ from torch_geometric.data.data import BaseData
 from esan.checks import shown
 from esan.graphs import extra
 from esan.graphs.collection import Graphs
-from esan.graphs.extra import Extra
+from esan.graphs.extra import ExtraFields
 from esan.graphs.readers import fields
 from esan.graphs.readers.from_networkx import from_networkx
 from esan.limits import refuse_beyond_memory
@@ -96,7 +96,7 @@ class _GraphFields:
     edge_attr: list[Tensor | None] = field(default_factory=list)
     y: list[Tensor | None] = field(default_factory=list)
     edge_weight: list[Tensor | None] = field(default_factory=list)
-    extra: Extra = field(default_factory=Extra)
+    extra: ExtraFields = field(default_factory=ExtraFields)
     #: The graph of each column of edge_index; None if columns are sorted by graph.
     of_column: Tensor | None = None
 
@@ -217,13 +217,13 @@ def _check_range(local: Tensor, num_nodes: Tensor, of_column: Tensor) -> None:
 
 
 @dataclass
-class _Arranged:
+class _ArrangedEdges:
     edges: Tensor
     undirected_edge: Tensor
     column: Tensor
 
 
-def _arrange(edge_index: Tensor, num_nodes: Tensor) -> _Arranged:
+def _arrange(edge_index: Tensor, num_nodes: Tensor) -> _ArrangedEdges:
     """Sort the columns by target, match each with its reverse, and number the undirected edges."""
     n = int(num_nodes.sum())
     source, target = edge_index
@@ -244,7 +244,7 @@ def _arrange(edge_index: Tensor, num_nodes: Tensor) -> _Arranged:
         )
     small, large = torch.minimum(source, target), torch.maximum(source, target)
     edge_key, undirected_edge = torch.unique(small * n + large, return_inverse=True)
-    return _Arranged(torch.stack([edge_key // n, edge_key % n]), undirected_edge, column)
+    return _ArrangedEdges(torch.stack([edge_key // n, edge_key % n]), undirected_edge, column)
 
 
 def _named(source: int, target: int, num_nodes: Tensor) -> str:

@@ -193,7 +193,7 @@ class _Slot:
         # Memory of its own: a call may still need it for its gradient while others run. Backward passes have another:
         # what one of them writes must not lie where the forward pass of another part has saved something.
         self.pools = graph_pool(), graph_pool()
-        self.parts: dict[Any, _Captured | None] = {}
+        self.parts: dict[Any, _RecordedPart | None] = {}
 
     def fits(self, fields: BatchFields) -> bool:
         return fields.chunk is not None and fields.chunk.fields.keys() == self._fields.keys()
@@ -205,7 +205,7 @@ class _Slot:
 
     def bag(self, current: BatchFields | None = None) -> PaddedBag:
         """A bag over the memory; a field that it lacks is had from the current batch, if there is one."""
-        return self._batches.of_fields(Static(self._laid.views(self._ints, self._floats), current), self._shape)
+        return self._batches.of_fields(StaticFields(self._laid.views(self._ints, self._floats), current), self._shape)
 
 
 class _Call:
@@ -264,7 +264,7 @@ class _Call:
 
     def _captured(
         self, part: Part, modules: Sequence[nn.Module], bag: Bag, view: LayerView | None, tensors: Sequence[Tensor]
-    ) -> "_Captured | None":
+    ) -> "_RecordedPart | None":
         """The part as CUDA graphs; None if it waits for the device, which a graph cannot."""
 
         slot = self._slot  # not the call, which would never end then
@@ -276,7 +276,7 @@ class _Call:
 
         before = _ACTIVE.set(None)
         try:
-            return _Captured(run, modules, bag, tensors, self._slot.pools)
+            return _RecordedPart(run, modules, bag, tensors, self._slot.pools)
         except WaitsError:
             return None
         finally:
@@ -287,7 +287,7 @@ class WaitsError(Exception):
     """Something waits for the device."""
 
 
-class _Captured:
+class _RecordedPart:
     """A part of a forward pass, and its backward pass, as CUDA graphs."""
 
     def __init__(
@@ -403,7 +403,7 @@ def _buffers_kept(module: nn.Module) -> Iterator[None]:
 
 class _Replay(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, part: _Captured, call: _Call, count: int, *given: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, part: _RecordedPart, call: _Call, count: int, *given: Tensor) -> tuple[Tensor, ...]:
         ctx.part, ctx.call = part, call
         outs = part.forward(given[:count])
         ctx.mark_non_differentiable(*part.not_differentiable(outs))
@@ -428,7 +428,7 @@ class _Hold(torch.autograd.Function):
         return None, grad
 
 
-class Static(dict[str, Tensor]):
+class StaticFields(dict[str, Tensor]):
     """The fields of a batch in memory that every replay reads.
 
     Args:

@@ -37,10 +37,10 @@ def message_sum(
 ) -> Tensor:
     """`esan.ops.edges.message_sum`."""
     e, edge_type = (e.table, e.edge_type) if isinstance(e, EdgeTypeFeatures) else (e, None)
-    return _MessageSum.apply(x, e, own, edge_type, edges, weight)
+    return _CPUMessageSum.apply(x, e, own, edge_type, edges, weight)
 
 
-class _MessageSum(torch.autograd.Function):
+class _CPUMessageSum(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,

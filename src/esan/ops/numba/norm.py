@@ -106,7 +106,7 @@ def supports(x: Tensor, norm: NormState) -> bool:
 
 def batch_norm(x: Tensor, norm: NormState, multiplicity: Tensor | None, relu: bool) -> Tensor:
     """`esan.ops.norm.batch_norm`."""
-    return _BatchNorm.apply(x, norm.gamma, norm.beta, None, multiplicity, norm, relu, None)
+    return _CPUBatchNorm.apply(x, norm.gamma, norm.beta, None, multiplicity, norm, relu, None)
 
 
 def normalised_sum(rows: Summand, nodes: Summand | None, view: RowView) -> Tensor:
@@ -117,11 +117,11 @@ def normalised_sum(rows: Summand, nodes: Summand | None, view: RowView) -> Tenso
         of_nodes = None if nodes.multiplicity is None else nodes.multiplicity.to(nodes.x.dtype)
         added, by_node = batch_norm(nodes.x, nodes.norm, of_nodes, relu=False), view.by_node
     norm = rows.norm
-    y = _BatchNorm.apply(rows.x, norm.gamma, norm.beta, added, multiplicity, norm, True, by_node)
+    y = _CPUBatchNorm.apply(rows.x, norm.gamma, norm.beta, added, multiplicity, norm, True, by_node)
     return zero_empty_rows(y, view)
 
 
-class _BatchNorm(torch.autograd.Function):
+class _CPUBatchNorm(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,

@@ -71,7 +71,7 @@ class RandomFeatures(NodeFeatures):
         return torch.cat([known, noise], 1)
 
 
-class WalkLines(FeatureEncoder):
+class WalkFeatures(FeatureEncoder):
     """The features that there are, encoded, and behind them the last `walks` columns as they are.
 
     Args:
