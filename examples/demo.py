@@ -81,7 +81,7 @@ def train(run: Run, fold: int, epochs: int, seed: int, progress: Progress, task:
             optimiser.step()
         schedule.step()
         # The nodes of these graphs look so much alike that the running averages of batch norm, which lag behind the
-        # weights, would drown what tells the graphs apart. Take them anew, from the training graphs.
+        # weights, would drown what tells the graphs apart. Recompute them from the training graphs.
         update_bn(loader, model)
         run.folds[-1].append(accuracy(model, held_out))
         progress.update(task, advance=1, fold=fold + 1, loss=loss.item(), accuracy=100 * run.folds[-1][-1])

@@ -99,7 +99,7 @@ def check_capacity(t: Trial, tolerance: float) -> None:
         ((loss, answer),), ((other, expected),) = (epoch([one], [t.order(0, e)], ids) for one in (ours, theirs))
         check_close(loss, other, f"loss of epoch {e}", tolerance=tolerance)
         check_close(answer, expected, f"predictions of epoch {e}", tolerance=20 * tolerance)
-        shapes.append(member.ensemble._rooms.known[t.batch_size])
+        shapes.append(member.ensemble._known_shapes.known[t.batch_size])
     assert shapes[0] != shapes[1]
 
 

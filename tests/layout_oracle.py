@@ -30,14 +30,14 @@ class Items:
         #: The items of each graph of the batch, of padding last; and how many of each block are no padding.
         self.number, self.real = [0] * (len(ids) + 1), [0] * len(capacity)
         self._index: dict[tuple[int, int], int] = {}
-        for block, room in enumerate(capacity):
+        for block, most in enumerate(capacity):
             here = [
                 (place, start[block][g] + k) for place, g in enumerate(ids) if g >= 0 for k in range(size[block][g])
             ]
-            assert len(here) <= room
+            assert len(here) <= most
             self.real[block] = len(here)
             self._index |= {key: len(self.old) + k for k, key in enumerate(here)}
-            for place, old in here + [(len(ids), -1)] * (room - len(here)):
+            for place, old in here + [(len(ids), -1)] * (most - len(here)):
                 self.old.append(old)
                 self.graph.append(place)
                 self.block.append(block)

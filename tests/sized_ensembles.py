@@ -53,13 +53,13 @@ def check_sized(t: trials.Trial, tolerance: float) -> None:
     (ensemble,) = {id(member.ensemble): member.ensemble for member in ensembles.members(ours)}.values()
     assert len(_shapes(ensemble)) > 1
     # A larger batch than any before: the capacity grows.
-    most = ensemble._rooms.known[t.batch_size]
-    ensemble._rooms.known[t.batch_size] = most.smaller(0.5)
+    most = ensemble._known_shapes.known[t.batch_size]
+    ensemble._known_shapes.known[t.batch_size] = most.smaller(0.5)
     largest = t.bag.graphs.num_nodes.argmax().cpu()[None]
     answer, expected = (engines[0].predict(largest).cpu() for engines in (ours, theirs))
     check_close(answer, expected, "predictions that need a larger capacity", tolerance=20 * tolerance)
-    assert ensemble._rooms.known[t.batch_size].holds(most.smaller(0.5))
-    assert ensemble._rooms.known[t.batch_size] != most.smaller(0.5)
+    assert ensemble._known_shapes.known[t.batch_size].holds(most.smaller(0.5))
+    assert ensemble._known_shapes.known[t.batch_size] != most.smaller(0.5)
 
 
 def check_near_alone(t: trials.Trial, tolerance: float) -> None:

@@ -11,7 +11,7 @@ from torch_geometric.nn import GATConv
 
 import esan
 
-#: Categories of nodes and of arcs in all test graphs.
+#: Categories of nodes and of edges in all test graphs.
 ATOMS, BONDS = 4, 3
 
 POLICIES: dict[str, esan.Policy] = {
@@ -59,7 +59,7 @@ def model(
 
 
 def from_edges(num_nodes: int, edges: list[tuple[int, int]], seed: int = 0) -> Data:
-    """The graph with those undirected edges; `seed` draws the categories of nodes and arcs and the order of columns."""
+    """The graph with those undirected edges; `seed` draws categories of nodes and edges, and the order of columns."""
     generator = torch.Generator().manual_seed(seed)
     both = edges + [(v, u) for u, v in edges if u != v]
     edge_index = torch.tensor(both, dtype=torch.long).reshape(-1, 2).t()

@@ -18,14 +18,14 @@ def _rows(text: str) -> list[list[str]]:
 
 
 def test_rows_of_every_layer() -> None:
-    told = RUNNER.invoke(app, ["bag", "csl(12,3)", "--policy", "ND", "--num-layers", "2"])
-    assert told.exit_code == 0
+    result = RUNNER.invoke(app, ["bag", "csl(12,3)", "--policy", "ND", "--num-layers", "2"])
+    assert result.exit_code == 0
     bag = esan.Bag.of(esan.graphs.csl(12, 3), "ND", 2)
-    assert repr(bag) in told.stdout
+    assert repr(bag) in result.stdout
     expected = [
         [str(t), str(bag.layer_view(t).num_rows), "144", f"{144 / bag.layer_view(t).num_rows:.1f}"] for t in (1, 2)
     ]
-    assert _rows(told.stdout) == expected
+    assert _rows(result.stdout) == expected
 
 
 def test_a_file_of_graphs_and_a_saved_bag(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_long_line_of_graph6() -> None:
 
 def test_what_is_no_graph_is_refused_in_one_line() -> None:
     for given, expected in (("rok", "Known names: cycle"), ("none.g6", "which is not there")):
-        told = RUNNER.invoke(app, ["bag", given])
-        assert told.exit_code == 2
-        assert expected in told.stderr
-        assert "Traceback" not in told.output
+        result = RUNNER.invoke(app, ["bag", given])
+        assert result.exit_code == 2
+        assert expected in result.stderr
+        assert "Traceback" not in result.output

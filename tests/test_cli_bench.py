@@ -37,7 +37,7 @@ def test_a_setting_is_not_taken_for_a_set() -> None:
     assert CliRunner().invoke(app, ["bench", "--set", "lr=0.1"]).exit_code == 2
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_reported() -> None:
     done = CliRunner().invoke(app, ["--version"])
     assert done.exit_code == 0
     assert done.output == f"esan {version('esan')}\n"

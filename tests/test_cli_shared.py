@@ -127,8 +127,8 @@ def test_seeds_are_counted_and_named_alike(
 def test_tables_are_whole_at_80_columns(place: Path) -> None:
     trained = whole(esan("train", "own.toml", "--seeds", "2", "--quiet"))
     assert "accuracy" in trained
-    told = whole(esan("campaign", "own.toml"))
-    assert LONG[-20:] in "".join(told.split())
+    result = whole(esan("campaign", "own.toml"))
+    assert LONG[-20:] in "".join(result.split())
     found = whole(esan("search", "own.toml", "--seed", "0"))
     assert "lr=0.01" in "".join(found.split())
     report = whole(esan("report", "runs"))

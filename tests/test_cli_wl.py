@@ -107,8 +107,8 @@ def test_advise_saves_what_it_says(tmp_path: Path) -> None:
     given = RUNNER.invoke(app, ["advise", str(data), *options])
     assert given.exit_code == 0, given.output
     assert "DS-WL ED is the cheapest that suffices" in " ".join(given.stdout.split())
-    told = json.loads(out.read_text())
-    assert [option["confused_labels"] for option in told["options"]] == [1, 0, 0, 0, 0]
+    result = json.loads(out.read_text())
+    assert [option["confused_labels"] for option in result["options"]] == [1, 0, 0, 0, 0]
     assert out.with_suffix(".png").stat().st_size > 5000
     labels.write_text("yes\nno\nyes\n")
     words = RUNNER.invoke(app, ["advise", str(data), *options])
@@ -119,9 +119,9 @@ def test_advise_saves_what_it_says(tmp_path: Path) -> None:
 
 def test_advise_on_arrays(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    arcs = [graph.edge_index.numpy() for graph in (cycle(6), disjoint_union(cycle(3), cycle(3)))]
+    edges = [graph.edge_index.numpy() for graph in (cycle(6), disjoint_union(cycle(3), cycle(3)))]
     where = tmp_path / "two.npz"
-    np.savez(where, edge_index=np.concatenate(arcs, 1), edge_ptr=[0, 12, 24], num_nodes=[6, 6], y=[0, 1])
+    np.savez(where, edge_index=np.concatenate(edges, 1), edge_ptr=[0, 12, 24], num_nodes=[6, 6], y=[0, 1])
     given = RUNNER.invoke(app, ["advise", str(where), "--policy", "ED", "--out", str(tmp_path / "advice.json")])
     assert given.exit_code == 0, given.output
     assert json.loads((tmp_path / "advice.json").read_text())["best"]["policy"] == "ED"

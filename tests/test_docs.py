@@ -157,10 +157,10 @@ def test_every_page_is_in_the_navigation() -> None:
 
 def test_the_table_of_recipe_fields_is_complete() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (?:`([^`]*)`)? ?\|", text_of(ROOT / "docs" / "training.md"), re.MULTILINE)
-    told = dict(rows)
+    result = dict(rows)
     for field in dataclasses.fields(Recipe):
         default = "" if field.name in ("data", "name", "grid") else json.dumps(plain(field.default))
-        assert told[field.name] == default
+        assert result[field.name] == default
 
 
 def test_the_errors_that_the_faq_quotes_are_real() -> None:

@@ -109,7 +109,7 @@ def test_python(call: Callable[[], Any], match: str) -> None:
     ],
 )
 def test_commands(line: list[str], words: str) -> None:
-    told = CliRunner().invoke(app, line)
-    assert told.exit_code == 2
-    assert told.stderr.startswith(words)
-    assert len(told.stderr.splitlines()) == 1
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(words)
+    assert len(result.stderr.splitlines()) == 1

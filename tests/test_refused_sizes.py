@@ -36,10 +36,10 @@ def _sixteen_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_named_graphs(name: str, got: str) -> None:
-    told = CliRunner().invoke(app, ["bag", name])
-    assert told.exit_code == 2
-    assert told.stderr.startswith(f"Expected a named graph of at most 10,000,000 nodes and edges (got {got}).")
-    assert len(told.stderr.splitlines()) == 1
+    result = CliRunner().invoke(app, ["bag", name])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"Expected a named graph of at most 10,000,000 nodes and edges (got {got}).")
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_copies_of_a_graph_are_its_disjoint_union() -> None:
@@ -101,7 +101,7 @@ def test_numbers(make: Callable[[], Any], match: str) -> None:
     ],
 )
 def test_bags_that_would_not_fit(policy: str, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How large a bag is is told by a few subgraphs, before any is stored."""
+    """The size of a bag is estimated from a few subgraphs, before any is stored."""
     monkeypatch.setattr("esan.limits.SMALL", 2**20)
     for module in ("esan.limits", "esan.bags.build.storage", "esan.policies.ego"):
         monkeypatch.setattr(f"{module}.available_memory", lambda device=None: 2**23)

@@ -32,8 +32,8 @@ def check_in_single_precision(architecture: str, conv: str, device: torch.device
     ids = torch.arange(len(GRAPHS)).expand(1, len(models), -1)
     padder = Padder(bag, len(GRAPHS))
     shape = padder.counts.shape(ids[0].numpy()).grown(1.5)
-    laid = padder.lay_out(ids, shape, len(models))
-    fields = {key: field.to(device) for key, field in laid.views(laid.ints[0].long(), laid.floats[0]).items()}
+    chunk = padder.lay_out(ids, shape, len(models))
+    fields = {key: field.to(device) for key, field in chunk.views(chunk.ints[0].long(), chunk.floats[0]).items()}
     padded = PaddedBag.of_fields(fields, shape, bag.to(device), len(models))
     stacked = stack(alone)(padded).view(len(models), -1, 2)[:, : len(GRAPHS)]
     # Each norm multiplies rounding by some hundred, in the literal bag too.

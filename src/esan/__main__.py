@@ -1,4 +1,4 @@
-"""`esan` and `python -m esan`: starts the command line; an interrupt while it loads is told in one line."""
+"""`esan` and `python -m esan`: starts the command line; an interrupt prints one line."""
 
 import sys
 

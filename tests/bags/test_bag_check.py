@@ -47,7 +47,7 @@ def test_contents_are_compared_with_the_digest(file: Path) -> None:
 
 
 def test_files_of_the_version_before_are_read_and_checked(file: Path) -> None:
-    """They have no digest: graphs are held against their fingerprint, and rows against rows built anew."""
+    """They have no digest: graphs are compared with their fingerprint, and rows with rows built from scratch."""
     whole = esan.Bag.load(file)
     header, arrays = _parts(file)
     _write(file, _before(header), arrays)

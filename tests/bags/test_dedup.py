@@ -117,9 +117,9 @@ def _check_read(
     assert view.edges is not None
     assert view.previous is not None
     edges, previous = view.edges, view.previous.index.tolist()
-    source, target, arc = *(end.tolist() for end in edges.edge_index), edges.edge_id.tolist()
+    source, target, edge_id = *(end.tolist() for end in edges.edge_index), edges.edge_id.tolist()
     reads: list[list[tuple[int, int]]] = [[] for _ in previous]
-    for u, v, a in zip(source, target, arc, strict=True):
+    for u, v, a in zip(source, target, edge_id, strict=True):
         reads[v].append((u, kinds[a]))
     for pair, colour in mine.items():
         assert previous[colour] == before[pair]
@@ -168,7 +168,7 @@ def test_representatives_of_any_graphs(kinds: int, num_layers: int, policy: esan
 
 @pytest.mark.usefixtures("always_deduplicated")
 def test_wrong_representatives_are_noticed() -> None:
-    """Nodes or edges that are told apart too little, or too much; a layer too few."""
+    """Nodes or edges that are separated too little, or too much; a layer too few."""
     bag = esan.Bag.of(_graphs(), esan.NodeDeletion(), 3)
     right = _alike(bag, 3, 3)
     no_nodes = replace(right, nodes=torch.zeros_like(right.nodes))
@@ -237,7 +237,7 @@ def test_symmetric_graphs_have_few_representatives(policy: esan.Policy) -> None:
         torch.tensor([[0, 0, 0], [7, 1, 7]], dtype=torch.int32).t(),
         torch.empty(0, 2),
     ],
-    ids=["whole", "truths", "fractions", "not in one piece", "none"],
+    ids=["whole", "truths", "fractions", "not contiguous", "none"],
 )
 def test_lines_have_one_number_where_they_are_the_same(lines: Tensor) -> None:
     keys = [tuple(line) if isinstance(line, list) else line for line in lines.tolist()]

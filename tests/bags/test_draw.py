@@ -91,7 +91,7 @@ def test_odd_graphs_are_drawn(graph: Data, policy: Policy) -> None:
         assert sum(edges_of(panel)) == esan.graphs.read(graph).edges.size(1)
 
 
-def test_it_saves_where_it_is_told_to(tmp_path: Path) -> None:
+def test_it_saves_where_it_is_reported_to(tmp_path: Path) -> None:
     bag_of(esan.EdgeDeletion(), esan.graphs.cycle(4)).draw(path=tmp_path / "new folder" / "bag.png")
     assert (tmp_path / "new folder" / "bag.png").read_bytes().startswith(b"\x89PNG")
 

@@ -49,10 +49,10 @@ class Padded:
     def __init__(self, bag: esan.Bag, layers: int, ids: Tensor = BATCHES, shape: Shape | None = None) -> None:
         self.bag, self.ids, padder = bag, ids, Padder(bag, layers)
         self.shape = padder.counts.shape(ids.numpy()).grown(1.1) if shape is None else shape
-        self._laid = padder.lay_out(ids[:, None], self.shape)
+        self._chunk = padder.lay_out(ids[:, None], self.shape)
 
     def fields(self, k: int) -> dict[str, Tensor]:
-        views = self._laid.views(self._laid.ints[k], self._laid.floats[k])
+        views = self._chunk.views(self._chunk.ints[k], self._chunk.floats[k])
         return {name: value.double() if value.is_floating_point() else value for name, value in views.items()}
 
     def over(self, fields: dict[str, Tensor]) -> PaddedBag:
@@ -141,7 +141,7 @@ def test_targets_and_features_come_along() -> None:
         for got, expected, count in (
             (padded.x, plain.x, nodes),
             (padded.edge_attr, plain.edge_attr, columns),
-            # In single precision, as all that is laid out.
+            # In single precision, as all padded fields.
             (padded.y, None if plain.y is None else plain.y.float().double(), len(plain)),
             (padded.graph_multiplicity, torch.ones(len(plain)).double(), len(plain)),
             (padded.node_multiplicity, torch.ones(nodes).double(), nodes),
@@ -162,7 +162,7 @@ def test_padding_that_counts_would_be_seen(names: str, seen: str) -> None:
     policy = esan.EdgeDeletion()
     network, bag = strategies.model("dss", "gin", policy), esan.Bag.of(GRAPHS, policy, 3)
     batches, plain = Padded(bag, 3), bag[BATCHES[0]]
-    compare(network, batches.over(batches.fields(0)), copy.deepcopy(network), plain, "as it is laid out")
+    compare(network, batches.over(batches.fields(0)), copy.deepcopy(network), plain, "as it is")
     fields = batches.fields(0)
     chosen = [name for name in fields if re.fullmatch(names, name)]
     assert chosen
@@ -181,8 +181,8 @@ def test_batches_of_several_networks(literal: bool | None, architecture: str, po
     """A batch for three networks is three batches behind one another: here for one and the same network."""
     bag = esan.Bag.of(GRAPHS, policy, 3, literal=literal)
     alone = Padded(bag, 3)
-    laid = Padder(bag, 3).lay_out(BATCHES[None], alone.shape, networks=3)
-    views = laid.views(laid.ints[0], laid.floats[0])
+    chunk = Padder(bag, 3).lay_out(BATCHES[None], alone.shape, networks=3)
+    views = chunk.views(chunk.ints[0], chunk.floats[0])
     together = {name: value.double() if value.is_floating_point() else value for name, value in views.items()}
     network = strategies.model(architecture, "gine", policy).eval()
     parts = torch.cat([network(padded) for padded, _ in alone])
@@ -204,7 +204,7 @@ def test_the_same_batches_for_all_networks() -> None:
         assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
 
 
-def test_fields_that_nobody_reads_are_not_laid_out() -> None:
+def test_fields_that_nobody_reads_are_not_stored() -> None:
     bag = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
     padder = Padder(bag, 3)
     shape = padder.counts.shape(BATCHES.numpy())

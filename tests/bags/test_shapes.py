@@ -28,8 +28,8 @@ def test_the_capacity_of_the_largest_batch() -> None:
     )
     assert shape.subgraphs == most(BAG.selection.num_subgraphs)
     there = BAG.rows.num_rows.any(1).tolist()
-    for room, counts in ((shape.rows, BAG.rows.num_rows), (shape.row_edges, BAG.rows.num_edges)):
-        assert list(room[1:]) == [most(line) if used else 0 for line, used in zip(counts, there, strict=True)][1:]
+    for capacity, counts in ((shape.rows, BAG.rows.num_rows), (shape.row_edges, BAG.rows.num_edges)):
+        assert list(capacity[1:]) == [most(line) if used else 0 for line, used in zip(counts, there, strict=True)][1:]
     # Rows of the background are the nodes.
     assert shape.rows[0] == shape.nodes
 
@@ -45,22 +45,22 @@ def test_tried_batches_are_random_ones() -> None:
 
 
 def test_shapes_grow_for_what_they_do_not_hold() -> None:
-    counts, rooms = GraphCounts(BAG), KnownShapes()
-    small = rooms.holding(np.array([[0, 1]]), counts)
+    counts, known = GraphCounts(BAG), KnownShapes()
+    small = known.holding(np.array([[0, 1]]), counts)
     assert small.holds(counts.largest_random(2))
-    assert rooms.holding(np.array([[3, 2], [1, 0]]), counts) is small
+    assert known.holding(np.array([[3, 2], [1, 0]]), counts) is small
     # No random batch has the largest graph twice.
     largest = int(BAG.graphs.num_nodes.argmax())
     twice = np.array([[largest, largest]])
-    grown = rooms.holding(twice, counts)
+    grown = known.holding(twice, counts)
     assert not small.holds(counts.shape(twice))
     assert grown.holds(counts.shape(twice))
     assert grown.holds(small)
-    assert rooms.holding(np.array([[0, 1]]), counts) is grown
+    assert known.holding(np.array([[0, 1]]), counts) is grown
 
 
-@pytest.mark.parametrize(("sizes", "least", "most_rooms"), [(FINE, 3, 13), (COARSE, 2, 4)], ids=["fine", "coarse"])
-def test_batches_that_need_less_have_smaller_shapes(sizes: Sizes, least: int, most_rooms: int) -> None:
+@pytest.mark.parametrize(("sizes", "least", "at_most"), [(FINE, 3, 13), (COARSE, 2, 4)], ids=["fine", "coarse"])
+def test_batches_that_need_less_have_smaller_shapes(sizes: Sizes, least: int, at_most: int) -> None:
     counts = GraphCounts(BAG)
     steps = np.random.default_rng(0).integers(len(BAG), size=(40, 3, 2))
     steps[7] = -1
@@ -74,7 +74,7 @@ def test_batches_that_need_less_have_smaller_shapes(sizes: Sizes, least: int, mo
         assert most.alike(shape)
         assert (shape.nodes, shape.edges, shape.rows[0]) == (most.nodes, most.edges, most.rows[0])
     of = {k: shape for (shape, _), place in zip(found, places, strict=True) for k in place}
-    assert least <= len(set(of.values())) <= most_rooms
+    assert least <= len(set(of.values())) <= at_most
     assert sum(of[7].rows[1:]) < 0.2 * sum(most.rows[1:])
     assert (
         sum(of[7].row_edges[1:]) < 0.2 * sum(most.row_edges[1:]) if sizes.edges else of[7].row_edges == most.row_edges

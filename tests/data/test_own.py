@@ -19,7 +19,7 @@ def _graph(n: int = 4, **fields: Any) -> Data:
 
 
 def _with(x: torch.Tensor) -> data.Dataset:
-    """Two graphs that share the lines of x."""
+    """Two graphs that share the rows of x."""
     half = len(x) // 2
     return data.own([_graph(half, x=x[:half], y=0), _graph(half, x=x[half:], y=1)])
 
@@ -276,19 +276,19 @@ def test_a_dataset_is_called_as_its_file_or_folder(tmp_path: Path) -> None:
     assert data.own([_graph(y=0), _graph(y=1)]).name == "own"
 
 
-def test_a_gap_in_a_file_of_classes_is_told(tmp_path: Path) -> None:
+def test_a_gap_in_a_file_of_classes_is_reported(tmp_path: Path) -> None:
     labels = tmp_path / "labels.txt"
     labels.write_text("0\nnan\n1\n")
     with pytest.warns(UserWarning, match=r"Column 1 of .*labels\.txt has 0 and 1 but nothing at line 2"):
         assert data.own([_graph()] * 3, labels=labels).task == Task("labels", 1)
 
 
-def test_features_that_graphs_lack_are_told_in_words_for_graphs() -> None:
+def test_features_that_graphs_lack_are_reported_in_words_for_graphs() -> None:
     with pytest.raises(ValueError, match=r"got none in a list of graphs\). Set x on the graphs as in_channels says"):
         data.own([_graph(y=0), _graph(y=1)], in_channels=3)
 
 
-def test_a_path_that_leads_nowhere_is_told(tmp_path: Path) -> None:
+def test_a_path_that_leads_nowhere_is_reported(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="which is not there"):
         data.own(tmp_path / "none.csv")
     with pytest.raises(ValueError, match=r"Expected one file NAME_A\.txt"):

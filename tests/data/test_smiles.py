@@ -1,4 +1,4 @@
-"""Tables of SMILES: molecules as OGB makes them, targets by column, and every unreadable row told by its line."""
+"""Tables of SMILES: molecules as OGB makes them, targets by column, and every unreadable row reported by its line."""
 
 import gzip
 import warnings
@@ -93,14 +93,14 @@ def test_one_name_is_one_column(table: Path) -> None:
     assert data.own(table, targets="active").name == "molecules"
 
 
-def test_a_gap_among_classes_is_told_once_and_can_be_left_out(table: Path) -> None:
+def test_a_gap_among_classes_is_reported_once_and_can_be_left_out(table: Path) -> None:
     table.write_text("smiles,a\nC,1\nCC,\nCCC,0\n")
     with pytest.warns(UserWarning, match=r"Column a of .* nothing at line 3: read as labels") as warned:
         assert data.own(table).task == Task("labels", 1)
     assert [warning.filename for warning in warned] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert data.own(table, task="labels").task == Task("labels", 1), "what is said is not told"
+        assert data.own(table, task="labels").task == Task("labels", 1), "a task that the user states needs no warning"
     with pytest.raises(ValueError, match=r"Expected a class for every graph \(got none at line 3 of .*, column a\)"):
         data.own(table, task="classification")
     with pytest.warns(UserWarning, match=r"Left out 1 of 3 rows .* a target is missing: line 3 \('CC'\)"):
@@ -112,7 +112,7 @@ def test_a_gap_among_classes_is_told_once_and_can_be_left_out(table: Path) -> No
         data.own(table, skip_missing=True)
 
 
-def test_unreadable_rows_are_told_by_line(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_rows_are_reported_by_line(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     table.write_text('smiles,y\nCC,1\nC1CC,0\n\n"",1\nnot a molecule,0\nCCC,0\n')
     with pytest.raises(ValueError, match=r"got 3 of 5 rows .*line 3 \('C1CC'\), line 5 \(''\), line 6 .*skip_"):
         data.own(table)

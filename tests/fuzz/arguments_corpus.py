@@ -30,7 +30,7 @@ class Odd:
 
 
 BOTH = torch.tensor([[0, 1], [1, 0]])
-#: One value of each kind, by what it is called in a case; made anew for each, since some can be used up.
+#: One value of each kind, by what it is called in a case; made again for each, since some can be used up.
 VALUES: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
     "True": lambda: True,

@@ -77,8 +77,8 @@ class Child:
             words = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             self._process = None
             return Outcome("crash", words=words)
-        told = json.loads(answer)
-        return Outcome(**told | {"error": tuple(told["error"])})
+        result = json.loads(answer)
+        return Outcome(**result | {"error": tuple(result["error"])})
 
     def _answer(self, stdout: IO[str]) -> str | None:
         # The process watches its own time; this is for one that cannot, in a loop of compiled code. The first answer
@@ -150,8 +150,8 @@ def _serve(seconds: float, memory: int) -> None:
             outcome = Outcome("error", error=tuple(classes), words=str(error))
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        told = vars(outcome) | {"seconds": time.perf_counter() - started}
-        answers.write(json.dumps(told) + "\n")
+        result = vars(outcome) | {"seconds": time.perf_counter() - started}
+        answers.write(json.dumps(result) + "\n")
         answers.flush()
 
 

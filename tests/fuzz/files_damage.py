@@ -1,4 +1,4 @@
-"""Ways to damage files: bytes, texts, arrays, and headers that lie. Each is told by a seed and does the same again."""
+"""Ways to damage files: bytes, texts, arrays, and headers that lie. A seed chooses each."""
 
 import io
 import random
@@ -172,12 +172,12 @@ def lying_npz(arrays: dict[str, np.ndarray], seed: int) -> bytes:
         for name, array in arrays.items():
             content = io.BytesIO()
             np.save(content, array)
-            told = content.getvalue()
+            result = content.getvalue()
             if name == liar and kind in (0, 1):
                 shape = ((2**41,), (2**20, 2**21), (2**62,), (-1,), (0, 2**61), (3,) * 33)[dice.randrange(6)]
-                told = _header(array.dtype.str if kind else "|O", shape) + told[128:]
+                result = _header(array.dtype.str if kind else "|O", shape) + result[128:]
             elif name == liar and kind == 2:
-                told = _header("|u1", (2**33,)) + bytes(2**20)
+                result = _header("|u1", (2**33,)) + bytes(2**20)
             elif name == liar and kind == 3:
                 # 272 MiB of zeros in a quarter of a MiB: more than a file of that size may unpack to.
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -186,8 +186,8 @@ def lying_npz(arrays: dict[str, np.ndarray], seed: int) -> bytes:
                         member.write(bytes(2**20))
                 continue
             elif name == liar and kind == 4:
-                told = b"\x93NUMPY\x01\x00" + struct.pack("<H", 9000) + b"(" * 9000 + told[128:]
-            archive.writestr(f"{name}.npy", told)
+                result = b"\x93NUMPY\x01\x00" + struct.pack("<H", 9000) + b"(" * 9000 + result[128:]
+            archive.writestr(f"{name}.npy", result)
     content_of = bytearray(file.getvalue())
     if kind == 5:
         # The size that the directory names for one member, raised to 3 GiB.

@@ -24,14 +24,14 @@ def digest(value: Any) -> str:
 
 def _plain(sizes: list[int], columns: list[list[Any]], x: list[Any], y: list[Any]) -> Plain | None:
     """Graphs end to end, `columns` with (graph, u, v, features); None if a number lies outside."""
-    told, first = [], 0
+    result, first = [], 0
     for graph, size in enumerate(sizes):
         mine = [[u, v, *more] for owner, u, v, more in columns if owner == graph]
         if size < 1 or any(not 0 <= end < size for column in mine for end in column[:2]):
             return None
-        told.append([size, sorted(mine), x[first : first + size], y[graph : graph + 1]])
+        result.append([size, sorted(mine), x[first : first + size], y[graph : graph + 1]])
         first += size
-    return told if told else None
+    return result if result else None
 
 
 def _whole(values: Any) -> list[int] | None:
@@ -114,20 +114,20 @@ def tu(folder: Path, shifted: bool) -> Plain | None:
             tables[part] = _table(path)
             if tables[part] is None:
                 return None
-    arcs, owner = tables.get("A"), tables.get("graph_indicator")
-    if arcs is None or owner is None or len(arcs[0]) != 2 or len(owner[0]) != 1:
+    edges, owner = tables.get("A"), tables.get("graph_indicator")
+    if edges is None or owner is None or len(edges[0]) != 2 or len(owner[0]) != 1:
         return None
     try:
-        ends = [[int(u), int(v)] for u, v in arcs if u == int(u) and v == int(v)]
+        ends = [[int(u), int(v)] for u, v in edges if u == int(u) and v == int(v)]
         graph = [int(row[0]) - 1 for row in owner if row[0] == int(row[0])]
     except (OverflowError, ValueError):
         return None
     steps = {b - a for a, b in pairwise(graph)}
-    if len(ends) != len(arcs) or len(graph) != len(owner) or graph[0] != 0 or not steps <= {0, 1}:
+    if len(ends) != len(edges) or len(graph) != len(owner) or graph[0] != 0 or not steps <= {0, 1}:
         return None
     sizes = [graph.count(g) for g in range(graph[-1] + 1)]
     features = {}
-    for part, count in (("node_labels", len(graph)), ("edge_labels", len(arcs)), ("graph_labels", len(sizes))):
+    for part, count in (("node_labels", len(graph)), ("edge_labels", len(edges)), ("graph_labels", len(sizes))):
         rows = tables.get(part)
         if rows is not None and len(rows) != count:
             return None
@@ -174,7 +174,7 @@ def gin(path: Path) -> Plain | None:
 
 def graph6(path: Path) -> Plain | None:
     """What networkx reads, a line at a time."""
-    told = []
+    result = []
     for line in path.read_bytes().split(b"\n"):
         if not line.strip() or line.strip() == b">>graph6<<":
             continue
@@ -183,8 +183,8 @@ def graph6(path: Path) -> Plain | None:
         except Exception:  # networkx says in many ways that it does not read a line
             return None
         both = sorted([[u, v] for u, v in graph.edges] + [[v, u] for u, v in graph.edges])
-        told.append([len(graph), both, [], []])
-    return told or None
+        result.append([len(graph), both, [], []])
+    return result or None
 
 
 def edges(path: Path) -> Plain | None:

@@ -133,14 +133,14 @@ def report(folder: str) -> list[int]:
 
 def _plain(found: Graphs) -> list[Any]:
     """A list per graph: its nodes, its directed edges with their features, sorted, and x and y."""
-    told = []
+    result = []
     for i in range(len(found)):
         one = found[i]
         attributes = _rows(one.edge_attr) or [[]] * one.edge_index.size(1)
         columns = zip(one.edge_index.t().tolist(), attributes, strict=True)
         joined = sorted([u, v, *more] for (u, v), more in columns)
-        told.append([int(one.num_nodes[0]), joined, _rows(one.x), _rows(one.y)])
-    return told
+        result.append([int(one.num_nodes[0]), joined, _rows(one.x), _rows(one.y)])
+    return result
 
 
 def _rows(value: Tensor | None) -> list[list[float]]:

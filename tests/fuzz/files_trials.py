@@ -71,7 +71,7 @@ def same(expected: Any) -> Callable[[Any], bool]:
     return lambda value: value == expected
 
 
-def told(plain: Any) -> Callable[[Any], bool] | None:
+def digest_is(plain: Any) -> Callable[[Any], bool] | None:
     """The trial's value is the digest of these graphs; None if they contradict themselves."""
     return None if plain is None else same(oracles.digest(plain))
 
@@ -152,7 +152,7 @@ def bag_lies(base: Path, folder: Path, seed: int) -> Trial:
 
 
 def bag_forged(base: Path, folder: Path, seed: int) -> Trial:
-    """One array edited and the digest made anew: structure alone must keep compiled loops inside their arrays."""
+    """One array edited and the digest recomputed: structure alone must keep compiled loops inside their arrays."""
     file = base / f"{[*BAGS][seed // 12 % len(BAGS)]}.npz"
     header, arrays = _parts(file)
     arrays = damage.arrays_of(arrays, seed)
@@ -200,13 +200,13 @@ def _arrays(seed: int) -> dict[str, np.ndarray]:
 
 
 def nothing(folder: Path) -> None:
-    """The whole file is made anew for every trial."""
+    """The whole file is written again for every trial."""
 
 
 def npz_arrays(base: Path, folder: Path, seed: int) -> Trial:
     arrays = damage.arrays_of(_arrays(seed), seed // 2)
     damage.write_npz(folder / "graphs.npz", arrays)
-    return Trial("graphs", (str(folder / "graphs.npz"),), told(oracles.npz(arrays)))
+    return Trial("graphs", (str(folder / "graphs.npz"),), digest_is(oracles.npz(arrays)))
 
 
 def npz_harmless(base: Path, folder: Path, seed: int) -> Trial:
@@ -216,14 +216,14 @@ def npz_harmless(base: Path, folder: Path, seed: int) -> Trial:
     arrays = {name: array.astype(kinds[(seed + place) % 9]) for place, (name, array) in enumerate(whole.items())}
     arrays |= {"x": np.asfortranarray(arrays["x"]), "y": whole["y"].astype(">f8")}
     damage.write_npz(folder / "graphs.npz", arrays)
-    return Trial("graphs", (str(folder / "graphs.npz"),), told(oracles.npz(whole)), must="value")
+    return Trial("graphs", (str(folder / "graphs.npz"),), digest_is(oracles.npz(whole)), must="value")
 
 
 def npz_bytes(base: Path, folder: Path, seed: int) -> Trial:
     arrays = _arrays(seed)
     damage.write_npz(folder / "whole.npz", arrays)
     (folder / "graphs.npz").write_bytes(damage.bytes_of((folder / "whole.npz").read_bytes(), seed))
-    return Trial("graphs", (str(folder / "graphs.npz"),), told(oracles.npz(arrays)))
+    return Trial("graphs", (str(folder / "graphs.npz"),), digest_is(oracles.npz(arrays)))
 
 
 def npz_lies(base: Path, folder: Path, seed: int) -> Trial:
@@ -233,9 +233,9 @@ def npz_lies(base: Path, folder: Path, seed: int) -> Trial:
 
 def write_tu(folder: Path) -> None:
     """A triangle, an edge listed twice with a self-loop, and a single node."""
-    arcs = [(1, 2), (2, 1), (2, 3), (3, 2), (1, 3), (3, 1), (4, 5), (5, 4), (4, 5), (4, 4)]
+    edges = [(1, 2), (2, 1), (2, 3), (3, 2), (1, 3), (3, 1), (4, 5), (5, 4), (4, 5), (4, 4)]
     texts = {
-        "A": "\n".join(f"{u}, {v}" for u, v in arcs),
+        "A": "\n".join(f"{u}, {v}" for u, v in edges),
         "graph_indicator": "1\n1\n1\n2\n2\n3",
         "graph_labels": "1\n-1\n1",
         "node_labels": "0\n1\n1\n4\n2\n2",
@@ -250,7 +250,7 @@ def tu(base: Path, folder: Path, seed: int) -> Trial:
     shutil.copytree(base, place)
     damage.in_one_file(place, seed // 2, _text_or_bytes)
     reader = "graphs" if seed % 2 else "tu"
-    return Trial(reader, (str(place),), told(oracles.tu(place, shifted=reader == "tu")))
+    return Trial(reader, (str(place),), digest_is(oracles.tu(place, shifted=reader == "tu")))
 
 
 def tu_zip(base: Path, folder: Path, seed: int) -> Trial:
@@ -261,20 +261,20 @@ def tu_zip(base: Path, folder: Path, seed: int) -> Trial:
         for file in sorted(base.iterdir()):
             archive.write(file, f"raw/{file.name}")
     (place / "raw.zip").write_bytes(damage.bytes_of((place / "raw.zip").read_bytes(), seed))
-    right = told(oracles.tu(base, shifted=True))
-    fewer = [told(_tu_without(base, part)) for part in ("graph_labels", "node_labels", "edge_labels")]
+    right = digest_is(oracles.tu(base, shifted=True))
+    fewer = [digest_is(_tu_without(base, part)) for part in ("graph_labels", "node_labels", "edge_labels")]
     # A name that is damaged is the name of no file of the set.
     return Trial("tu", (str(place),), lambda value: any(one is not None and one(value) for one in (right, *fewer)))
 
 
 def _tu_without(base: Path, part: str) -> Any:
     hidden = base / f"TOY_{part}.txt"
-    aside = base / f"{part}.aside"
-    hidden.rename(aside)
+    away = base / f"{part}.away"
+    hidden.rename(away)
     try:
         return oracles.tu(base, shifted=True)
     finally:
-        aside.rename(hidden)
+        away.rename(hidden)
 
 
 def _text_or_bytes(file: Path, seed: int) -> None:
@@ -303,7 +303,7 @@ def texts(base: Path, folder: Path, seed: int) -> Trial:
     shutil.copy(base / name, file)
     _text_or_bytes(file, seed // 4)
     plain = oracle(file)
-    right = told(plain) if reader != "labels" else None if plain is None else same(plain)
+    right = digest_is(plain) if reader != "labels" else None if plain is None else same(plain)
     return Trial(reader, (str(file),), right)
 
 
@@ -345,7 +345,7 @@ def ogb(base: Path, folder: Path, seed: int) -> Trial:
             file.write_bytes(gzip.compress(text.encode()))
 
     damage.in_one_file(place, seed, spoil)
-    return Trial("ogb", (str(place),), told(oracles.ogb(place)))
+    return Trial("ogb", (str(place),), digest_is(oracles.ogb(place)))
 
 
 def gzip_bomb(base: Path, folder: Path, seed: int) -> Trial:
@@ -386,7 +386,7 @@ def write_pt(folder: Path) -> None:
 def pt(base: Path, folder: Path, seed: int) -> Trial:
     content = (base / "toys.pt").read_bytes()
     (folder / "toys.pt").write_bytes(damage.bytes_of(content, seed))
-    return Trial("graphs", (str(folder / "toys.pt"),), told(oracles.npz(_arrays(0))))
+    return Trial("graphs", (str(folder / "toys.pt"),), digest_is(oracles.npz(_arrays(0))))
 
 
 # -- runs --------------------------------------------------------------------------------------------------------

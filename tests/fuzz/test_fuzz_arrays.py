@@ -25,7 +25,7 @@ NUMBER = st.one_of(st.integers(-2, 5), st.sampled_from(damage.NUMBERS))
 
 @st.composite
 def nearly_graphs(draw: st.DrawFn) -> dict[str, np.ndarray]:
-    """Arrays of a few graphs, whole or with one of them drawn anew."""
+    """Arrays of a few graphs, whole or with one of them replaced by random values."""
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     columns, ends = [], [0]
     for size in sizes:

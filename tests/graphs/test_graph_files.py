@@ -65,8 +65,8 @@ def test_a_tu_folder(tmp_path: Path) -> None:
     """A triangle, a single node without edges, and an edge listed twice with a loop beside it."""
     raw = tmp_path / "TOY" / "raw"
     raw.mkdir(parents=True)
-    arcs = [(1, 2), (2, 1), (2, 3), (3, 2), (1, 3), (3, 1), (5, 6), (6, 5), (5, 6), (5, 5)]
-    (raw / "TOY_A.txt").write_text("\n".join(f"{u}, {v}" for u, v in arcs))
+    directed = [(1, 2), (2, 1), (2, 3), (3, 2), (1, 3), (3, 1), (5, 6), (6, 5), (5, 6), (5, 5)]
+    (raw / "TOY_A.txt").write_text("\n".join(f"{u}, {v}" for u, v in directed))
     (raw / "TOY_graph_indicator.txt").write_text("1\n1\n1\n2\n3\n3")
     (raw / "TOY_node_labels.txt").write_text("0\n1\n1\n4\n2\n2")
     (raw / "TOY_edge_labels.txt").write_text("\n".join("7777778888"))
@@ -83,10 +83,10 @@ def test_a_tu_folder(tmp_path: Path) -> None:
 
 
 def test_arrays_and_saved_lists(tmp_path: Path) -> None:
-    arcs = [path(3).edge_index.numpy(), cycle(4).edge_index.numpy()]
+    directed = [path(3).edge_index.numpy(), cycle(4).edge_index.numpy()]
     np.savez(
         tmp_path / "two.npz",
-        edge_index=np.concatenate(arcs, 1),
+        edge_index=np.concatenate(directed, 1),
         edge_ptr=[0, 4, 12],
         node_ptr=[0, 3, 7],
         x=np.arange(7),

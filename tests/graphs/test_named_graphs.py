@@ -101,7 +101,7 @@ def test_bad_numbers(make: object, message: str) -> None:
         make()  # type: ignore[operator]
 
 
-def test_permuted_moves_every_line_with_its_node_or_arc() -> None:
+def test_permuted_moves_features_with_their_node_or_edge() -> None:
     data = graphs.path(4)
     data.x = torch.arange(4)[:, None]
     data.edge_attr = data.edge_index[0] * 10 + data.edge_index[1]
@@ -109,6 +109,6 @@ def test_permuted_moves_every_line_with_its_node_or_arc() -> None:
     copy = graphs.permuted(data, torch.Generator().manual_seed(3))
     assert not torch.equal(copy.x, data.x)
     assert torch.equal(copy.y, copy.x[:, 0] + 5)
-    # Node lines say which node each was, so arcs must read the same through them.
+    # Node features say which node each was, so edges must read the same through them.
     assert torch.equal(copy.edge_attr, copy.x[copy.edge_index[0], 0] * 10 + copy.x[copy.edge_index[1], 0])
     assert sorted(copy.edge_attr.tolist()) == sorted(data.edge_attr.tolist())

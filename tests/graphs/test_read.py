@@ -23,7 +23,7 @@ def test_list_and_batch_are_the_same_graphs(graphs: list[Data]) -> None:
 
 @examples(40)
 @given(graphs=strategies.batches(max_drawn=4))
-def test_counts_edges_and_arcs(graphs: list[Data]) -> None:
+def test_counts_undirected_and_directed_edges(graphs: list[Data]) -> None:
     collection = read(graphs)
     assert len(collection) == len(graphs)
     assert collection.num_nodes.tolist() == [g.num_nodes for g in graphs]
@@ -81,7 +81,7 @@ def test_targets_of_every_level_travel_with_their_graphs(level: str) -> None:
 
 
 def _looped() -> tuple[Batch, list[Data]]:
-    """A batch with self-loops added behind all its arcs, and the same graphs with their own loops behind their arcs."""
+    """A batch with self-loops behind all its edges, and the same graphs, each with its loops behind its own edges."""
     graphs = [strategies.from_edges(3, [(0, 1)], 1), strategies.from_edges(4, [(0, 1), (1, 2), (2, 3)], 2)]
     for graph in graphs:
         graph.edge_attr = graph.edge_attr.float()
@@ -120,8 +120,8 @@ def test_predictions_of_edges_in_the_order_of_a_mixed_batch() -> None:
     got = network(esan.Bag.of(batch, policy, 2)).squeeze(1).detach()
     expected = network(esan.Bag.of(graphs, policy, 2)).squeeze(1).detach()
     whole = Batch.from_data_list(graphs).edge_index
-    by_arc = {tuple(arc): float(value) for arc, value in zip(whole.t().tolist(), expected, strict=True)}
-    assert got.tolist() == pytest.approx([by_arc[tuple(arc)] for arc in batch.edge_index.t().tolist()])
+    by_edge = {tuple(edge): float(value) for edge, value in zip(whole.t().tolist(), expected, strict=True)}
+    assert got.tolist() == pytest.approx([by_edge[tuple(edge)] for edge in batch.edge_index.t().tolist()])
 
 
 def test_batches_of_graphs_without_edge_index_or_with_labels_in_lists() -> None:

@@ -45,10 +45,10 @@ def test_bags_built_there_some_graphs_at_a_time(
 
 
 @EVERY_POLICY
-@pytest.mark.parametrize("room", [0, 500, 2**24], ids=["pinned", "partly", "there"])
-def test_batches_laid_out_from_the_host(room: int, policy: esan.Policy, gpu: torch.device) -> None:
+@pytest.mark.parametrize("per_network", [0, 500, 2**24], ids=["pinned", "partly", "there"])
+def test_batches_gathered_from_the_host(per_network: int, policy: esan.Policy, gpu: torch.device) -> None:
     """Field by field those of the CPU, whether the numbers that they are gathered from are pinned or on the GPU."""
-    limits = ColumnLimits(chunk=60, small=0, per_network=room)
+    limits = ColumnLimits(chunk=60, small=0, per_network=per_network)
     bag, ids = esan.Bag.of(strategies.odd_graphs(), policy, 3), torch.tensor([[[3, 1, 4]], [[6, -1, 0]]])
     plain = Padder(bag, 3)
     shape = plain.counts.shape(ids[:, 0].numpy()).grown(1.1)
@@ -66,17 +66,17 @@ def test_batches_laid_out_from_the_host(room: int, policy: esan.Policy, gpu: tor
 @pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
 def test_networks(architecture: str, encoder: str, policy: esan.Policy, gpu: torch.device) -> None:
     network = strategies.model(architecture, encoder, policy)
-    twin = copy.deepcopy(network).to(gpu)
+    on_gpu = copy.deepcopy(network).to(gpu)
     bag = esan.Bag.of(strategies.odd_graphs(), policy, 4)
-    here, there = network(bag), twin(bag.to(gpu))
+    here, there = network(bag), on_gpu(bag.to(gpu))
     check_close(there.cpu(), here, "predictions on the GPU")
     here.square().sum().backward()
     there.square().sum().backward()
-    for (name, mine), other in zip(network.named_parameters(), twin.parameters(), strict=True):
+    for (name, mine), other in zip(network.named_parameters(), on_gpu.parameters(), strict=True):
         assert (mine.grad is None) == (other.grad is None), name
         if mine.grad is not None and other.grad is not None:
             check_close(other.grad.cpu(), mine.grad, f"gradient of {name} on the GPU")
-    for (name, buffer), theirs in zip(network.named_buffers(), twin.buffers(), strict=True):
+    for (name, buffer), theirs in zip(network.named_buffers(), on_gpu.buffers(), strict=True):
         check_close(theirs.cpu(), buffer, f"{name} on the GPU")
 
 
@@ -102,19 +102,19 @@ def test_networks_in_single_precision(name: str, architecture: str, encoder: str
     """The fused kernels, which double precision does not use."""
     policy = strategies.POLICIES[name]
     network = strategies.model(architecture, encoder, policy, width=20)
-    twin = copy.deepcopy(network).float().to(gpu)
+    on_gpu = copy.deepcopy(network).float().to(gpu)
     bag = esan.Bag.of(strategies.odd_graphs(), policy, 3)
-    here, there = network(bag), twin(bag.to(gpu))
+    here, there = network(bag), on_gpu(bag.to(gpu))
     check_close(there.double().cpu(), here, "predictions on the GPU", tolerance=1e-5)
     here.square().sum().backward()
     there.square().sum().backward()
     largest = max(float(p.grad.abs().max()) for p in network.parameters() if p.grad is not None)
-    for (part, mine), other in zip(network.named_parameters(), twin.parameters(), strict=True):
+    for (part, mine), other in zip(network.named_parameters(), on_gpu.parameters(), strict=True):
         assert (mine.grad is None) == (other.grad is None), part
         if mine.grad is not None and other.grad is not None:
             got = other.grad.double().cpu()
             check_close(got, mine.grad, f"gradient of {part} on the GPU", scale=max(1.0, largest), tolerance=1e-4)
-    for (part, buffer), theirs in zip(network.named_buffers(), twin.buffers(), strict=True):
+    for (part, buffer), theirs in zip(network.named_buffers(), on_gpu.buffers(), strict=True):
         check_close(theirs.to(buffer.dtype).cpu(), buffer, f"{part} on the GPU", tolerance=1e-5)
 
 

@@ -149,7 +149,7 @@ def test_a_batch_larger_than_any_before(kind: str, gpu: torch.device) -> None:
         mine, other = ours.train_epoch(order), theirs.train_epoch(order)
         ours.flush()
         check_close(mine.cpu(), other.cpu(), f"loss of {kind}", tolerance=1e-3)
-        shapes.append(member.ensemble._rooms.known[4])
+        shapes.append(member.ensemble._known_shapes.known[4])
     assert shapes[0] != shapes[1]
     check_close(ours.predict(many).cpu(), theirs.predict(many).cpu(), "predictions", tolerance=2e-2)
 

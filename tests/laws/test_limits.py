@@ -28,7 +28,7 @@ def _mlp(theirs: Any) -> nn.Sequential:
 
 def _gin(theirs: Any) -> nn.Module:
     conv = pyg.GINConv(nn.Identity())
-    conv.nn = _mlp(theirs.mlp)  # set here, as the constructor would draw its weights anew
+    conv.nn = _mlp(theirs.mlp)  # set here, since the constructor draws new weights
     return conv
 
 

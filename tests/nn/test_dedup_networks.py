@@ -198,7 +198,7 @@ def test_products_of_another_precision() -> None:
 
 
 def test_a_copy_of_a_bag_finds_its_own_representatives() -> None:
-    """Features of a copy count what is written to them anew."""
+    """What is written to the features of a copy counts."""
     network, bag = network_of("ds", ND), esan.Bag.of(graphs_like(), ND, 3)
     assert bag.graphs.x is not None
     for _ in range(2):

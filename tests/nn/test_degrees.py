@@ -34,19 +34,19 @@ def test_the_degree_of_each_row(policy: esan.Policy) -> None:
 @pytest.mark.parametrize(("architecture", "encoder"), [("ds", "gin"), ("dss", "gine"), ("dss", "gcn")])
 def test_a_compact_bag_gives_the_literal_answer(architecture: str, encoder: str, policy: esan.Policy) -> None:
     network = strategies.model(architecture, encoder, policy, degrees=7)
-    twin, graphs = copy.deepcopy(network), strategies.odd_graphs()
+    clone, graphs = copy.deepcopy(network), strategies.odd_graphs()
     compact = network(esan.Bag.of(graphs, policy, network.num_layers + network.encoder.lookahead, literal=False))
-    literal = twin(esan.Bag.of(graphs, policy, literal=True))
+    literal = clone(esan.Bag.of(graphs, policy, literal=True))
     check_close(compact, literal, "predictions")
     noise = torch.randn_like(literal)
     (compact * noise).sum().backward()
     (literal * noise).sum().backward()
-    scale = max(float(p.grad.abs().max()) for p in twin.parameters() if p.grad is not None)
-    for (name, mine), theirs in zip(network.named_parameters(), twin.parameters(), strict=True):
+    scale = max(float(p.grad.abs().max()) for p in clone.parameters() if p.grad is not None)
+    for (name, mine), theirs in zip(network.named_parameters(), clone.parameters(), strict=True):
         assert mine.grad is not None
         assert theirs.grad is not None
         check_close(mine.grad, theirs.grad, f"gradient of {name}", scale=scale)
-    for (name, buffer), other in zip(network.named_buffers(), twin.buffers(), strict=True):
+    for (name, buffer), other in zip(network.named_buffers(), clone.buffers(), strict=True):
         check_close(buffer, other, name)
 
 

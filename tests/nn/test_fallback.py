@@ -79,7 +79,7 @@ def test_dropout_needs_the_literal_bag_while_training_only() -> None:
     network.eval()(esan.Bag.of(GRAPHS, ND, 3, literal=False))
 
 
-def test_a_bag_without_room_to_look_ahead_is_extended_and_that_is_said_once() -> None:
+def test_a_bag_too_shallow_for_the_lookahead_is_extended_with_one_warning() -> None:
     network = strategies.model("dss", "gcn", ND).eval()
     with pytest.warns(UserWarning, match=r"The bag is extended to 4 layers .*Build it with num_layers=4"):
         got = network(esan.Bag.of(GRAPHS, ND, 3))

@@ -96,7 +96,7 @@ def test_rounding_ends_with_the_product(own: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_rounded_layers_differ_from_others_in_kind_alone() -> None:
-    """On a CPU nothing is rounded; networks that round are of another team."""
+    """On a CPU nothing is rounded; networks that round belong to another ensemble."""
     torch.manual_seed(0)
     network = esan.ds_gnn(None, 200, 1, 2)
     bag = esan.Bag.of([esan.graphs.cycle(4)], esan.NodeDeletion(), 1)

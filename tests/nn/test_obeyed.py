@@ -239,9 +239,9 @@ def test_functional_call_with_other_weights(
 
 def test_copies_share_nothing(device: torch.device) -> None:
     model, bag = network("dss", "gine", device), bag_of(None, device)
-    twin = copy.deepcopy(model)
-    same(twin, copy.deepcopy(bag))
-    twin(bag).sum().backward()
+    clone = copy.deepcopy(model)
+    same(clone, copy.deepcopy(bag))
+    clone(bag).sum().backward()
     assert all(parameter.grad is None for parameter in model.parameters())
 
 

@@ -118,18 +118,18 @@ class FailingLater(Failing):
 @pytest.mark.filterwarnings("ignore:The literal bag is used")  # not what this is about
 def test_an_error_in_a_convolution_stays_itself(conv: Any, kind: Any, match: str, note: str, literal: bool) -> None:
     network = esan.ds_gnn(None, 4, 2, 1, conv=conv)
-    with pytest.raises(kind, match=match) as told:
+    with pytest.raises(kind, match=match) as caught:
         network(esan.Bag.of(CYCLE, esan.EdgeDeletion(), 2, literal=literal or None))
-    assert told.value.__notes__ == [f"Raised by {note}"]
-    assert told.value.__cause__ is None
+    assert caught.value.__notes__ == [f"Raised by {note}"]
+    assert caught.value.__cause__ is None
 
 
-def test_later_calls_are_told_as_the_first() -> None:
+def test_later_calls_are_reported_as_the_first() -> None:
     network, bag = esan.ds_gnn(None, 4, 1, 1, conv=FailingLater), esan.Bag.of(CYCLE, esan.EdgeDeletion(), 1)
     assert bool(torch.isfinite(network(bag)).all())
-    with pytest.raises(OwnError, match=r"^a user's own words") as told:
+    with pytest.raises(OwnError, match=r"^a user's own words") as caught:
         network(bag)
-    assert told.value.__notes__ == ["Raised by FailingLater, which esan called as conv(x, edge_index)."]
+    assert caught.value.__notes__ == ["Raised by FailingLater, which esan called as conv(x, edge_index)."]
 
 
 class WithEdges(nn.Module):
@@ -142,12 +142,12 @@ class WithEdges(nn.Module):
         raise OwnError(f"{tuple(edge_attr.shape)}")
 
 
-def test_edge_features_are_told_where_they_were_passed() -> None:
+def test_edge_features_are_reported_where_they_were_passed() -> None:
     graph = CYCLE.clone()
     graph.edge_attr = torch.zeros(graph.edge_index.size(1), 3)
     network = esan.ds_gnn(None, 4, 2, 1, conv=WithEdges, edge_channels=3)
-    with pytest.raises(OwnError) as told:
+    with pytest.raises(OwnError) as caught:
         network(esan.Bag.of(graph, esan.EdgeDeletion(), 2))
-    assert told.value.__notes__ == [
+    assert caught.value.__notes__ == [
         "Raised by WithEdges, which esan called as conv(x, edge_index, edge_attr=edge_attr)."
     ]

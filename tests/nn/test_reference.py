@@ -115,7 +115,7 @@ def _shared(layer: Any, h: Tensor, union: Union) -> Tensor:
 
 
 def _shared_with_others(layer: Any, h: Tensor, union: Union, edges: Tensor, attr: Tensor) -> Tensor:
-    """L2 once in every subgraph, on the sum over the other subgraphs, along the arcs of the whole graph."""
+    """L2 once in every subgraph, on the sum over the other subgraphs, along the edges of the whole graph."""
     others = torch.stack([h[union.node == v].sum(0) for v in union.node.tolist()]) - h
     source, target, features = [], [], []
     place = {(int(s), int(v)): row for row, (s, v) in enumerate(zip(union.batch.batch, union.node, strict=True))}
@@ -125,8 +125,8 @@ def _shared_with_others(layer: Any, h: Tensor, union: Union, edges: Tensor, attr
                 source.append(place[subgraph, u])
                 target.append(place[subgraph, v])
                 features.append(int(feature))
-    arcs = torch.tensor([source, target], dtype=torch.long)
-    return _norm(layer.shared_norm, _conv(layer.shared, others, arcs, torch.tensor(features, dtype=torch.long)))
+    joined = torch.tensor([source, target], dtype=torch.long)
+    return _norm(layer.shared_norm, _conv(layer.shared, others, joined, torch.tensor(features, dtype=torch.long)))
 
 
 def _set_encoder(theirs: Any, x: Tensor, graph: Tensor, size: int) -> Tensor:

@@ -36,12 +36,12 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def _laid_out_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+def _reference_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches are laid out by the kernel's reference implementation: interpreted, the kernel takes half of the time."""
     monkeypatch.setattr(plan, "implementation", lambda family, *tensors: None)
 
 
-PLAINLY = pytest.mark.usefixtures("_laid_out_plainly")
+REFERENCE_LAYOUT = pytest.mark.usefixtures("_reference_layout")
 
 
 def trial(**choices: Any) -> trials.Trial:
@@ -54,13 +54,13 @@ def test_each_as_if_it_were_alone() -> None:
     ensembles.check_alone(trial(), [torch.arange(1), torch.arange(3)])
 
 
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_each_as_if_it_were_alone_for_an_epoch() -> None:
     ensembles.check_alone(trial(), [torch.arange(1), torch.arange(3)], epochs=1)
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_a_step_on_an_empty_batch_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     step = FlatAdam.step
     monkeypatch.setattr(FlatAdam, "step", lambda adam, live: step(adam, torch.ones_like(live)))
@@ -69,44 +69,44 @@ def test_a_step_on_an_empty_batch_would_be_seen(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_batch_after_batch() -> None:
     ensembles.check_eager(trial(), 1e-4)
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_predictions() -> None:
     ensembles.check_predictions(trial())
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_predictions_that_need_a_larger_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shape, "grown", lambda shape, factor: shape)
     ensembles.check_capacity(trial(), 1e-4)
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_states() -> None:
     ensembles.check_states(trial())
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_leaving() -> None:
     ensembles.check_leaving(trial())
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_out_of_step() -> None:
     ensembles.check_out_of_step(trial())
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_recalibrated_statistics() -> None:
     """Over batches of another size than that of training, with capacity for more graphs than there are."""
     t = trial()
@@ -120,7 +120,7 @@ def test_new_samples() -> None:
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_samples_of_a_bag_too_large_for_memory() -> None:
     t = sampled_ensembles.graphs_only("cpu", 6, 4, 3)
     sampled_ensembles.check_new_samples(t)
@@ -128,7 +128,7 @@ def test_samples_of_a_bag_too_large_for_memory() -> None:
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_samples_of_several() -> None:
     sampled_ensembles.check_together(trial(sampled=0.5), [torch.arange(1), torch.arange(3), torch.arange(1, 3)])
 
@@ -142,21 +142,21 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 @pytest.mark.usefixtures("_wide")
 def test_smaller_shapes_for_wide_networks() -> None:
     sized_ensembles.check_sized(sized_ensembles.trial("cpu", 6, 8, 3), 1e-4)
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_smaller_shapes_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "_MANY_ROWS", 0)
     sized_ensembles.check_sized(sized_ensembles.trial("cpu", 6, 8, 3), 1e-4)
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 @pytest.mark.usefixtures("_wide")
 @pytest.mark.parametrize(("dropout", "sampled"), [(0.5, None), (0.0, 0.5)])
 def test_smaller_shapes_in_an_ensemble(dropout: float, sampled: float | None) -> None:
@@ -174,14 +174,14 @@ def test_few_wide_networks_fill_a_device(width: int, sizes: list[int], monkeypat
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_dropout() -> None:
     """With batches of unequal numbers: what one network draws depends neither on the others nor on their steps."""
     ensembles.check_alone(trial(dropout=0.5), [torch.arange(1), torch.arange(3)])
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_padding_is_not_read(monkeypatch: pytest.MonkeyPatch, dropout: float) -> None:
     """Steps, predictions and recalibrated statistics do not depend on what memory held, nor on how much of it."""
@@ -213,7 +213,7 @@ def test_categories_that_are_none(x: float, message: str) -> None:
 
 
 @pytest.mark.exhaustive
-@PLAINLY
+@REFERENCE_LAYOUT
 def test_kinds() -> None:
     ensembles.check_kinds(trial())
 

@@ -61,7 +61,7 @@ def _same_moments(part: TileMoments, plain: Plain, networks: int) -> None:
         (3, True, False, OUTER, INNER),
         pytest.param(3, False, True, INNER, OUTER, marks=pytest.mark.exhaustive),
         pytest.param(1, False, False, 65, 33, marks=pytest.mark.exhaustive),  # tiles of fewer lines
-        pytest.param(3, True, True, 80, 16, marks=pytest.mark.exhaustive),  # columns in pieces
+        pytest.param(3, True, True, 80, 16, marks=pytest.mark.exhaustive),  # columns in chunks
     ],
 )
 def test_gradients_of_linear_layers(networks: int, weighted: bool, gated: bool, inner: int, outer: int) -> None:
@@ -136,7 +136,7 @@ def test_layers_of_several_networks(networks: int) -> None:
     ],
 )
 def test_wide_layers_of_few_lines(monkeypatch: pytest.MonkeyPatch, inner: int, outer: int, biased: bool) -> None:
-    """In pieces, not by a library."""
+    """In chunks, not by a library."""
     for name in ("bmm", "baddbmm"):
         monkeypatch.delattr(torch, name)
     _two_layers_agree(inner, outer, biased)

@@ -26,7 +26,7 @@ def targets(kind: str, networks: int, outputs: int) -> Tensor:
 
 
 def batch(kind: str, networks: int, outputs: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Predictions, targets and weights; the first network lacks a graph, and filler predicts what it will."""
+    """Predictions, targets and weights; the first network lacks a graph, and padding has predictions of any value."""
     torch.manual_seed(networks + outputs)
     prediction = 3 * torch.randn(networks * (GRAPHS + 1), outputs)
     weight = torch.ones(networks, GRAPHS + 1)

@@ -164,7 +164,7 @@ def _gradients(model: SubgraphGNN) -> dict[str, Tensor | None]:
         ("ds", "gin", "EGO+(2)", None, {"readout": "mean"}),
         pytest.param(
             "ds", "gin", "ND", True, {"readout": "max"}, marks=pytest.mark.exhaustive
-        ),  # which reads filler, that must be written then
+        ),  # which reads padding, which must then be written
         pytest.param(
             "dss", "graphconv", "NM", None, {"set_encoder": "invariant-deepsets"}, marks=pytest.mark.exhaustive
         ),
@@ -180,14 +180,14 @@ def test_stacked_networks(
 ) -> None:
     """Three networks on batches of their own give, in one pass, what each gives alone; one batch lacks a graph.
 
-    Tiles that have filler alone, or some, or none; memory that was not written to is not read.
+    Tiles of padding alone, or some, or none; memory that was not written to is not read.
     """
     poison(monkeypatch)
     check_stacked(architecture, encoder, strategies.POLICIES[name], literal, choices)
 
 
 @pytest.mark.exhaustive
-def test_a_kernel_that_reads_filler_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_reads_padding_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     poison(monkeypatch)
     linear = gpu_gin.linear
     monkeypatch.setattr(gpu_gin, "linear", lambda *arguments, **choices: linear(*arguments[:6], **choices))
@@ -223,8 +223,8 @@ def check_stacked(
     ids = torch.tensor([[[2, 1], [0, 2], [1, -1]]])
     padder = Padder(bag, 2)
     shape = padder.counts.shape(ids[0].numpy()).grown(3.0)
-    laid = padder.lay_out(ids, shape, 3)
-    padded = PaddedBag.of_fields(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 3)
+    chunk = padder.lay_out(ids, shape, 3)
+    padded = PaddedBag.of_fields(chunk.views(chunk.ints[0].long(), chunk.floats[0]), shape, bag, 3)
     given = together(padded)
     assert given.shape[:2] == (3, 2)
     weight = padded.graph_multiplicity.view(3, 3, 1)[:, :-1]
@@ -253,8 +253,8 @@ def test_types_that_come_as_fractions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("encoder", "equal"), [("gine", True), ("graphconv", False)])
-def test_room_changes_no_bit(encoder: str, equal: bool) -> None:
-    """Of predictions, gradients and buffers, where filler is left out; elsewhere sums are taken in other pieces."""
+def test_capacity_changes_no_bit(encoder: str, equal: bool) -> None:
+    """Of predictions, gradients and buffers, where padding is left out; elsewhere sums are split differently."""
     policy = esan.EdgeDeletion()
     model = network("dss", encoder, policy)
     bag, ids = esan.Bag.of(GRAPHS, policy, 2), torch.tensor([[[2, 1]]])
@@ -262,8 +262,8 @@ def test_room_changes_no_bit(encoder: str, equal: bool) -> None:
     for factor in (1.05, 3.0):
         together = stack([model])
         shape = padder.counts.shape(ids[0].numpy()).grown(factor)
-        laid = padder.lay_out(ids, shape, 1)
-        padded = PaddedBag.of_fields(laid.views(laid.ints[0].long(), laid.floats[0]), shape, bag, 1)
+        chunk = padder.lay_out(ids, shape, 1)
+        padded = PaddedBag.of_fields(chunk.views(chunk.ints[0].long(), chunk.floats[0]), shape, bag, 1)
         given = together(padded)[:2]
         given.square().sum().backward()
         grads = [p.grad for p in together.parameters() if p.grad is not None]

@@ -105,7 +105,7 @@ def test_batch_norm(networks: int, weighted: bool, relu: bool) -> None:
 
 
 @ONE_OR_THREE
-def test_lines_that_count_for_nothing_settle(networks: int) -> None:
+def test_rows_of_multiplicity_0_are_zeroed(networks: int) -> None:
     """At 0, deferred the ReLU; nothing passes back through them."""
     weight, running = drawn_weight(networks, True), fresh_buffers(networks, OUTER)
     assert weight is not None
@@ -121,7 +121,7 @@ def test_lines_that_count_for_nothing_settle(networks: int) -> None:
 
 
 def test_a_norm_wider_than_a_program() -> None:
-    """Columns in pieces, the last of them not whole."""
+    """Columns in chunks, the last of them not whole."""
     weight, running = drawn_weight(3, True), fresh_buffers(3, 150)
 
     def kernel(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
@@ -139,13 +139,13 @@ def test_the_norm_of_networks() -> None:
     """`BatchNorm` itself, which chooses the kernels in single precision, and is plain in double."""
     norm = BatchNorm(OUTER)
     nn.init.normal_(norm.weight)
-    twin, weight = copy.deepcopy(norm).double(), drawn_weight(1, True)
-    agree(lambda x: norm(x, weight, relu=True), lambda x: twin(x, weight, relu=True), torch.randn(LINES, OUTER))
-    for ours, theirs in zip(norm.buffers(), twin.buffers(), strict=True):
+    double, weight = copy.deepcopy(norm).double(), drawn_weight(1, True)
+    agree(lambda x: norm(x, weight, relu=True), lambda x: double(x, weight, relu=True), torch.randn(LINES, OUTER))
+    for ours, theirs in zip(norm.buffers(), double.buffers(), strict=True):
         close(ours, theirs, "buffer")
     with torch.no_grad():
         x = torch.randn(LINES, OUTER)
-        close(norm.eval()(x, weight), twin.eval()(x.double(), weight), "in eval mode")
+        close(norm.eval()(x, weight), double.eval()(x.double(), weight), "in eval mode")
 
 
 def test_one_row_alone() -> None:

@@ -22,15 +22,15 @@ from esan.ops.triton.segments import broadcast, sum_rows
 
 pytestmark = ONLY_INTERPRETED
 #: Slots of less than a tile and of several, and how many of their lines are real: all, some, or none.
-ROOM = (70, 9, 140)
+CAPACITY = (70, 9, 140)
 NUMBER = ((70, 0, 5), (1, 9, 133), (0, 0, 0))
-NETWORKS, LINES, WIDTH, EPS = len(NUMBER), sum(ROOM), 6, 1e-5
-BEGIN = [sum(ROOM[:slot]) for slot in range(len(ROOM))]
+NETWORKS, ROWS, WIDTH, EPS = len(NUMBER), sum(CAPACITY), 6, 1e-5
+BEGIN = [sum(CAPACITY[:slot]) for slot in range(len(CAPACITY))]
 REAL = RowRanges(
-    torch.tensor([[b, b + n] for some in NUMBER for b, n in zip(BEGIN, some, strict=True)]).reshape(-1), ROOM
+    torch.tensor([[b, b + n] for some in NUMBER for b, n in zip(BEGIN, some, strict=True)]).reshape(-1), CAPACITY
 )
 #: The real lines of each network.
-KEPT = [torch.cat([torch.arange(b, b + n) for b, n in zip(BEGIN, some, strict=True)]) for some in NUMBER]
+NOT_PADDING = [torch.cat([torch.arange(b, b + n) for b, n in zip(BEGIN, some, strict=True)]) for some in NUMBER]
 
 
 @pytest.fixture(autouse=True)
@@ -40,30 +40,30 @@ def _poison(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lines(width: int = WIDTH) -> Tensor:
     """Random ones; NaN where there is padding."""
-    x = torch.full((NETWORKS, LINES, width), torch.nan)
-    for network, kept in enumerate(KEPT):
+    x = torch.full((NETWORKS, ROWS, width), torch.nan)
+    for network, kept in enumerate(NOT_PADDING):
         x[network, kept] = torch.randn(len(kept), width)
     return x.reshape(-1, width)
 
 
 def of(x: Tensor, network: int) -> Tensor:
     """The real lines of a network."""
-    return x.view(NETWORKS, LINES, *x.shape[1:])[network, KEPT[network]]
+    return x.view(NETWORKS, ROWS, *x.shape[1:])[network, NOT_PADDING[network]]
 
 
 def check(got: Tensor, expected: Callable[[int], Tensor], what: str) -> None:
     """The lines of each network that has some are these; nothing else was written."""
-    padding = torch.ones(NETWORKS, LINES, dtype=torch.bool)
-    for network, kept in enumerate(KEPT):
+    padding = torch.ones(NETWORKS, ROWS, dtype=torch.bool)
+    for network, kept in enumerate(NOT_PADDING):
         padding[network, kept] = False
         if len(kept):
             close(of(got, network), expected(network), f"{what}, network {network}")
-    assert bool(got.view(NETWORKS, LINES, -1)[padding].isnan().all()), f"{what} of padding"
+    assert bool(got.view(NETWORKS, ROWS, -1)[padding].isnan().all()), f"{what} of padding"
 
 
 def same(got: Tensor, expected: Callable[[int], Tensor], what: str) -> None:
     """Numbers of each network are these, and 0 where it has no lines."""
-    for network, kept in enumerate(KEPT):
+    for network, kept in enumerate(NOT_PADDING):
         other = expected(network) if len(kept) else torch.zeros_like(got[network])
         close(got[network], other.reshape(got[network].shape), f"{what}, network {network}", scale=10.0)
 
@@ -93,7 +93,7 @@ def test_norms() -> None:
         assert bool(got.isfinite().all())
         for network in range(NETWORKS - 1):
             close(got[network], getattr(norm.alone(network), part).squeeze(0), part)
-    node = torch.randint(4, (NETWORKS * LINES,))
+    node = torch.randint(4, (NETWORKS * ROWS,))
     y = blend(norm.x, norm.moments, True, (shared, norm.moments, node), REAL)
 
     def blended(network: int) -> Tensor:
@@ -171,18 +171,18 @@ class Messages:
 
     def __init__(self) -> None:
         self.other, self.kind = torch.zeros(0, dtype=torch.long), torch.zeros(0, dtype=torch.long)
-        self.first, self.count = (torch.zeros(NETWORKS * LINES, dtype=torch.long) for _ in range(2))
+        self.first, self.count = (torch.zeros(NETWORKS * ROWS, dtype=torch.long) for _ in range(2))
         #: The same for each network alone.
         self.alone: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
-        for network, kept in enumerate(KEPT):
+        for network, kept in enumerate(NOT_PADDING):
             count = torch.randint(4, (len(kept),))
             first = count.cumsum(0) - count
             other = torch.randint(max(len(kept), 1), (int(count.sum()),))
             kind = torch.randint(3, (len(other),))
             self.alone.append((other, kind, first, count))
-            self.first[network * LINES + kept] = first + len(self.other)
-            self.count[network * LINES + kept] = count
-            self.other = torch.cat([self.other, network * LINES + kept[other]])
+            self.first[network * ROWS + kept] = first + len(self.other)
+            self.count[network * ROWS + kept] = count
+            self.other = torch.cat([self.other, network * ROWS + kept[other]])
             self.kind = torch.cat([self.kind, kind])
 
 
@@ -199,7 +199,7 @@ def test_messages() -> None:
         return sum_rows(of(x, network), other, first, count, own=own[some], messages=(table[some], kind))
 
     check(y, summed, "sums")
-    owner, share, of_pool = torch.randint(5, (NETWORKS * LINES,)), lines(1)[:, 0], torch.randn(5, WIDTH)
+    owner, share, of_pool = torch.randint(5, (NETWORKS * ROWS,)), lines(1)[:, 0], torch.randn(5, WIDTH)
     got = messages_backward(
         grad, x, table, own, m.other, m.kind, m.first, m.count, None, NETWORKS, PoolGradient(of_pool, owner, share),
         NormInput(norm.x, norm.moments.mean, norm.moments.inverse), True, REAL,
@@ -223,11 +223,11 @@ def test_messages() -> None:
 
 
 def test_rows_that_are_expanded() -> None:
-    x, owner, weight = torch.randn(8, WIDTH), torch.randint(8, (NETWORKS * LINES,)), lines(1)[:, 0]
+    x, owner, weight = torch.randn(8, WIDTH), torch.randint(8, (NETWORKS * ROWS,)), lines(1)[:, 0]
     check(
         broadcast(x, owner, weight, REAL), lambda k: x[of(owner, k)] * of(weight, k)[:, None], "expanded rows"
     )  # fmt: skip
-    by_node, marked = CSR(owner, 8), torch.rand(NETWORKS * LINES) > 0.5
+    by_node, marked = CSR(owner, 8), torch.rand(NETWORKS * ROWS) > 0.5
     by_node.row_ranges = REAL
 
     def rows(network: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Interpreted: sums of lines and of messages, their gradients, and pools beside them."""
+"""Interpreted: sums of rows and of messages, their gradients, and pools beside them."""
 
 import pytest
 import torch
@@ -19,12 +19,12 @@ pytestmark = ONLY_INTERPRETED
 ROWS, WIDTH = 37, 20
 
 
-def _terms(groups: int, terms: int, lines: int) -> tuple[Tensor, Tensor, Tensor]:
+def _terms(groups: int, terms: int, rows: int) -> tuple[Tensor, Tensor, Tensor]:
     """The group of each term, sorted; where each group begins; and the line of each term. One group is a hub's."""
     owner = torch.randint(groups - 1, (terms,))  # the last group is empty
     owner[: terms // 4 * 3 if terms > 2 * Tuning.parallel else 0] = 5
     owner = owner.sort().values
-    return owner, CSR(owner, groups, is_sorted=True).ptr, torch.randint(lines, (terms,))
+    return owner, CSR(owner, groups, is_sorted=True).ptr, torch.randint(rows, (terms,))
 
 
 def _summed(groups: int, owner: Tensor, values: Tensor) -> Tensor:
@@ -46,13 +46,13 @@ def test_sums_of_lines(terms: int, weighted: bool) -> None:
     owner, first, which = _terms(30, terms, ROWS)
     weight = torch.rand(terms) if weighted else None
     factor = torch.ones(terms, 1).double() if weight is None else weight.double()[:, None]
-    lines = x.double()[which] * factor
-    close(sum_rows(x, which, first, weight=weight), _summed(30, owner, lines))
+    rows = x.double()[which] * factor
+    close(sum_rows(x, which, first, weight=weight), _summed(30, owner, rows))
     close(
         sum_rows(x, which, first, weight=weight, row_weight=row_weight),
-        _summed(30, owner, lines * row_weight.double()[which, None]),
+        _summed(30, owner, rows * row_weight.double()[which, None]),
     )
-    close(sum_rows(x, which, first, weight=weight, gate=gate), _summed(30, owner, lines * (gate[which] > 0)))
+    close(sum_rows(x, which, first, weight=weight, gate=gate), _summed(30, owner, rows * (gate[which] > 0)))
 
 
 def test_only_what_counts_is_summed() -> None:
@@ -65,13 +65,13 @@ def test_only_what_counts_is_summed() -> None:
     ))  # fmt: skip
 
 
-def _edges(rows: int, count: int, lines: int, hub: int = 0) -> Edges:
+def _edges(rows: int, count: int, types: int, hub: int = 0) -> Edges:
     """Random edges; of the last, so many come from row 7, and as many others go to it."""
     source, target = torch.randint(rows, (2, count))
     source[count - hub :] = 7
     target[count - 2 * hub : count - hub] = 7
     target, order = target.sort()
-    return Edges(torch.stack([source[order], target]), CSR(torch.randint(lines, (count,)), lines), rows)
+    return Edges(torch.stack([source[order], target]), CSR(torch.randint(types, (count,)), types), rows)
 
 
 @WEIGHTED
@@ -115,8 +115,8 @@ def test_sums_of_rows(weighted: bool) -> None:
     assert torch.bincount(target)[7] > Tuning.parallel
 
     def plain(x: Tensor, own: Tensor) -> Tensor:
-        lines = x[source] if weight is None else x[source] * weight.double()[:, None]
-        return own * x + _summed(ROWS, target, lines)
+        rows = x[source] if weight is None else x[source] * weight.double()[:, None]
+        return own * x + _summed(ROWS, target, rows)
 
     agree(lambda x, own: message_sum(x, edges, None, own, weight), plain, torch.randn(ROWS, WIDTH), torch.rand(1))
 
@@ -156,7 +156,7 @@ def test_gradients_of_a_table_that_is_too_large() -> None:
 
 
 def test_lines_wider_than_a_program() -> None:
-    """Columns in pieces, the last of them not whole."""
+    """Columns in chunks, the last of them not whole."""
     group, index, edges = CSR(torch.randint(9, (ROWS,)), 11), torch.randint(7, (ROWS,)), _edges(ROWS, 90, 25)
     x, table, e = torch.randn(ROWS, 150), torch.randn(7, 150), torch.randn(25, 150)
     agree(lambda x: segment_sum(x, group), lambda x: _summed(11, group.index, x), x)
@@ -197,8 +197,8 @@ def test_pools_beside_sums(messages: bool) -> None:
     x, e, own = torch.randn(36, WIDTH), torch.randn(25, WIDTH), torch.rand(3)
 
     def plain(x: Tensor, e: Tensor, own: Tensor) -> Tensor:
-        lines = torch.relu(x[source] + e[edges.edge_id]) if messages else x[source] + 0 * e.sum()
-        y = own.repeat_interleave(12)[:, None] * x + _summed(36, target, lines)
+        rows = torch.relu(x[source] + e[edges.edge_id]) if messages else x[source] + 0 * e.sum()
+        y = own.repeat_interleave(12)[:, None] * x + _summed(36, target, rows)
         return torch.cat([y, _summed(11, group.index, x * weight.double()[:, None])])
 
     def kernel(x: Tensor, e: Tensor, own: Tensor) -> Tensor:
@@ -211,9 +211,9 @@ def test_pools_beside_sums(messages: bool) -> None:
     agree(kernel, plain, x, e, own)
 
 
-@pytest.mark.parametrize("width", [WIDTH, 80], ids=["whole", "in pieces"])
+@pytest.mark.parametrize("width", [WIDTH, 80], ids=["whole", "in chunks"])
 def test_gradients_of_rows_that_were_normalised(width: int) -> None:
-    """The gradient is taken through the ReLU, and summed, for each of three networks; wide rows piece by piece."""
+    """The gradient is taken through the ReLU, and summed, for each of three networks; wide rows in chunks."""
     edges, networks = _edges(36, 90, 25), 3
     x, c, grad = torch.randn(36, width).relu(), torch.randn(36, width), torch.randn(36, width)
     e, own, (mean, inverse) = torch.randn(25, width), torch.rand(networks), torch.rand(2, networks, width)

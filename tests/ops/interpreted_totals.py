@@ -16,7 +16,7 @@ def test_totals_over_tiles() -> None:
     close(total(part), expected)
     close(total_pair(part), torch.stack(expected.split(10, 1)))
     for sizes in ([10, 7, 3], [9, 0, 5, 6], [0, 0, 8, 12]):
-        close(totals(part, *sizes), torch.cat([piece.reshape(-1) for piece in expected.split(sizes, 1)]))
+        close(totals(part, *sizes), torch.cat([chunk.reshape(-1) for chunk in expected.split(sizes, 1)]))
     wide = torch.randn(1, 3, 1050)
     close(total(wide), wide.double().sum(1))
 

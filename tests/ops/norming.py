@@ -10,7 +10,7 @@ LINES, INNER, OUTER, EPS = 70, 6, 9, 1e-5
 
 
 def drawn_weight(networks: int, weighted: bool) -> Tensor | None:
-    """Whole numbers, nothing for some lines: those of the filler."""
+    """Whole numbers, 0 for some rows: padding."""
     return torch.randint(0, 4, (networks * LINES,)).float() if weighted else None
 
 

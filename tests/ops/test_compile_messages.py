@@ -61,7 +61,7 @@ def test_what_is_compiled_within_is_part_of_it() -> None:
     time.sleep(1.0)
     assert text.getvalue() == "compiling things\n"
     wait.end()
-    wait.end()  # of one that was told twice, nothing comes
+    wait.end()  # a second end() is ignored
     wait.begin()
     wait.end()
 
@@ -136,14 +136,14 @@ def test_a_missing_numba_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "find_spec", lambda name: None)
     runtime.say_if_missing.cache_clear()
     model, bag = esan.dss_gnn(None, 8, 2, 2), esan.Bag.of([esan.graphs.cycle(4)], esan.NodeDeletion(), 2)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):
             model(bag)
-    assert len(told) == 1
-    assert "esan runs without numba" in str(told[0].message)
-    assert told[0].filename == __file__  # blamed on who called the model
-    assert "pip install 'esan[fast]'" in str(told[0].message)
+    assert len(caught) == 1
+    assert "esan runs without numba" in str(caught[0].message)
+    assert caught[0].filename == __file__  # blamed on who called the model
+    assert "pip install 'esan[fast]'" in str(caught[0].message)
 
 
 def test_kernels_say_that_they_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,8 +159,8 @@ def test_groups(kind: torch.dtype) -> None:
     for part in (400, 123, 0):
         group = CSR(owner, 50).prefix(part)
         with reference():
-            twin = CSR(owner, 50).prefix(part)
-            expected = twin.perm, twin.ptr
+            reference_csr = CSR(owner, 50).prefix(part)
+            expected = reference_csr.perm, reference_csr.ptr
         assert torch.equal(group.perm, expected[0])
         assert torch.equal(group.ptr, expected[1])
     _agree(lambda x: (CSR(owner, 50).sum(x, weight), CSR(owner, 50).broadcast(x[:50])), lines)
@@ -259,11 +259,11 @@ def test_networks(conv: str, kind: torch.dtype, build: Callable[..., nn.Module],
     ).to(kind)  # fmt: skip
     found = []
     for way in (nullcontext, reference):
-        twin = copy.deepcopy(network)
+        clone = copy.deepcopy(network)
         with way():
-            y = twin(esan.Bag.of(graphs, policy, 4, literal=literal))
+            y = clone(esan.Bag.of(graphs, policy, 4, literal=literal))
             y.square().sum().backward()
-        found.append((y, twin))
+        found.append((y, clone))
     _close(found[0][0].detach(), found[1][0].detach(), "prediction")
     theirs = dict(found[1][1].named_parameters())
     for name, parameter in found[0][1].named_parameters():
@@ -290,9 +290,9 @@ def test_the_bits_do_not_depend_on_when_or_on_how_many_threads() -> None:
     try:
         for threads in (2, 1, 2):
             torch.set_num_threads(threads)
-            twin = copy.deepcopy(network)
-            twin(esan.Bag.of(graphs, policy, 2)).sum().backward()
-            found.append([p.grad for p in twin.encoder.parameters() if p.grad is not None])
+            clone = copy.deepcopy(network)
+            clone(esan.Bag.of(graphs, policy, 2)).sum().backward()
+            found.append([p.grad for p in clone.encoder.parameters() if p.grad is not None])
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(a, b) for a, b in zip(found[0], found[2], strict=True))

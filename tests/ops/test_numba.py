@@ -15,11 +15,11 @@ def test_a_numba_that_cannot_be_imported_is_done_without(error: str, tmp_path: P
     code = """
 import warnings, esan
 model = esan.dss_gnn(None, 8, 2, 2)
-with warnings.catch_warnings(record=True) as told:
+with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     for _ in range(2):
         model(esan.Bag.of([esan.graphs.cycle(4)], esan.NodeDeletion(), 2)).sum().backward()
-print([str(one.message) for one in told if "numba" in str(one.message)])
+print([str(one.message) for one in caught if "numba" in str(one.message)])
 """
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-W", "ignore", "-c", code]

@@ -122,12 +122,12 @@ def test_lemma_rook_and_shrikhande_hashes(graph: Data, table: str) -> None:
     """The right-hand tables: each letter stands for the node's letter before and the multiset of its neighbours'."""
     words = table.split()
     subgraph = esan.Bag.of([graph], esan.EdgeDeletion(), literal=True).subgraph(0)
-    arcs = subgraph.edge_index.t().tolist()
-    assert [0, 1] not in arcs
+    edges = subgraph.edge_index.t().tolist()
+    assert [0, 1] not in edges
     for v, word in enumerate(words):
         for before, now in itertools.pairwise(word):
             column = word.index(before)
-            near = "".join(sorted(words[u][column] for u, target in arcs if target == v))
+            near = "".join(sorted(words[u][column] for u, target in edges if target == v))
             assert MEANINGS[now] == (before, near)
 
 

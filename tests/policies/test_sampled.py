@@ -66,7 +66,7 @@ def test_some_are_those_of_all(name: str, fraction: float) -> None:
 
 
 class _Deeper(esan.EgoNets):
-    """A policy made from another, of which only what is selected was written anew."""
+    """A policy made from another, which overrides `select` only."""
 
     def select(self, graphs: esan.graphs.Graphs) -> esan.Selection:
         return esan.EgoNets(self.hops + 1, self.marked).select(graphs)

@@ -95,7 +95,7 @@ class Deep(Pretend):
 
 
 @pytest.mark.skip(reason="written for the grid that recipes had before they were the paper's networks")
-def test_errors_are_told_in_their_unit_and_the_smallest_is_the_best(tmp_path: Path) -> None:
+def test_errors_are_reported_in_their_unit_and_the_smallest_is_the_best(tmp_path: Path) -> None:
     tune("zinc", tmp_path, tmp_path / "runs", Deep(), rows=["zinc/ds-gin-nd"])
     assert "| zinc | DS-GNN (GIN) (ND) | 2 | 0.404 | 0.303 | 0.202 | the recipe as it is |  |" in table_text(
         "zinc", tmp_path

@@ -236,7 +236,7 @@ def test_folders_that_cannot_be_written_to_are_named_before_anything_runs(
     assert str(folders[folder]) in wrong.output.replace("\n", "")
 
 
-def test_whoever_interrupts_is_told_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_interrupts_is_reported_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Serial, "map", Pretend(stop_after=0).map)
     options = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
     ended = CliRunner().invoke(app, ["reproduce", "tu", "--row", "mutag/gin", *options])

@@ -120,15 +120,15 @@ def test_rejects_a_policy_that_reads_node_numbers() -> None:
         assert_invariant(strategies.model("ds", "gin", policy), GRAPHS, policy)
 
 
-def test_relabelled_moves_nodes_and_arcs() -> None:
+def test_relabelled_moves_nodes_and_edges() -> None:
     data = strategies.from_edges(3, [(0, 1), (1, 2)], 5)
     order = torch.tensor([2, 0, 1])
     moved = relabelled(data, order)
     assert torch.equal(moved.x, data.x[order])
-    arcs = {
+    edges = {
         (int(order[u]), int(order[v])): int(a) for (u, v), a in zip(moved.edge_index.t(), moved.edge_attr, strict=True)
     }
-    assert arcs == {(int(u), int(v)): int(a) for (u, v), a in zip(data.edge_index.t(), data.edge_attr, strict=True)}
+    assert edges == {(int(u), int(v)): int(a) for (u, v), a in zip(data.edge_index.t(), data.edge_attr, strict=True)}
 
 
 def test_acted_is_the_same_bag_otherwise_numbered() -> None:
@@ -140,7 +140,7 @@ def test_acted_is_the_same_bag_otherwise_numbered() -> None:
     assert edges[0] == edges[1]
 
 
-def test_a_whole_model_is_told_what_to_pass() -> None:
+def test_a_whole_model_is_reported_what_to_pass() -> None:
     model = esan.dss_gnn(None, 4, 2, 1, marked=True)
     bag = esan.Bag.of(esan.graphs.cycle(4), esan.NodeMarking(), 2)
     with pytest.raises(TypeError, match=r"Pass model\.encoder, with in_channels = 3"):

@@ -33,8 +33,8 @@ class TwoHops(esan.nn.Conv):
         self.first = esan.nn.GraphConv(in_channels, out_channels)
         self.second = esan.nn.GraphConv(out_channels, out_channels)
 
-    def forward(self, x: Tensor, arcs: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
-        return self.second(self.first(x, arcs, edge_attr, weight), arcs, edge_attr, weight)
+    def forward(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+        return self.second(self.first(x, edges, edge_attr, weight), edges, edge_attr, weight)
 
 
 def _with_norms(network: nn.Module, norm: type[nn.Module]) -> nn.Module:

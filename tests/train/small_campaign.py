@@ -19,13 +19,13 @@ def write_set(folder: Path) -> Path:
     """Cycles and circular skip links as a folder of TU text files."""
     place = folder / "SMALL"
     place.mkdir(parents=True)
-    arcs, graph_of, first = [], [], 1
+    edges, graph_of, first = [], [], 1
     for i in range(GRAPHS):
         graph = csl(7 + i // 4, 2) if i % 2 else cycle(6 + i // 4)
-        arcs += [f"{a + first}, {b + first}" for a, b in graph.edge_index.t().tolist()]
+        edges += [f"{a + first}, {b + first}" for a, b in graph.edge_index.t().tolist()]
         graph_of += [str(i + 1)] * graph.num_nodes
         first += graph.num_nodes
-    (place / "SMALL_A.txt").write_text("\n".join(arcs) + "\n")
+    (place / "SMALL_A.txt").write_text("\n".join(edges) + "\n")
     (place / "SMALL_graph_indicator.txt").write_text("\n".join(graph_of) + "\n")
     (place / "SMALL_graph_labels.txt").write_text("\n".join(str(i % 2) for i in range(GRAPHS)) + "\n")
     return place

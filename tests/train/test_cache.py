@@ -56,13 +56,13 @@ def test_samples_of_what_is_too_large_are_drawn_without_the_whole(
     job, dataset = Job(quick(policy="EGO+(2)@0.4")), small()
     (usual,) = run_jobs([job], tmp_path / "usual", dataset=dataset, cache=tmp_path / "cache")
     network = Predictor.load(job.folder(tmp_path / "usual"))
-    told = network.predict(dataset)
+    result = network.predict(dataset)
     built.clear()
     monkeypatch.setattr("esan.bags.build.storage.MOST_PAIRS", 10)
     (record,) = run_jobs([job], None, dataset=dataset, cache=tmp_path / "cache")
     assert built == [Whole()]
     assert [line.loss for line in record.curve] == pytest.approx([line.loss for line in usual.curve], rel=1e-4)
-    torch.testing.assert_close(network.predict(dataset).probability, told.probability, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(network.predict(dataset).probability, result.probability, rtol=1e-4, atol=1e-5)
 
 
 def test_other_data_has_another_bag(tmp_path: Path, built: list[object]) -> None:

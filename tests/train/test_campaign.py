@@ -30,12 +30,12 @@ def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 def test_a_campaign_runs_configurations_folds_and_seeds_and_then_nothing(place: Path, tmp_path: Path) -> None:
     recipes = [recipe(place), recipe(place, name="small/gin", model="gnn", policy="identity")]
     jobs = [job for one in recipes for job in protocol(one)]
-    told: list[tuple[int, int]] = []
-    outcome = run_campaign(jobs, tmp_path, progress=lambda done, total: told.append((done, total)))
+    result: list[tuple[int, int]] = []
+    outcome = run_campaign(jobs, tmp_path, progress=lambda done, total: result.append((done, total)))
     assert len(outcome.records) == 2 * 2 * 2
     assert not outcome.failures
     assert [(r.recipe.name, r.fold, r.seed) for r in outcome.records] == [(j.recipe.name, j.fold, j.seed) for j in jobs]
-    assert told == [(done, 8) for done in range(9)]
+    assert result == [(done, 8) for done in range(9)]
     before = fingerprints(tmp_path)
     again = run_campaign([*jobs, *jobs], tmp_path)
     assert again.records == outcome.records
@@ -83,7 +83,7 @@ def test_processes_give_the_records_of_one_process_though_one_is_killed(place: P
     assert len(fingerprints(tmp_path / "there")) == 4
 
 
-def test_a_job_that_fails_is_told_and_the_others_run(place: Path, tmp_path: Path) -> None:
+def test_a_job_that_fails_is_reported_and_the_others_run(place: Path, tmp_path: Path) -> None:
     wrong = recipe(place.parent / "nowhere", name="small/nowhere", seeds=1)
     outcome = run_campaign([*protocol(wrong), *protocol(recipe(place, seeds=1))], tmp_path)
     assert sorted(outcome.failures) == ["small/nowhere/0-0", "small/nowhere/1-0"]

@@ -27,9 +27,9 @@ def test_a_campaign_of_recipes_from_files(place: Path) -> None:
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     assert "4 records in runs." in done.output
-    told = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("small/")]
-    assert [line[:3] for line in told] == [[f"small/{m}~epochs=1", "valid", "accuracy"] for m in ("ds", "gin")]
-    assert all("±" in line and line[-1] == "2" for line in told)
+    result = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("small/")]
+    assert [line[:3] for line in result] == [[f"small/{m}~epochs=1", "valid", "accuracy"] for m in ("ds", "gin")]
+    assert all("±" in line and line[-1] == "2" for line in result)
     assert "mean ± std: valid at the epoch of best mean validation over 2 runs" in done.output
     assert "esan report runs" in done.output
     assert len(fingerprints(Path("runs"))) == 4
@@ -84,7 +84,7 @@ def test_the_help_of_a_search_shows_what_a_grid_is_called() -> None:
         (["--folds", "7"], "Expected folds that small/ds has, 0 to 1 (got --folds 7)"),
     ],
 )
-def test_bad_options_are_told_in_one_line(place: Path, options: list[str], words: str) -> None:
+def test_bad_options_are_reported_in_one_line(place: Path, options: list[str], words: str) -> None:
     recipe(place).save("ds.toml")
     done = CliRunner().invoke(app, ["campaign", "ds.toml", *options])
     assert done.exit_code == 2

@@ -90,7 +90,7 @@ def test_code_in_a_file_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("channels", [None, 7, Categories(28), OneHot(5), ATOMS])
-def test_a_blueprint_is_kept_whole(channels: Any, tmp_path: Path) -> None:
+def test_a_model_spec_is_stored_whole(channels: Any, tmp_path: Path) -> None:
     model_spec = ModelSpec(Recipe("zinc"), small().task, channels, None, classes=(-1, 1))
     header = CheckpointHeader(model_spec, 1, 2, "abc")
     save_checkpoint(tmp_path / "a.pt", header, {"x": torch.ones(2)})

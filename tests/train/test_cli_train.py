@@ -36,8 +36,8 @@ def test_train_and_predict(place: Path) -> None:
     assert [path.parent.name for path in found] == ["0-0", "0-1", "1-0", "1-1"]
     assert {path.parent.parent.name for path in found} == {"ds~epochs=2,policy=ED@0.5"}
     assert Record.load(found[0]).epochs == 2
-    told = esan("predict", str(found[0].parent), "SMALL", "--out", "p.csv")
-    assert told.exit_code == 0, told.output
+    result = esan("predict", str(found[0].parent), "SMALL", "--out", "p.csv")
+    assert result.exit_code == 0, result.output
     with (place / "p.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == 16
@@ -115,8 +115,8 @@ def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -
     done = esan("train", "mutag/ds-gin-nd", *settings)
     assert done.exit_code == 0, done.output
     assert "0.8940 ± 0.0480: the paper's, for mutag/ds-gin-nd as it is" in done.output
-    told = esan("predict", "runs", "mutag", "--data", str(ROOT))
-    assert told.exit_code == 0, told.output
+    result = esan("predict", "runs", "mutag", "--data", str(ROOT))
+    assert result.exit_code == 0, result.output
     with (place / "predictions.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert list(lines[0]) == ["graph", "target", "part", "prediction", "p(0)", "p(1)"]
@@ -186,12 +186,12 @@ def test_molecules_from_a_table(place: Path) -> None:
     assert re.search(r"valid +test", done.output)
     assert "Expected" in esan("train", "mine.toml", "--set", "targets=id", "--quiet").stderr
     (place / "new.csv").write_text("structure\nCCO\nC(\nCCN\n")
-    told = esan("predict", "runs", "new.csv")
-    assert told.exit_code == 2
-    assert "C(" in told.stderr
-    told = esan("predict", "runs", "new.csv", "--skip-unreadable", "--smiles", "structure")
-    assert told.exit_code == 0, told.output + told.stderr
-    assert told.stderr == "Left out 1 of 3 rows of new.csv: line 3 ('C(').\n"
+    result = esan("predict", "runs", "new.csv")
+    assert result.exit_code == 2
+    assert "C(" in result.stderr
+    result = esan("predict", "runs", "new.csv", "--skip-unreadable", "--smiles", "structure")
+    assert result.exit_code == 0, result.output + result.stderr
+    assert result.stderr == "Left out 1 of 3 rows of new.csv: line 3 ('C(').\n"
     lines = (place / "predictions.csv").read_text().splitlines()
     assert lines[0] == "graph,line,smiles,prediction"
     assert [line.split(",")[1] for line in lines[1:]] == ["2", "4"]

@@ -1,4 +1,4 @@
-"""Executors: every item ends exactly once, errors are told, and a process that dies costs a try, not the campaign."""
+"""Executors: every item ends once, errors are reported, and a process that dies costs a try, not the campaign."""
 
 import multiprocessing
 import os
@@ -15,7 +15,7 @@ from esan.train.campaigns.executors import Executor, Processes, Serial, TaskResu
 
 
 class Note:
-    """Work that leaves a line a try in a file, and can be told to fail or to die."""
+    """Work that writes one line per try to a file, and fails or dies on request."""
 
     def __init__(self, folder: Path, bad: str = "", deaths: dict[str, int] | None = None) -> None:
         self.folder, self.bad, self.deaths = folder, bad, deaths or {}
@@ -65,7 +65,7 @@ def test_processes_end_every_item_once_though_one_dies(tmp_path: Path) -> None:
     assert len(set(used[1:])) == 1
 
 
-def test_what_cannot_be_sent_is_told_at_once_and_no_process_is_left(tmp_path: Path) -> None:
+def test_what_cannot_be_sent_is_reported_at_once_and_no_process_is_left(tmp_path: Path) -> None:
     with pytest.raises((AttributeError, TypeError), match="pickle"):
         list(Processes(workers=1).map(lambda item: None, ["a"]))
     assert not multiprocessing.active_children()

@@ -91,7 +91,7 @@ def test_a_search_trains_every_configuration_and_can_be_started_again(
     assert search(tuned, tmp_path / "runs", folds=[1]).scored == found.scored
 
 
-def test_a_recipe_without_a_grid_is_refused_and_a_grid_that_cannot_be_trained_is_told(tmp_path: Path) -> None:
+def test_a_recipe_without_a_grid_is_refused_and_a_grid_that_cannot_be_trained_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"Expected a recipe with a grid \(got small/ds"):
         search(recipe(tmp_path), tmp_path / "runs")
     hopeless = search(recipe(tmp_path / "nowhere", grid=({"lr": (0.1,)},)), tmp_path / "runs")

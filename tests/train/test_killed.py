@@ -45,14 +45,14 @@ def test_a_killed_training_continues(kills: int, tmp_path: Path, monkeypatch: py
             if curve.is_file() and len(curve.read_text().splitlines()) > lengths[-1] + 5:
                 break
         process.send_signal(signal.SIGKILL)
-        told = process.communicate()[1]
-        assert process.returncode == -signal.SIGKILL, told.decode()
+        result = process.communicate()[1]
+        assert process.returncode == -signal.SIGKILL, result.decode()
         lengths.append(len(curve.read_text().splitlines()))
         assert not (curve.parent / "record.json").exists()
     assert lengths == sorted({*lengths})
     assert lengths[-1] <= EPOCHS
     process = started(command)
-    told = process.communicate()[1]
-    assert process.returncode == 0, told.decode()
+    result = process.communicate()[1]
+    assert process.returncode == 0, result.decode()
     assert Record.load(curve.parent / "record.json") == undisturbed
     assert not list(curve.parent.glob("*.part"))

@@ -56,7 +56,7 @@ def test_runs_that_continue_are_named(tmp_path: Path) -> None:
 
 def test_nothing_is_said_where_nothing_continues(tmp_path: Path) -> None:
     text, job = io.StringIO(), Job(quick())
-    for _ in range(2):  # begun, and over
+    for _ in range(2):  # running, and finished
         run_jobs([job], tmp_path, dataset=small(), loggers=[ProgressBars(Console(file=text))])
     # As if killed after the last epoch, before the record was written.
     (job.folder(tmp_path) / "record.json").unlink()

@@ -45,8 +45,8 @@ def table(path: Path) -> list[dict[str, str]]:
 def test_the_smallest_recipe_trains_and_its_predictions_tell_the_parts(place: Path) -> None:
     done = esan("train", "good.toml", "--quiet")
     assert done.exit_code == 0, done.output + done.stderr
-    told = esan("predict", "runs", "good.csv")
-    assert told.exit_code == 0, told.output + told.stderr
+    result = esan("predict", "runs", "good.csv")
+    assert result.exit_code == 0, result.output + result.stderr
     lines = table(place / "predictions.csv")
     assert list(lines[0]) == ["graph", "line", "target", "part", "smiles", "prediction", "p(3)", "p(7)"]
     assert [line["part"] for line in lines].count("valid") == 2
@@ -57,7 +57,7 @@ def test_the_smallest_recipe_trains_and_its_predictions_tell_the_parts(place: Pa
     assert list(table(place / "predictions.csv")[0]) == ["graph", "line", "smiles", "prediction", "p(3)", "p(7)"]
 
 
-def test_a_split_that_is_not_there_is_told_in_words_of_a_recipe(place: Path) -> None:
+def test_a_split_that_is_not_there_is_reported_in_words_of_a_recipe(place: Path) -> None:
     done = esan("train", "good.toml", "--set", "split=given")
     assert done.exit_code == 2
     assert 'Set split = "auto", "folds", "scaffold" or "random".' in done.stderr
@@ -75,8 +75,8 @@ def test_rows_that_cannot_be_read(place: Path) -> None:
     with pytest.warns(UserWarning, match=r"Left out 1 of 21 rows of mine.csv: line 3 \('C\('\)"):
         fitted = fit("mine.csv", targets="active", skip_unreadable=True, **QUICK)
     fitted.save("net.pt")
-    told = esan("predict", "net.pt", "mine.csv", "--skip-unreadable")
-    assert told.stderr == "Left out 1 of 21 rows of mine.csv: line 3 ('C(').\n"
+    result = esan("predict", "net.pt", "mine.csv", "--skip-unreadable")
+    assert result.stderr == "Left out 1 of 21 rows of mine.csv: line 3 ('C(').\n"
     lines = table(place / "predictions.csv")
     assert [line["line"] for line in lines] == [str(n) for n in range(2, 23) if n != 3]
     assert {line["part"] for line in lines} == {"train", "valid", "test"}
@@ -111,7 +111,7 @@ def test_labels_of_graphs_that_have_none(place: Path) -> None:
     assert Predictor.load("runs").header.data == fitted.header.data
 
 
-def test_wrong_words_are_told_before_data_is_read() -> None:
+def test_wrong_words_are_reported_before_data_is_read() -> None:
     with pytest.raises(ValueError, match=r"\(got lrr\). Did you mean lr"):
         fit("nowhere", lrr=0.1)
     with pytest.raises(TypeError, match="Expected epochs to be a whole number"):
@@ -171,7 +171,7 @@ def test_the_order_of_settings_does_not_matter() -> None:
     assert one.name == "a~epochs=3,hidden_channels=8"
 
 
-def test_seeds_that_did_not_train_are_told(place: Path) -> None:
+def test_seeds_that_did_not_train_are_reported(place: Path) -> None:
     hint = "This is seed 0 alone. The recipe has 3: add --seeds 3."
     assert hint in esan("train", "good.toml", "--set", "seeds=3", "--quiet").output
     assert "seed 0 alone" not in esan("train", "good.toml", "--set", "seeds=3", "--seed", "0", "--quiet").output
@@ -191,11 +191,11 @@ def test_a_table_in_place_of_a_recipe(place: Path) -> None:
 
 def test_the_table_of_defaults_is_the_recipe_s_own() -> None:
     text = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
-    told = dict(re.findall(r"^\| `(\w+)` \| (?:`(.*?)`)? \| .+ \|$", text, re.MULTILINE))
+    result = dict(re.findall(r"^\| `(\w+)` \| (?:`(.*?)`)? \| .+ \|$", text, re.MULTILINE))
     for known in dataclasses.fields(Recipe):
         default = plain(known.default)
         if known.name in ("data", "name", "grid"):
-            assert told.get(known.name) == "", known.name
+            assert result.get(known.name) == "", known.name
             continue
         words = (
             str(default).lower()
@@ -204,4 +204,4 @@ def test_the_table_of_defaults_is_the_recipe_s_own() -> None:
             if isinstance(default, str)
             else repr(default)
         )
-        assert told.get(known.name) == words, known.name
+        assert result.get(known.name) == words, known.name

@@ -36,7 +36,7 @@ def test_arguments(arguments: dict[str, Any], match: str) -> None:
         RayCluster(**arguments)
 
 
-def test_nobody_there_is_told_at_once() -> None:
+def test_nobody_there_is_reported_at_once() -> None:
     began = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -51,10 +51,10 @@ def test_somebody_who_never_answers_is_not_waited_for(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         options = ["--address", f"127.0.0.1:{port}", "--wait", "0.5", "--runs", str(tmp_path)]
-        told = CliRunner().invoke(app, ["campaign", "csl/gin", "--executor", "ray", *options])
-    assert told.exit_code == 2
-    assert told.stderr.startswith(f"Expected a Ray cluster at 127.0.0.1:{port} (got no answer within 0.5 s).")
-    assert len(told.stderr.strip().splitlines()) == 1
+        result = CliRunner().invoke(app, ["campaign", "csl/gin", "--executor", "ray", *options])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"Expected a Ray cluster at 127.0.0.1:{port} (got no answer within 0.5 s).")
+    assert len(result.stderr.strip().splitlines()) == 1
     assert time.monotonic() - began < 30
 
 
@@ -67,6 +67,6 @@ def test_the_address_of_the_environment_is_asked_too(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("option", [["--address", "h:1"], ["--wait", "3"]])
 def test_options_of_ray_go_with_ray_alone(option: list[str]) -> None:
-    told = CliRunner().invoke(app, ["campaign", "csl/gin", *option])
-    assert told.exit_code == 2
-    assert told.stderr.startswith(f"Expected {option[0]} with --executor ray alone (got 'serial').")
+    result = CliRunner().invoke(app, ["campaign", "csl/gin", *option])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"Expected {option[0]} with --executor ray alone (got 'serial').")

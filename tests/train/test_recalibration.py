@@ -115,8 +115,8 @@ def test_a_network_without_norms_has_nothing_to_recalibrate() -> None:
 def test_the_training_is_the_same(more: dict[str, Any]) -> None:
     assert Recipe(data="zinc").recalibrate_norms is False
     plain, recalibrating = (
-        run_jobs([Job(quick(recalibrate_norms=renew, **more))], None, dataset=small("regression"))[0]
-        for renew in (False, True)
+        run_jobs([Job(quick(recalibrate_norms=recalibrate, **more))], None, dataset=small("regression"))[0]
+        for recalibrate in (False, True)
     )
     assert [line.loss for line in plain.curve] == [line.loss for line in recalibrating.curve]
     assert [line.valid for line in plain.curve] != [line.valid for line in recalibrating.curve]
@@ -125,10 +125,10 @@ def test_the_training_is_the_same(more: dict[str, Any]) -> None:
 def test_batches_of_another_size() -> None:
     """A recipe without recalibration ignores the size; all graphs as one batch are more than that of training."""
     lines = [
-        run_jobs([Job(quick(recalibrate_norms=renew, recalibrate_batch=size))], None, dataset=small("regression"))[
-            0
-        ].curve
-        for renew, size in ((False, 0), (False, 100), (True, 0), (True, 4), (True, 100))
+        run_jobs(
+            [Job(quick(recalibrate_norms=recalibrate, recalibrate_batch=size))], None, dataset=small("regression")
+        )[0].curve
+        for recalibrate, size in ((False, 0), (False, 100), (True, 0), (True, 4), (True, 100))
     ]
     assert lines[0] == lines[1]
     assert lines[2] == lines[3]
@@ -157,11 +157,11 @@ def test_kept_weights_give_what_the_record_says(double: bool, tmp_path: Path) ->
     job, dataset = Job(quick(recalibrate_norms=True, double=double)), small("regression")
     (record,) = run_jobs([job], tmp_path, dataset=dataset)
     assert dataset.given is not None
-    for weights, told in (("best", record.best), ("last", record.final)):
+    for weights, result in (("best", record.best), ("last", record.final)):
         fitted = Predictor.load(job.folder(tmp_path), weights)
         assert {t.dtype for t in fitted.model.parameters()} == {torch.double if double else torch.float}
         given = fitted.predict(dataset).value[dataset.given.valid]
-        assert float((given - dataset.y[dataset.given.valid]).abs().mean()) == pytest.approx(told.valid)
+        assert float((given - dataset.y[dataset.given.valid]).abs().mean()) == pytest.approx(result.valid)
 
 
 def test_csl_is_learned_with_recalibrated_statistics_alone() -> None:
@@ -171,7 +171,8 @@ def test_csl_is_learned_with_recalibrated_statistics_alone() -> None:
     """
     recipe = named("csl/dss-gin-ego+").variant(degrees=0, node_features=True, jk="cat")
     recalibrated, lagging = (
-        run_jobs([Job(recipe.variant(epochs=6, recalibrate_norms=renew))], None)[0] for renew in (True, False)
+        run_jobs([Job(recipe.variant(epochs=6, recalibrate_norms=recalibrate))], None)[0]
+        for recalibrate in (True, False)
     )
     assert recalibrated.best.valid == 1.0
     assert lagging.best.valid is not None

@@ -126,9 +126,9 @@ def test_committed_records_load() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(values: dict[str, Any], error: type[Exception], words: str) -> None:
-    with pytest.raises(error) as told:
+    with pytest.raises(error) as caught:
         Recipe.from_dict({"data": "zinc"} | values)
-    assert words in str(told.value)
+    assert words in str(caught.value)
 
 
 def test_files_that_are_no_recipes(tmp_path: Path) -> None:

@@ -63,9 +63,9 @@ def test_weights_of_another_run_are_refused(
     assert Predictor.load(mine, weights).header.seed == 0
     file = {"best": "best.pt", "last": "checkpoint.pt"}[weights]
     shutil.copy(other / file, mine / file)
-    for told in ("recipe.toml", "record.json"):
-        if left not in ("all", told):
-            (mine / told).unlink()
+    for name in ("recipe.toml", "record.json"):
+        if left not in ("all", name):
+            (mine / name).unlink()
     if left == "nothing" and not {"seed", "fold"} & set(change):
         assert Predictor.load(mine, weights), "nothing tells of another run"
         return
@@ -81,7 +81,7 @@ def test_a_run_that_is_not_over_has_last_weights_only(tmp_path: Path) -> None:
     assert len(Predictor.load(tmp_path, "last").predict(small())) == 24
 
 
-def test_a_file_that_is_no_network_is_told_in_plain_words(tmp_path: Path) -> None:
+def test_a_file_that_is_no_network_is_reported_in_plain_words(tmp_path: Path) -> None:
     whole = (trained(tmp_path) / "best.pt").read_bytes()
     file = tmp_path / "net.pt"
     torch.save({"weights": torch.zeros(1)}, tmp_path / "foreign.pt")
@@ -93,11 +93,11 @@ def test_a_file_that_is_no_network_is_told_in_plain_words(tmp_path: Path) -> Non
         (foreign, "a file that something else wrote"),
     ):
         file.write_bytes(contents)
-        with pytest.raises(ValueError, match="Expected a whole checkpoint of esan") as told:
+        with pytest.raises(ValueError, match="Expected a whole checkpoint of esan") as caught:
             Predictor.load(file)
-        assert f"(got {words}" in str(told.value)
-        assert str(told.value).endswith("Check the path, or train again.")
-        assert "\x1b" not in str(told.value)
+        assert f"(got {words}" in str(caught.value)
+        assert str(caught.value).endswith("Check the path, or train again.")
+        assert "\x1b" not in str(caught.value)
 
 
 def test_what_is_printed_is_short(tmp_path: Path) -> None:

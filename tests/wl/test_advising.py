@@ -103,8 +103,8 @@ def test_bad_labels(labels: Any, message: str) -> None:
 
 
 def test_truth_values_are_labels() -> None:
-    told = wl.advise(_tiny(), np.array([0, 1, 0, 0, 1, 0]) == 1, policies=[])
-    assert told.options[0].error_floor == pytest.approx(2 / 6)
+    result = wl.advise(_tiny(), np.array([0, 1, 0, 0, 1, 0]) == 1, policies=[])
+    assert result.options[0].error_floor == pytest.approx(2 / 6)
 
 
 @pytest.mark.parametrize("depth", [0, -1])
@@ -115,9 +115,9 @@ def test_a_network_has_a_layer(depth: int) -> None:
 
 def test_an_advice_is_plain_json_and_a_picture(tmp_path: Path) -> None:
     advice = wl.advise(_tiny(), np.array([0, 1, 0, 0, 1, 0]), policies=["ND"])
-    told = json.loads(json.dumps(advice.to_dict()))
-    assert told["options"][0]["classes"] == 3
-    assert told["needs_subgraphs"] is True
+    result = json.loads(json.dumps(advice.to_dict()))
+    assert result["options"][0]["classes"] == 3
+    assert result["needs_subgraphs"] is True
     pytest.importorskip("matplotlib")
     wl.plot_advice(advice, tmp_path / "advice.png")
     assert (tmp_path / "advice.png").stat().st_size > 5000

@@ -33,7 +33,7 @@ def test_small_portions_change_nothing(test: str, policy: str | None) -> None:
     assert torch.equal(_classes(graphs, test, policy, Limits(portion=500)), whole)
 
 
-def test_settled_graphs_may_leave_the_board() -> None:
+def test_finished_graphs_may_leave_the_board() -> None:
     generator = torch.Generator().manual_seed(0)
     graphs = [random_regular(3, 10, seed) for seed in range(12)]
     graphs += [permuted(graph, generator) for graph in graphs[:6]] + [path(10), path(10)]

@@ -154,7 +154,7 @@ def _of_input(failure: Failure) -> bool:
 
 
 def _reason(failure: Failure) -> str:
-    # A package that is missing is told like any input that is refused.
+    # A missing package is reported like any refused input.
     return failure.reason.removeprefix("ImportError: ")
 
 

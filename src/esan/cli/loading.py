@@ -16,8 +16,8 @@ def interruptible() -> Iterator[None]:
     """End the process at once if it is interrupted in this block, with one line and no traceback.
 
     An exception would not do: a module that is interrupted half-way may catch it, or report it as an import error.
-    Nothing is lost, since a process that is still loading has begun no work. A handler that somebody else has set,
-    or an interrupt that is ignored, stays.
+    Nothing is lost, since a process that is still loading has not started any work. A handler set by somebody
+    else, or an interrupt that is ignored, stays.
     """
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not usual or threading.current_thread() is not threading.main_thread():

@@ -66,7 +66,7 @@ def plainly(command: Callable[P, R]) -> Callable[P, R]:
     options = Options.of(command)
 
     @functools.wraps(command)
-    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = functools.partial(_show, options=options)
@@ -87,15 +87,15 @@ def plainly(command: Callable[P, R]) -> Callable[P, R]:
 
     # A line break inside a paragraph of a docstring is none of the help.
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
-    told.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    return told
+    wrapper.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    return wrapper
 
 
 def resumable(command: Callable[P, R]) -> Callable[P, R]:
     """The same command; when it is interrupted, it says how to continue."""
 
     @functools.wraps(command)
-    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except KeyboardInterrupt as interrupt:
@@ -105,7 +105,7 @@ def resumable(command: Callable[P, R]) -> Callable[P, R]:
             )
             raise typer.Exit(_tell(words, "bold", INTERRUPTED)) from None
 
-    return told
+    return wrapper
 
 
 def words_of(error: Exception) -> str | None:

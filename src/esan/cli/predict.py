@@ -63,15 +63,15 @@ def run(
 def _trained_on(source: str, fitted: Predictor) -> Dataset | None:
     """The data with its targets, if it is what the network was trained on."""
     try:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             whole = find_data(source, **read_options(fitted.header.model_spec.recipe))
     except (ValueError, TypeError, OSError):
-        # No targets such as the recipe names: graphs that await predictions. What else is wrong is told by who reads
+        # No targets such as the recipe names: graphs that await predictions. Other mistakes are reported by who reads
         # them next.
         return None
     if whole.fingerprint != fitted.header.data:
         return None
-    for warning in told:
+    for warning in caught:
         warnings.warn(warning.message, stacklevel=2)
     return whole
 

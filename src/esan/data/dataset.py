@@ -14,7 +14,7 @@ from esan.graphs.ids import Ids, graph_ids
 #: What a user calls the classes 0, 1, ...: whole numbers or words.
 Classes: TypeAlias = tuple[int | str, ...]
 
-#: What a task may be, and the metric that it is usually told in.
+#: The kinds of tasks, and the usual metric of each.
 METRICS = {"classification": "accuracy", "regression": "mae", "labels": "rocauc"}
 
 #: The most classes, numbers or labels.

@@ -92,19 +92,19 @@ def own(
         raise ValueError(
             f"Expected one target per graph (got one per {graphs.y_level}). Pass labels=..., with one row per graph."
         )
-    told = understood(graphs.y, task, cells, classes)
+    found_targets = understood(graphs.y, task, cells, classes)
     if task is None and cells is not None:
-        _tell_missing(told, cells)
+        _tell_missing(found_targets, cells)
     x = _channels(graphs.x, found.x if in_channels == "infer" else in_channels, "x")
     edges = _channels(graphs.edge_attr, found.edges if edge_channels == "infer" else edge_channels, "edge_attr")
     dataset = Dataset(
         name=name,
-        graphs=replace(graphs, x=as_asked(graphs.x, x), edge_attr=as_asked(graphs.edge_attr, edges), y=told.y),
-        task=told.task,
+        graphs=replace(graphs, x=as_asked(graphs.x, x), edge_attr=as_asked(graphs.edge_attr, edges), y=found_targets.y),
+        task=found_targets.task,
         in_channels=x,
         edge_channels=edges,
         given=given,
-        classes=told.classes,
+        classes=found_targets.classes,
         smiles=found.smiles,
         skipped=found.skipped,
         source=found.source,
@@ -195,10 +195,12 @@ def _stem(path: Path) -> str:
     return path.name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
 
 
-def _tell_missing(told: Targets, cells: TargetCells) -> None:
+def _tell_missing(found_targets: Targets, cells: TargetCells) -> None:
     """Warn that one blank cell makes a column of classes another task."""
-    missing = None if told.y is None or told.task.kind != "labels" else torch.isnan(told.y[:, 0])
-    if missing is None or told.task.out_channels > 1 or not cells.whole[0] or not bool(missing.any()):
+    missing = (
+        None if found_targets.y is None or found_targets.task.kind != "labels" else torch.isnan(found_targets.y[:, 0])
+    )
+    if missing is None or found_targets.task.out_channels > 1 or not cells.whole[0] or not bool(missing.any()):
         return
     lines = [str(cells.lines[graph]) for graph in missing.nonzero()[:, 0].tolist()]
     listed = ", ".join(lines[:10]) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")

@@ -118,7 +118,7 @@ def _filled(setup: str, policy: str) -> str:
         "%D3%": _asset("d3.min.js"),
         "%APP%": _asset("app.js"),
     }
-    # Piece by piece: what is put in is never searched for further places.
+    # In one pass, so that inserted text is never searched for placeholders.
     text, made = _asset("page.html"), []
     for place, value in parts.items():
         before, _, text = text.partition(place)

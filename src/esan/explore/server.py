@@ -107,7 +107,7 @@ class _HTTPServer(ThreadingHTTPServer):
     server: Server
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: a browser that leaves before its answer is no error, and bugs are told to the page."""
+        """Nothing: a browser that leaves before its answer is no error, and bugs are reported on the page."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body: bytes) -> None:
         try:
             answer, status = self._explorer.answer(body), HTTPStatus.OK
-        except Exception as error:  # a bug is told to the page, and the server goes on
+        except Exception as error:  # a bug is reported on the page, and the server goes on
             message = f"This is a bug of esan ({type(error).__name__}: {error}), not of yours: please report it."
             answer, status = {"error": {"field": "view", "message": message}}, HTTPStatus.INTERNAL_SERVER_ERROR
         self._send(status, "application/json", json.dumps(answer, separators=(",", ":")).encode("utf-8"))

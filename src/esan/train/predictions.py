@@ -64,13 +64,13 @@ class Predictions:
 
     def columns(self) -> dict[str, list[Any]]:
         """The columns of a table, by name."""
-        told: dict[str, list[Any]] = {}
+        columns: dict[str, list[Any]] = {}
         if self.probability is not None:
-            told["prediction"] = self.called
-            told |= {f"p({c})": column.tolist() for c, column in zip(self.classes, self.probability.T, strict=True)}
+            columns["prediction"] = self.called
+            columns |= {f"p({c})": column.tolist() for c, column in zip(self.classes, self.probability.T, strict=True)}
         else:
-            told |= _numbered("prediction", self.value)
-        return told if self.spread is None else told | _numbered("spread", self.spread)
+            columns |= _numbered("prediction", self.value)
+        return columns if self.spread is None else columns | _numbered("spread", self.spread)
 
     def to_csv(self, path: str | Path, more: dict[str, list[object]] | None = None) -> None:
         """Write one row per graph: its number, the columns of `more`, and the predictions."""

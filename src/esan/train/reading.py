@@ -27,21 +27,21 @@ def read_graphs(
     """Graphs with the features that a network was built for, without targets; arguments as of `Predictor.predict`."""
     source = _checked(source, model_spec)
     # Edge features that the network does not use may be there or not.
-    told = _features(model_spec)
+    features = _features(model_spec)
     if isinstance(source, str) and is_dataset_name(source) and not Path(source).exists():
         source = data.load(source)
     if isinstance(source, Dataset):
-        bare = data.own(replace(source.graphs, y=None), task=model_spec.task, name=source.name, **told)
+        bare = data.own(replace(source.graphs, y=None), task=model_spec.task, name=source.name, **features)
         return replace(bare, smiles=source.smiles, skipped=source.skipped, source=source.source)
     if not isinstance(source, str | Path):
-        return data.own(replace(read(source), y=None), task=model_spec.task, **told)
+        return data.own(replace(read(source), y=None), task=model_spec.task, **features)
     path = Path(source)
     if is_table(path):
-        told |= {"smiles": smiles or model_spec.recipe.smiles or None, "skip_unreadable": skip_unreadable}
-        return data.own(path, task=model_spec.task, targets=[], name=path.stem, **told)
+        features |= {"smiles": smiles or model_spec.recipe.smiles or None, "skip_unreadable": skip_unreadable}
+        return data.own(path, task=model_spec.task, targets=[], name=path.stem, **features)
     if path.is_dir():
         # As numbers, whatever they are: the labels of a folder are not looked at.
-        found = data.own(path, task=Task("regression", 1), name=path.stem, **told)
+        found = data.own(path, task=Task("regression", 1), name=path.stem, **features)
         return replace(found, task=model_spec.task, graphs=replace(found.graphs, y=None))
     return read_graphs(load_graphs(path), model_spec)
 

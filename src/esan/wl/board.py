@@ -15,17 +15,17 @@ from esan.wl.palette import Colours, Ints, Palette
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Initial colours of a collection: one an original node, one an arc. Both are constant where nothing is given."""
+    """Initial colours of a collection: one per node and one per directed edge; constant without features."""
 
     node: Colours
-    arc: Colours
+    edge: Colours
 
     def take(self, graphs: Graphs, ids: Tensor) -> "Labels":
         """The labels of the graphs `ids`, numbered as before."""
         node = torch.zeros(len(graphs), dtype=torch.bool)
         node[ids] = True
-        of_arc = torch.repeat_interleave(graphs.num_directed_edges)
-        return Labels(self.node[numpy(node[graphs.node_graph])], self.arc[numpy(node[of_arc])])
+        edge_graph = torch.repeat_interleave(graphs.num_directed_edges)
+        return Labels(self.node[numpy(node[graphs.node_graph])], self.edge[numpy(node[edge_graph])])
 
 
 @dataclass(frozen=True, eq=False)

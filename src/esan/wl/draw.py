@@ -115,7 +115,7 @@ class _Picture:
         last = bags or plain
         self._lines = last.rounds if last.parted is None else last.parted + 1
         self._places = spots
-        # More nodes need more room, up to where a page of a paper ends.
+        # More nodes need a larger figure, up to the width of a page.
         self._side = min(2.0 + 0.035 * max(int(graphs.num_nodes.max()) - 10, 0), 3.6)
 
     def draw(self, path: str | Path | None) -> "Figure":
@@ -187,8 +187,8 @@ class _Picture:
         start = int(self._graphs.node_start[panel.graph])
         number = int(self._selection.subgraph_start[panel.graph]) + panel.subgraph
         here = self._rows.subgraph[self._rows.target] == number
-        arcs = self._rows.edge_id[here]
-        there = torch.unique(self._graphs.undirected_edge[arcs])
+        edge_ids = self._rows.edge_id[here]
+        there = torch.unique(self._graphs.undirected_edge[edge_ids])
         mine = (self._graphs.edge_graph == panel.graph).nonzero().reshape(-1)
         gone = mine[~torch.isin(mine, there)]
         marked = self._rows.node[self._rows.marked & (self._rows.subgraph == number)] - start

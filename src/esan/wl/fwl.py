@@ -63,9 +63,9 @@ class FWLBoard(Board):
         s = numpy(rows.subgraph)[numpy(rows.target)]
         source, target = numpy(rows.source) - first_row[s], numpy(rows.target) - first_row[s]
         joined = np.zeros(self.cell_subgraph.size, dtype=np.int64)
-        joined[self._first[s] + source * self._n[s] + target] = 1 + self.labels.arc.values[numpy(rows.edge_id)]
+        joined[self._first[s] + source * self._n[s] + target] = 1 + self.labels.edge.values[numpy(rows.edge_id)]
         same = Colours((self._u == self._v).astype(np.int64), 2)
-        return palette.pair(palette.pair(ends, same), Colours(joined, self.labels.arc.count + 1))
+        return palette.pair(palette.pair(ends, same), Colours(joined, self.labels.edge.count + 1))
 
     def refine(self, palette: Palette, colours: Colours) -> Colours:
         every = np.arange(self.cell_subgraph.size)

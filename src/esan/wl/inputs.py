@@ -43,7 +43,7 @@ def labels_of(graphs: Graphs, palette: Palette, node_labels: bool, edge_labels: 
     edge_attr = graphs.edge_attr if edge_labels else None
     return Labels(
         node=_colours(x, graphs.node_graph.numel(), palette, "x", "node_labels"),
-        arc=_colours(edge_attr, graphs.edge_index.size(1), palette, "edge_attr", "edge_labels"),
+        edge=_colours(edge_attr, graphs.edge_index.size(1), palette, "edge_attr", "edge_labels"),
     )
 
 

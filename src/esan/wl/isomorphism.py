@@ -56,7 +56,7 @@ class _Labelled:
         start, n = int(graphs.node_start[graph]), int(graphs.num_nodes[graph])
         mine = numpy(graphs.node_graph[graphs.edge_index[1]] == graph)
         self.source, self.target = numpy(graphs.edge_index)[:, mine] - start
-        self.label = labels.arc.values[mine] + 1
+        self.label = labels.edge.values[mine] + 1
         self.node = labels.node.values[start : start + n]
         self.n = n
 

@@ -80,7 +80,7 @@ def _ring(n: int, centre: Point, radius: float, turn: float) -> list[Point]:
 
 
 def _board(rows: int, columns: int, bend: float) -> list[Point]:
-    """A board whose rows and columns are arcs."""
+    """A grid whose rows and columns are arcs."""
 
     def bow(i: int, count: int) -> float:
         middle = (count - 1) / 2
@@ -90,7 +90,7 @@ def _board(rows: int, columns: int, bend: float) -> list[Point]:
 
 
 def _by_components(whole: nx.Graph) -> list[Point]:
-    """Components in rows, each with room by its size."""
+    """Components in rows, the width of each by its size."""
     parts = [sorted(part) for part in nx.connected_components(whole)]
     parts.sort(key=lambda part: part[0])
     radius = [0.62 * sqrt(len(part)) if len(part) > 1 else 0.3 for part in parts]

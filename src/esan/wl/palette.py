@@ -146,7 +146,7 @@ class Palette:
         return self.rank(colours.values, colours.count)
 
     def _sequence(self, item: Colours, length: Ints) -> Colours:
-        """Colours for the sequences of items, `length` of them an owner, laid end to end.
+        """Colours for the sequences of items, `length` of them per owner, concatenated.
 
         Neighbours are joined into one item, (first, second), (third, fourth), ..., until each owner has one left; a
         last one without a neighbour is joined with a blank. Each joining can be undone, so the last item tells all.

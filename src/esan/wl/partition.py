@@ -21,7 +21,7 @@ class Limits:
 
     Attributes:
         portion: how many cells and edges are coloured at once; more graphs than that go one portion after another.
-        rebuild: settled graphs leave the board when a smaller share than this is left; before that, carrying them
+        rebuild: finished graphs leave the board when a smaller share than this is left; before that, carrying them
             along is cheaper.
     """
 

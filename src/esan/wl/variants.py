@@ -25,7 +25,7 @@ class DSBoard(Board):
         self.cell_subgraph, self.cell_node = numpy(rows.subgraph), numpy(rows.node)
         self._marked = numpy(rows.marked)
         self._source, self._target = numpy(rows.source), numpy(rows.target)
-        self._arc_label = labels.arc[numpy(rows.edge_id)]
+        self._edge_label = labels.edge[numpy(rows.edge_id)]
 
     def initial(self, palette: Palette) -> Colours:
         marked = Colours(self._marked.astype(np.int64), 2)
@@ -38,12 +38,12 @@ class DSBoard(Board):
         first, end = np.searchsorted(self._target, cells), np.searchsorted(self._target, cells, side="right")
         ptr = np.append(0, np.cumsum(end - first))
         place = np.arange(ptr[-1]) + np.repeat(first - ptr[:-1], end - first)
-        label = None if self._arc_label.count == 1 else self._arc_label.values[place]
+        label = None if self._edge_label.count == 1 else self._edge_label.values[place]
         return SeenCells(ptr, self._source[place], label=label)
 
     def _neighbours(self, palette: Palette, colours: Colours) -> Colours:
         """N: what each cell sees of its neighbours in its own subgraph, along with the labels of the edges."""
-        seen = _with_label(self._arc_label, colours[self._source])
+        seen = _with_label(self._edge_label, colours[self._source])
         return palette.multiset(self._target, seen, len(colours))
 
 
@@ -61,7 +61,7 @@ class DSSBoard(DSBoard):
         source, target = numpy(self.graphs.edge_index)
         nodes = self.graphs.node_graph.numel()
         across = palette.multiset(self.cell_node, colours, nodes)
-        around = palette.multiset(target, _with_label(self.labels.arc, across[source]), nodes)
+        around = palette.multiset(target, _with_label(self.labels.edge, across[source]), nodes)
         shared = palette.pair(across, around)
         inside = palette.pair(colours, self._neighbours(palette, colours))
         return palette.pair(inside, shared[self.cell_node])
@@ -82,7 +82,7 @@ class ExcludingBoard(DSBoard):
         super().__init__(graphs, selection, labels)
         copies = literal_copies(graphs, selection, edges_of(graphs))
         self._copy_source, self._copy_target = numpy(copies.edge_index)
-        self._copy_label = labels.arc[numpy(copies.edge_id)]
+        self._copy_label = labels.edge[numpy(copies.edge_id)]
 
     def refine(self, palette: Palette, colours: Colours) -> Colours:
         others = palette.others(self.cell_node, colours, self.graphs.node_graph.numel())

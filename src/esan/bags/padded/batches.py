@@ -15,7 +15,7 @@ from esan.bags.padded.plan import BatchBuffers
 from esan.bags.padded.shapes import COARSE, KnownShapes, Shape, Sizes, smallest_shapes
 from esan.ops.device import is_capturing, prefetch, side_stream, to_device
 
-#: The most batches laid out at a time, and the most bytes: enough to keep the device busy, with little memory.
+#: The most batches prepared at a time, and the most bytes: enough to keep the device busy, with little memory.
 _CHUNK, _CHUNK_BYTES = 4, 2**23
 #: From so many rows per network on, several shapes pay even if padding is skipped: idle GPU programs take time.
 _MANY_ROWS = 2**20
@@ -24,11 +24,11 @@ _MANY_ROWS = 2**20
 class PaddedBatches:
     """Lays out batches of a bag on a device, each in the smallest of a few shapes that holds it.
 
-    The first batch shows which fields are read; others are never laid out.
+    The first batch shows which fields are read; the others are never computed.
 
     Args:
         bag: the bag of the dataset, on any device; compact or literal.
-        device: where batches are laid out.
+        device: where batches are prepared.
         networks: how many networks a batch is for.
         sizes: the shapes; None for one per number of graphs, and a few if batches are huge.
         at_once: whether columns are computed at once and for one epoch only, as for a sample.
@@ -148,7 +148,7 @@ class PaddedBatches:
         return bool((source != target).all())
 
     def missing_field(self, name: str, shape: Shape, ids: Tensor) -> Tensor:
-        """A field of a batch that was laid out without it."""
+        """A field of a batch that was prepared without it."""
         if is_capturing():
             raise MissingFieldError(name)
         chunk = self._padder.lay_out(ids[None], shape, self.networks, {name})
@@ -156,7 +156,7 @@ class PaddedBatches:
 
 
 class MissingFieldError(Exception):
-    """A batch lacks a field that cannot be laid out while a CUDA graph is captured."""
+    """A batch lacks a field that cannot be computed while a CUDA graph is captured."""
 
 
 class BatchFields(Mapping[str, Tensor]):
@@ -166,7 +166,7 @@ class BatchFields(Mapping[str, Tensor]):
         batches: where the batch comes from.
         shape: of the batch.
         ids: its graphs, on the device.
-        chunk: the batches that it was laid out with; None if nothing was laid out.
+        chunk: the batches that were prepared together; None if there were none.
         k: its position among them.
     """
 

@@ -22,7 +22,7 @@ class Padder:
     Args:
         bag: the bag of the dataset; on the host it takes no memory of the device.
         num_layers: the layers of the network plus its lookahead: which layer views are needed.
-        device: where batches are laid out; None for where the bag is.
+        device: where batches are prepared; None for where the bag is.
         at_once: whether columns are computed for all graphs at once and stay on the device, as for a sample that
             is used for one epoch only.
         limits: the sizes of chunks of columns, and the budget of those on a GPU.

@@ -189,7 +189,7 @@ class _Slot:
         ints, floats = fields.buffers
         self._ints, self._floats = ints.long(), floats.clone()
         self._fields, self._batches, self._shape = fields.chunk.fields, fields.batches, fields.shape
-        self._laid = fields.chunk
+        self._chunk = fields.chunk
         # Memory of its own: a call may still need it for its gradient while others run. Backward passes have another:
         # what one of them writes must not lie where the forward pass of another part has saved something.
         self.pools = graph_pool(), graph_pool()
@@ -205,7 +205,7 @@ class _Slot:
 
     def bag(self, current: BatchFields | None = None) -> PaddedBag:
         """A bag over the memory; a field that it lacks is had from the current batch, if there is one."""
-        return self._batches.of_fields(StaticFields(self._laid.views(self._ints, self._floats), current), self._shape)
+        return self._batches.of_fields(StaticFields(self._chunk.views(self._ints, self._floats), current), self._shape)
 
 
 class _Call:
@@ -373,8 +373,8 @@ class _RecordedPart:
             grad_of = next(found) if static.requires_grad else None
             inputs.append(None if grad_of is None else grad_of.clone())
         used = [(p, grad is not None) for p, grad in zip(self._parameters, found, strict=True)]
-        pieces = iter(() if flat is None else flat.clone().split([p.numel() for p, there in used if there]))
-        return [*inputs, *(next(pieces).view_as(p) if there else None for p, there in used)]
+        chunks = iter(() if flat is None else flat.clone().split([p.numel() for p, there in used if there]))
+        return [*inputs, *(next(chunks).view_as(p) if there else None for p, there in used)]
 
 
 class _Holder(nn.Module):

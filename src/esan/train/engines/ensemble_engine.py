@@ -62,7 +62,7 @@ class EnsembleEngine:
         self._predictions: dict[int, tuple[list[Tensor], Tensor]] = {}
         self._sampler: BagSampler | GraphSampler | None = None
         self._batches: PaddedBatches | None = None
-        self._rooms = KnownShapes()
+        self._known_shapes = KnownShapes()
 
     # -- members -------------------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class EnsembleEngine:
             members,
             sizes,
             at_once=self._sampler is not None,
-            known_shapes=self._rooms,
+            known_shapes=self._known_shapes,
             fields_read=fields,
         )
 

@@ -41,7 +41,7 @@ def drop_edge(share: float) -> Augment:
 
 
 class RandomFeatures(NodeFeatures):
-    """Partial random node initialisation (Abboud et al., 2021): a part of the features is drawn anew in every pass.
+    """Partial random node initialisation (Abboud et al., 2021): some of the features are drawn in every pass.
 
     The rest is what two GraphConv layers on the graph itself make of the features that there are, with ELU each.
 

@@ -167,7 +167,7 @@ def _encoder(family: str, conv: str) -> dict[str, Any]:
 
 
 def _input(data: str) -> dict[str, Any]:
-    """Which node features there are, and how classes are told apart."""
+    """Which node features there are, and how many logits the head has."""
     degrees = {"node_features": False, "degrees": DEGREES[data]} if data in DEGREES else {}
     return degrees | {"one_logit": CATALOGUE[data].task == Task("classification", 2)}
 

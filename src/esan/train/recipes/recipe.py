@@ -297,8 +297,8 @@ def settings_of(settings: Sequence[str]) -> dict[str, Any]:
 def _repaired(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Recipe:
     """A recipe of values that are refused without these changes, named as `Recipe.variant` names it."""
     recipe = Recipe.from_dict({**values, **changes})
-    told = {key: short(getattr(recipe, key)) for key in changes if key not in ("grid", "name")}
-    suffix = ",".join(f"{key}={value}" for key, value in sorted(told.items()))
+    shown = {key: short(getattr(recipe, key)) for key in changes if key not in ("grid", "name")}
+    suffix = ",".join(f"{key}={value}" for key, value in sorted(shown.items()))
     return recipe if "name" in changes or not suffix else replace(recipe, name=f"{recipe.name}~{suffix}")
 
 
