@@ -1,6 +1,7 @@
 """Settings of the whole suite."""
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -50,9 +51,9 @@ def gpu() -> torch.device:
 
 
 @pytest.fixture
-def always_deduplicated(monkeypatch: pytest.MonkeyPatch) -> None:
+def always_deduplicated() -> Iterator[None]:
     """Representatives are used however many there are."""
-    from esan.bags import dedup
+    from esan.bags.dedup import dedup_limits
 
-    monkeypatch.setattr(dedup, "_FIRST", 2.0)
-    monkeypatch.setattr(dedup, "_ALL", 2.0)
+    with dedup_limits(first=1.0, overall=1.0):
+        yield

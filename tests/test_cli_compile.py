@@ -1,4 +1,4 @@
-"""`esan compile`: loops that are kept before anybody enters them."""
+"""`esan compile`: loops are compiled and cached before their first call."""
 
 from importlib import import_module
 from pathlib import Path
@@ -25,16 +25,16 @@ def test_every_loop_is_known_in_both_precisions() -> None:
     assert [*norms.moments][:2] == [getattr(norms, loop.name) for loop in known if loop.name.startswith("_moments_")]
 
 
-def test_loops_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_loops_are_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     some = [loop for loop in compiling.loops() if loop.name == "_merge_double"]
     monkeypatch.setattr(command, "loops", lambda: some)
-    monkeypatch.setattr(command, "_take_steps", lambda: None)
+    monkeypatch.setattr(command, "train_once", lambda: None)
     done = CliRunner().invoke(app, ["compile"])
     assert done.exit_code == 0, done.output
     assert "Compiled and cached: 1 kernel." in done.output
-    (kept,) = tmp_path.rglob("*.nbi")
-    assert kept.name.startswith("norm._merge_double")
+    (cached,) = tmp_path.rglob("*.nbi")
+    assert cached.name.startswith("norm._merge_double")
 
 
 def test_steps_use_what_is_compiled_for_what_it_is_given() -> None:
@@ -42,7 +42,7 @@ def test_steps_use_what_is_compiled_for_what_it_is_given() -> None:
     from esan.ops.numba.loops import indices as indices_loops
     from esan.ops.numba.loops import segments as segments_loops
 
-    command._take_steps()
+    command.train_once()
     named = {
         dedup_loops: ("distinct_ids", "row_starts", "refine"),
         segments_loops: ("sort", "multiplicities", "sort_edges"),
@@ -58,3 +58,8 @@ def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(app, ["compile"])
     assert done.exit_code == 2
     assert "Install the extra: esan[fast]" in done.output
+
+
+def test_the_help_names_the_extra() -> None:
+    """Square brackets are text, not markup."""
+    assert "pip install 'esan[fast]'" in " ".join(CliRunner().invoke(app, ["compile", "--help"]).output.split())

@@ -19,7 +19,7 @@ from esan.policies import Whole
 from esan.train.recipes.recipe import Recipe
 
 MODULES = {name: name for name in ("advise", "bag", "bench", "campaign", "predict", "report", "reproduce", "search")}
-MODULES |= {"train": "train", "wl": "wl", "compile": "compiling"}
+MODULES |= {"train": "train", "wl": "wl", "explore": "explore", "compile": "compiling"}
 #: Options whose meaning and default are the same in every command that has them.
 SHARED: tuple[str, ...] = (
     "seeds",

@@ -236,6 +236,27 @@ def test_a_shared_class_name_would_be_seen() -> None:
     assert not _shared_names({"a.py": one})
 
 
+def _patched(tree: ast.AST) -> Iterator[str]:
+    """The private names that a test replaces with `setattr`."""
+    for call in _calls(tree):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "setattr":
+            texts = [part.value for part in call.args[:2] if isinstance(part, ast.Constant)]
+            names = [text.rsplit(".", 1)[-1] for text in texts if isinstance(text, str)]
+            yield from (name for name in names if name.startswith("_") and not name.endswith("__"))
+
+
+def test_tests_replace_nothing_private() -> None:
+    """What a test must change is an argument, a context or a documented constant."""
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        odd = list(_patched(ast.parse(path.read_text())))
+        assert not odd, f"{path.name} replaces {odd}"
+
+
+def test_a_private_name_that_is_replaced_would_be_seen() -> None:
+    text = 'm.setattr(module, "_LIMIT", 1)\nm.setattr("esan.bags.dedup._FIRST", 2)\nm.setattr(Path, "read_bytes", f)'
+    assert list(_patched(ast.parse(text))) == ["_LIMIT", "_FIRST"]
+
+
 def _calls(tree: ast.AST) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 

@@ -15,8 +15,7 @@ from torch_geometric.data import Data
 import esan
 import strategies
 from deduplicating import ND, check_deduplicated, check_same, found, graphs_like, network_of
-from esan.bags import dedup
-from esan.bags.dedup import DedupLayerView
+from esan.bags.dedup import DedupLayerView, dedup_layer_views, dedup_limits
 from esan.data.sets.expressive import SKIPS
 from esan.ops.dispatch import implementation
 from esan.ops.numba import runtime as cpu
@@ -54,9 +53,7 @@ class Alike:
         return Reference(bag, self.num_layers, self.nodes, self.edges)
 
     def views(self, bag: esan.Bag) -> list[DedupLayerView] | None:
-        return dedup.dedup_layer_views(
-            implementation("dedup", self.nodes), bag, self.num_layers, self.nodes, self.edges
-        )
+        return dedup_layer_views(implementation("dedup", self.nodes), bag, self.num_layers, self.nodes, self.edges)
 
 
 def _numbered(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -194,18 +191,17 @@ def test_nodes_of_high_degree(kinds: int) -> None:
 
 
 @pytest.mark.usefixtures("always_deduplicated")
-def test_representatives_are_given_up_where_too_many_rows_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the first layer, and of all layers so far: just above that part they are given, just below it they are not."""
+def test_representatives_are_given_up_where_too_many_rows_differ() -> None:
+    """In the first layer, and in all layers so far: used if the limit is just above the fraction, else given up."""
     bag = esan.Bag.of(_graphs(), esan.NodeDeletion(), 3)
     alike = _alike(bag, 2, 3)
     views = alike.views(bag)
     assert views is not None
     counts = np.cumsum([(view.num_rows, view.view.num_rows) for view in views[1:]], axis=0)
     parts = counts[:, 0] / counts[:, 1]
-    for name, part in (("_FIRST", parts[0]), ("_ALL", parts[1:].max())):
+    for name, part in (("first", parts[0]), ("overall", parts[1:].max())):
         for limit, given_up in ((part + 1e-6, False), (part - 1e-6, True)):
-            with monkeypatch.context() as patch:
-                patch.setattr(dedup, name, limit)
+            with dedup_limits(**{"first": 1.0, "overall": 1.0, name: limit}):
                 assert (alike.views(bag) is None) == given_up
 
 

@@ -69,7 +69,7 @@ def test_another_capacity_takes_the_columns_that_are_there(monkeypatch: pytest.M
     padder = Padder(bag, 3)
     large = capacity(padder, factor=2.0)
     padder.lay_out(IDS, large, 2)
-    monkeypatch.setattr(Columns, "_sources", lambda columns: pytest.fail("Expected no new columns."))
+    monkeypatch.setattr(Columns, "sources", lambda columns: pytest.fail("Expected no new columns."))
     for ids, shape in (
         (IDS, large.smaller(0.7)),
         (IDS, large.grown(1.3)),

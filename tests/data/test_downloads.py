@@ -147,7 +147,7 @@ def test_plain_http_is_refused_from_the_start_and_after_a_redirect(
             downloads.fetch_file(url, tmp_path / "b.txt")
     asked = iter([("http",), ("https",)])
     # The first question is allowed, the one that the server's redirect leads to is not.
-    monkeypatch.setattr(downloads, "_check_scheme", lambda url: _only(url, next(asked)))
+    monkeypatch.setattr(downloads, "check_scheme", lambda url: _only(url, next(asked)))
     with pytest.raises(ValueError, match="not this one"):
         downloads.fetch_file(f"{address}/folder", tmp_path / "b.txt")
     assert not (tmp_path / "b.txt").exists()

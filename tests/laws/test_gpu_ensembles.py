@@ -98,13 +98,13 @@ def test_dropout_in_an_ensemble(gpu: torch.device) -> None:
 @pytest.mark.parametrize("tf32", [False, True])
 def test_smaller_shapes(tf32: bool, gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of wide networks, whose products are a library's."""
-    monkeypatch.setattr(ensemble_engine, "_MANY_ROWS", 0)
+    monkeypatch.setattr(ensemble_engine, "FINE_FROM_ROWS", 0)
     sized_ensembles.check_sized(sized_ensembles.trial(gpu, 40, 40, 300, tf32=tf32), 2e-2 if tf32 else 1e-3)
 
 
 @PINNED
 def test_smaller_shapes_for_many_rows(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "_MANY_ROWS", 0)
+    monkeypatch.setattr(batches, "COARSE_FROM_ROWS", 0)
     sized_ensembles.check_sized(sized_ensembles.trial(gpu, 40, 40, 32), 1e-3)
 
 
@@ -114,7 +114,7 @@ def test_smaller_shapes_in_an_ensemble(
     dropout: float, sampled: float | None, gpu: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a network draws depends neither on the capacity nor on the other members."""
-    monkeypatch.setattr(ensemble_engine, "_MANY_ROWS", 0)
+    monkeypatch.setattr(ensemble_engine, "FINE_FROM_ROWS", 0)
     sized_ensembles.check_near_alone(sized_ensembles.trial(gpu, 40, 40, 300, dropout=dropout, sampled=sampled), 1e-4)
 
 

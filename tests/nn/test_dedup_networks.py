@@ -25,6 +25,7 @@ from deduplicating import (
     graphs_like,
     network_of,
 )
+from esan.bags.dedup import dedup_limits
 from esan.nn.execution import dedup
 from esan.ops import reference
 from esan.ops.numba import runtime as cpu
@@ -121,12 +122,12 @@ def test_features_that_are_written_to_are_read_again(architecture: str, x: Any, 
 def test_what_differs_under_one_number_is_noticed(of_nodes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison itself rejects nodes, or edges, that have one number and are not alike."""
     network = network_of("ds", ND, conv="gine", edge_channels=BONDS)
-    bag, right = esan.Bag.of(graphs_like(), ND, 3), dedup._row_ids
+    bag, right = esan.Bag.of(graphs_like(), ND, 3), dedup.row_ids
 
     def numbers(fast: Any, x: Any, n: int) -> Tensor:
         return torch.zeros(n).long() if (n == bag.num_nodes) == of_nodes else right(fast, x, n)
 
-    monkeypatch.setattr(dedup, "_row_ids", numbers)
+    monkeypatch.setattr(dedup, "row_ids", numbers)
     with pytest.raises(AssertionError, match="Expected predictions to agree"):
         check_same(network, bag)
 
@@ -247,12 +248,10 @@ def test_second_derivatives_of_the_reference(architecture: str, conv: str) -> No
 @pytest.mark.parametrize("policy", [esan.EgoNets(1), esan.EdgeDeletion()], ids=repr)
 @pytest.mark.parametrize("conv", ["gin", "graphconv"])
 @ARCHITECTURES
-def test_rows_that_stand_for_no_pair_blow_nothing_up(
-    architecture: str, conv: str, policy: esan.Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_stand_for_no_pair_blow_nothing_up(architecture: str, conv: str, policy: esan.Policy) -> None:
     """Where all pairs are alike a norm divides by next to nothing, and rows that are no pair's are not."""
     network = unpaired.network(architecture, conv, 6)
-    for first in (2.0, 0.0):
-        monkeypatch.setattr("esan.bags.dedup._FIRST", first)
-        compact, literal = (network(esan.Bag.of(unpaired.GRAPHS, policy, 6, literal=kind)) for kind in (None, True))
+    for first in (1.0, 0.0):
+        with dedup_limits(first, overall=1.0):
+            compact, literal = (network(esan.Bag.of(unpaired.GRAPHS, policy, 6, literal=kind)) for kind in (None, True))
         check_close(compact, literal, "predictions", tolerance=1e-7)

@@ -138,7 +138,7 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every layer is wider than the kernels take: interpreted, one that is takes minutes."""
     for module in (linear, products, gin):
         monkeypatch.setattr(module, "WIDEST", 1)
-    monkeypatch.setattr(ensemble_engine, "_MANY_ROWS", 0)
+    monkeypatch.setattr(ensemble_engine, "FINE_FROM_ROWS", 0)
 
 
 @pytest.mark.exhaustive
@@ -151,7 +151,7 @@ def test_smaller_shapes_for_wide_networks() -> None:
 @pytest.mark.exhaustive
 @REFERENCE_LAYOUT
 def test_smaller_shapes_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "_MANY_ROWS", 0)
+    monkeypatch.setattr(batches, "COARSE_FROM_ROWS", 0)
     sized_ensembles.check_sized(sized_ensembles.trial("cpu", 6, 8, 3), 1e-4)
 
 
@@ -168,7 +168,7 @@ def test_smaller_shapes_in_an_ensemble(dropout: float, sampled: float | None) ->
 def test_few_wide_networks_fill_a_device(width: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Their ensembles are no larger: all members have the capacity of the largest batch."""
     t = sized_ensembles.trial("cpu", 8, 8, width)
-    monkeypatch.setattr(engine_factory, "_MAX_ACTIVATIONS", 2.5 * t.bag.num_rows / len(t.bag) * width)
+    monkeypatch.setattr(engine_factory, "MAX_ACTIVATIONS", 2.5 * t.bag.num_rows / len(t.bag) * width)
     found = [member.ensemble for member in ensembles.members(t.engines([0, 1, 2, 3, 4]))]
     assert [len(ensemble.members) for ensemble in dict.fromkeys(found)] == sizes
 
@@ -189,7 +189,7 @@ def test_padding_is_not_read(monkeypatch: pytest.MonkeyPatch, dropout: float) ->
     for clean in (True, False):
         if not clean:
             poison(monkeypatch)
-            monkeypatch.setattr(shapes, "_MARGIN", 3.0)
+            monkeypatch.setattr(shapes, "MARGIN", 3.0)
         t = trial(dropout=dropout)
         (engine,) = t.engines([0])
         loss = engine.train_epoch(t.train, recalibration_batch_size=t.batch_size)

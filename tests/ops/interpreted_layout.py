@@ -45,7 +45,7 @@ def test_another_capacity(name: str, literal: bool | None, monkeypatch: pytest.M
     padder = Padder(esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal), 3)
     large, ids = capacity(padder).grown(2.0), IDS[:1, :1]
     check(padder, ids, large)
-    monkeypatch.setattr(Columns, "_sources", lambda columns: pytest.fail("Expected no new columns."))
+    monkeypatch.setattr(Columns, "sources", lambda columns: pytest.fail("Expected no new columns."))
     for shape in (capacity(padder, ids), large.smaller(0.7), large.grown(1.3)):
         assert shape != large
         check(padder, ids, shape)

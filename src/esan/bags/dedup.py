@@ -1,5 +1,8 @@
 """`DedupLayerView`: the rows of a layer that a network without shared terms cannot tell apart, each computed once."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +15,32 @@ from esan.ops.caching import cached
 from esan.ops.edges import Edges
 from esan.ops.segments import CSR
 
-#: Deduplication pays if at most this fraction of the rows is left: in the first layer, and in all layers so far.
-_FIRST, _ALL = 0.5, 0.85
+
+@dataclass(frozen=True)
+class DedupLimits:
+    """Deduplication pays if at most this fraction of the rows is left.
+
+    Attributes:
+        first: in the first layer.
+        overall: in all layers so far.
+    """
+
+    first: float = 0.5
+    overall: float = 0.85
+
+
+_DEFAULT = DedupLimits()
+_LIMITS: ContextVar[DedupLimits] = ContextVar("dedup limits", default=_DEFAULT)
+
+
+@contextmanager
+def dedup_limits(first: float, overall: float) -> Iterator[None]:
+    """Deduplicate under other limits in this block; 1 for both deduplicates always, 0 never."""
+    before = _LIMITS.set(DedupLimits(first, overall))
+    try:
+        yield
+    finally:
+        _LIMITS.reset(before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +120,7 @@ def dedup_layer_views(
     assert view.multiplicity is not None
     multiplicity = torch.zeros(first.numel(), dtype=torch.double).index_add_(0, colour, view.multiplicity.double())
     views = [DedupLayerView(view, CSR(colour, first.numel()), first, multiplicity, None, None, fast)]
-    representatives, rows = 0, 0
+    representatives, rows, limits = 0, 0, _LIMITS.get()
     for t in range(1, num_layers + 1):
         view = bag.layer_view(t)
         assert view.multiplicity is not None
@@ -101,7 +128,7 @@ def dedup_layer_views(
             colour, first.numel(), view.num_rows, view.num_edges, view.multiplicity
         )
         representatives, rows = representatives + first.numel(), rows + view.num_rows
-        if representatives > (_FIRST if t == 1 else _ALL) * rows:
+        if representatives > (limits.first if t == 1 else limits.overall) * rows:
             return None
         grouping = CSR(colour, first.numel())
         views.append(DedupLayerView(view, grouping, first, multiplicity, between, previous, fast))

@@ -18,11 +18,11 @@ def run() -> None:
     some = loops()
     for _ in track(compile_all(some), "Kernels", len(some), console=console):
         pass
-    _take_steps()
+    train_once()
     console.print(f"Compiled and cached: {counted(len(some), 'kernel')}.")
 
 
-def _take_steps() -> None:
+def train_once() -> None:
     """Train and predict on some graphs: what finds rows is compiled for the types that it is given."""
     graphs = [esan.graphs.cycle(5)] * 20
     for policy in (esan.EgoNets(1, marked=True), esan.EdgeDeletion()):

@@ -18,19 +18,24 @@ from esan.wl.kinds import test_named
 @plainly
 def run(
     first: Annotated[
-        str | None, typer.Argument(metavar="[G]", help='A name ("rook", "petersen"), graph6, "smiles:…", or a file.')
+        str | None, typer.Argument(metavar="[G]", help='A name ("rook", "petersen"), graph6, "smiles:CCO", or a file.')
     ] = None,
     second: Annotated[str | None, typer.Argument(metavar="[H]", help="Another graph to compare it with.")] = None,
-    policy: Annotated[str | None, typer.Option(help='"ND", "ED", "EGO(2)", ...; ED if not given.')] = None,
-    test: Annotated[str, typer.Option(help=f"One of {', '.join(wl.TESTS)}.")] = "dss",
+    policy: Annotated[
+        str | None, typer.Option(metavar="NAME", help='ND, ED, NM, SE, "EGO(2)", "EGO+(2)" (default: ED).')
+    ] = None,
+    test: Annotated[str, typer.Option(metavar="NAME", help=f"The test: {', '.join(wl.TESTS)}.")] = "dss",
     export: Annotated[
         Path | None, typer.Option(metavar="HTML", help="Write one self-contained file instead of serving the page.")
     ] = None,
     file: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="A file that the page may read graphs from; repeatable.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A file the page may read graphs from; repeat for more."),
     ] = None,
-    port: Annotated[int, typer.Option(help="The port on this machine; 0 for any that is free.")] = 0,
-    link: Annotated[str | None, typer.Option(help="A link that was copied from the page: opens its view.")] = None,
+    port: Annotated[int, typer.Option(metavar="N", help="The port on this machine; 0 for any free one.")] = 0,
+    link: Annotated[
+        str | None, typer.Option(metavar="LINK", help="Open the view of a link copied from the page.")
+    ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Explore bags, subgraphs and Weisfeiler-Leman refinement in the browser.

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 from typer.core import TyperGroup
 
@@ -85,9 +86,9 @@ def plainly(command: Callable[P, R]) -> Callable[P, R]:
             words = f"This is a bug in esan ({type(error).__name__}): please report it with the lines above."
             raise typer.Exit(_tell(words, "red", BUG)) from None
 
-    # A line break inside a paragraph of a docstring is none of the help.
+    # A line break inside a paragraph of a docstring is none of the help. Square brackets are text, not markup.
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
-    wrapper.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    wrapper.__doc__ = escape("\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))
     return wrapper
 
 

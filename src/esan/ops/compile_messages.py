@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any
 
 from rich.console import Console
@@ -117,11 +118,16 @@ def _is_ours(event: Any) -> bool:
     return getattr(function, "__module__", "").startswith("esan.")
 
 
-def report_triton() -> None:
-    """Print a message while Triton compiles kernels on their first launch; older versions without hooks print none."""
-    try:
-        from triton import knobs
+def report_triton(message: CompileMessage | None = None, knobs: Any = None) -> None:
+    """Print a message while Triton compiles kernels on their first launch; older versions without hooks print none.
 
+    Args:
+        message: the message; `TRITON` by default.
+        knobs: where the hooks are set; `triton.knobs` by default.
+    """
+    message = TRITON if message is None else message
+    try:
+        knobs = import_module("triton.knobs") if knobs is None else knobs
         before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
         listener = knobs.compilation.listener
     except (ImportError, AttributeError):
@@ -132,13 +138,13 @@ def report_triton() -> None:
         nonlocal was_cached
         was_cached = False
         if not _is_deferred():
-            TRITON.end(from_cache=True)  # of a kernel that failed to compile, the end was not reported
-            TRITON.begin()
+            message.end(from_cache=True)  # of a kernel that failed to compile, the end was not reported
+            message.begin()
         return None if before is None else before(**details)
 
     def ended(**details: Any) -> Any:
         if not _is_deferred():
-            TRITON.end(from_cache=was_cached)
+            message.end(from_cache=was_cached)
         return None if after is None else after(**details)
 
     def compiled(**details: Any) -> None:

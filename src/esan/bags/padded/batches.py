@@ -18,7 +18,7 @@ from esan.ops.device import is_capturing, prefetch, side_stream, to_device
 #: The most batches prepared at a time, and the most bytes: enough to keep the device busy, with little memory.
 _CHUNK, _CHUNK_BYTES = 4, 2**23
 #: From so many rows per network on, several shapes pay even if padding is skipped: idle GPU programs take time.
-_MANY_ROWS = 2**20
+COARSE_FROM_ROWS = 2**20
 
 
 class PaddedBatches:
@@ -92,7 +92,7 @@ class PaddedBatches:
         """The shapes of steps `[K, S, B]`: runs of steps with their shape."""
         size, counts = steps.shape[-1], self._padder.counts
         most = self._known_shapes.holding(steps.reshape(-1, size), counts)
-        sizes = COARSE if self._sizes is None and sum(most.rows) >= _MANY_ROWS else self._sizes
+        sizes = COARSE if self._sizes is None and sum(most.rows) >= COARSE_FROM_ROWS else self._sizes
         return iter([(most, slice(None))]) if sizes is None else smallest_shapes(most, steps, counts, sizes)
 
     def _chunks(self, steps: Sequence[np.ndarray]) -> Iterator[tuple[Shape, Tensor]]:

@@ -73,7 +73,7 @@ class Columns:
         chunked: dict[Column, list[Tensor]] = {column: [] for column in missing}
         ends: dict[Column, list[list[int]]] = {column: [] for column in missing}
         counts: dict[AnyAxis, list[Tensor]] = {axis: [] for axis in axes if axis not in self.counts}
-        for source in self._sources() if chunked or counts else ():
+        for source in self.sources() if chunked or counts else ():
             for column in missing:
                 values = source.column(column)
                 chunked[column].append(values if self._at_once else values.cpu())
@@ -84,7 +84,8 @@ class Columns:
         for column in missing:
             self._values[column] = self._placed(column, concatenate_blocks(chunked.pop(column), ends[column]))
 
-    def _sources(self) -> Iterator[ColumnSource]:
+    def sources(self) -> Iterator[ColumnSource]:
+        """What columns are computed from: the whole bag, or some graphs at a time."""
         bag, rows = self._bag, self._bag.rows
         sizes = rows.num_edges.sum(0) + rows.num_rows.sum(0) + bag.graphs.num_directed_edges
         some = [(0, len(bag))] if self._at_once else chunks(sizes, self._limits.chunk)

@@ -10,8 +10,10 @@ import torch.nn.functional as F
 
 from esan.bags.bag import Bag
 
-#: Random batches that a shape is estimated from, at most so many graphs in all, and the margin added to it.
-_BATCHES, _GRAPHS, _MARGIN = 10_000, 10_000_000, 1.02
+#: Random batches that a shape is estimated from, and at most so many graphs in all.
+_BATCHES, _GRAPHS = 10_000, 10_000_000
+#: How much larger than the estimate a shape is.
+MARGIN = 1.02
 #: Graphs that are drawn at a time.
 _CHUNK = 250_000
 
@@ -161,8 +163,8 @@ class KnownShapes:
     def holding(self, ids: np.ndarray, counts: GraphCounts) -> Shape:
         """A shape for these batches, `[K, B]`; the same as before unless they need more."""
         size, need = ids.shape[1], counts.shape(ids)
-        known = self.known.get(size) or counts.largest_random(size).grown(_MARGIN)
-        self.known[size] = known if known.holds(need) else known.joined(need.grown(_MARGIN))
+        known = self.known.get(size) or counts.largest_random(size).grown(MARGIN)
+        self.known[size] = known if known.holds(need) else known.joined(need.grown(MARGIN))
         return self.known[size]
 
 

@@ -126,17 +126,18 @@ class _SameScheme(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
-        _check_scheme(newurl)
+        check_scheme(newurl)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _opened(url: str) -> IO[bytes]:
-    _check_scheme(url)
+    check_scheme(url)
     found: IO[bytes] = urllib.request.build_opener(_SameScheme).open(url, timeout=60)
     return found
 
 
-def _check_scheme(url: str) -> None:
+def check_scheme(url: str) -> None:
+    """Refuse an address that is not encrypted; of a redirect, too."""
     if urlsplit(url).scheme not in SCHEMES:
         raise ValueError(f"Expected an address of {' or '.join(SCHEMES)} (got {url}). Fetch the file yourself.")
 

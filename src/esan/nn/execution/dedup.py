@@ -37,7 +37,7 @@ def views(features: NodeFeatures, encoder: Encoder, bag: Bag, like: Tensor) -> l
     key, versions = ("representatives", x is None, reads_edges), (_version(x), _version(edge_attr))
     cached = bag.cache.get(key)
     if cached is None or cached.versions != versions:
-        nodes, edges = _row_ids(fast, x, bag.num_nodes), _row_ids(fast, edge_attr, bag.graphs.edge_index.size(1))
+        nodes, edges = row_ids(fast, x, bag.num_nodes), row_ids(fast, edge_attr, bag.graphs.edge_index.size(1))
         cached = _CachedViews(versions, dedup_layer_views(fast, bag, len(encoder.layers), nodes, edges))
         # Tensors of inference mode have no version.
         if not any(values is not None and values.is_inference() for values in (x, edge_attr)):
@@ -84,7 +84,7 @@ def _version(values: Tensor | None) -> tuple[int, bool] | None:
     return None if values is None or values.is_inference() else (values._version, values.requires_grad)
 
 
-def _row_ids(fast: Any, values: Tensor | None, count: int) -> Tensor:
+def row_ids(fast: Any, values: Tensor | None, count: int) -> Tensor:
     """One id per row, equal for equal rows; if the values require grad, each row has an id of its own."""
     if values is None:
         return torch.zeros(count, dtype=torch.long)

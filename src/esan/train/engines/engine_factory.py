@@ -17,7 +17,7 @@ from esan.train.engines.samples import max_members, sample_fits_memory
 _MAX_MEMBERS = 16
 #: The most activations per step of an ensemble's widest layer: these fill the device, and since all members have the
 #: capacity of the largest batch, more members would only add padding.
-_MAX_ACTIVATIONS = 2**25
+MAX_ACTIVATIONS = 2**25
 
 
 def supports_ensemble(model: SubgraphGNN, bag: Bag) -> bool:
@@ -80,7 +80,7 @@ def _max_members(model: SubgraphGNN, bag: Bag, batch_size: int) -> int:
         return most
     rows = batch_size * (bag.num_pairs if literal else bag.num_rows) / len(bag)
     width = max(layer.out_features for layer in model.encoder.modules() if isinstance(layer, Linear))
-    return max(1, min(most, int(_MAX_ACTIVATIONS / (rows * width))))
+    return max(1, min(most, int(MAX_ACTIVATIONS / (rows * width))))
 
 
 def _values(tensor: Tensor | None) -> tuple[float, ...]:

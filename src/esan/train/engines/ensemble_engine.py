@@ -24,7 +24,7 @@ from esan.train.engines.samples import BagSampler, GraphSampler, SampleNumbers, 
 
 #: Rows of all members from which on several batch shapes save more than they cost, where a library's matrix product
 #: would also work on padding.
-_MANY_ROWS = 2**14
+FINE_FROM_ROWS = 2**14
 
 
 def ensemble_batches(orders: list[Tensor], batch_size: int) -> np.ndarray:
@@ -237,7 +237,7 @@ class EnsembleEngine:
     def _padded_batches(self, bag: Bag, fields: set[str]) -> PaddedBatches:
         members = len(self.members)
         rows = members * self.batch_size * bag.num_rows / len(bag)
-        sizes = FINE if is_wide(self.model.encoder) and rows >= _MANY_ROWS else None
+        sizes = FINE if is_wide(self.model.encoder) and rows >= FINE_FROM_ROWS else None
         return PaddedBatches(
             bag,
             self.device,
