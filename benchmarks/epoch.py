@@ -147,11 +147,11 @@ def _classes(given: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def _data(graphs: Graphs, count: int) -> list[usual.Data]:
     """The first graphs as PyG data."""
-    starts, arcs = graphs.node_start.tolist(), graphs.directed_edge_start.tolist()
+    starts, edge_starts = graphs.node_start.tolist(), graphs.directed_edge_start.tolist()
     found = []
     for i in range(count):
         nodes = slice(starts[i], starts[i] + int(graphs.num_nodes[i]))
-        edges = slice(arcs[i], arcs[i] + int(graphs.num_directed_edges[i]))
+        edges = slice(edge_starts[i], edge_starts[i] + int(graphs.num_directed_edges[i]))
         attr = None if graphs.edge_attr is None else graphs.edge_attr[edges]
         index = graphs.edge_index[:, edges] - starts[i]
         y = graphs.y[i : i + 1]
@@ -162,7 +162,7 @@ def _data(graphs: Graphs, count: int) -> list[usual.Data]:
 
 
 def _forget_peak(device: str) -> None:
-    gc.collect()  # a team and its captured steps refer to each other
+    gc.collect()  # an ensemble and its recorded steps refer to each other
     if device.startswith("cuda"):
         torch._C._cuda_clearCublasWorkspaces()  # else those of one row would count in the next
         torch.cuda.empty_cache()

@@ -69,13 +69,13 @@ class GIN(nn.Module):
 def as_data(dataset: Dataset) -> list[Data]:
     """The graphs, one by one."""
     graphs = dataset.graphs
-    nodes, arcs = graphs.node_start.tolist(), graphs.directed_edge_start.tolist()
+    nodes, edge_starts = graphs.node_start.tolist(), graphs.directed_edge_start.tolist()
     counts = zip(graphs.num_nodes.tolist(), graphs.num_directed_edges.tolist(), strict=True)
     return [
         Data(
             x=graphs.x[nodes[i] : nodes[i] + n],
-            edge_index=graphs.edge_index[:, arcs[i] : arcs[i] + m] - nodes[i],
-            edge_attr=graphs.edge_attr[arcs[i] : arcs[i] + m],
+            edge_index=graphs.edge_index[:, edge_starts[i] : edge_starts[i] + m] - nodes[i],
+            edge_attr=graphs.edge_attr[edge_starts[i] : edge_starts[i] + m],
             y=dataset.y[i : i + 1],
         )
         for i, (n, m) in enumerate(counts)
@@ -105,8 +105,8 @@ def judged(model: GIN, loader: DataLoader, device: str) -> float:
     return rocauc(*(torch.cat(part) for part in zip(*found, strict=True)))
 
 
-def kept(path: Path, seeds: list[int], epochs: int) -> list[list[str]]:
-    """The lines of the file but those of seeds that are to run anew."""
+def lines_to_keep(path: Path, seeds: list[int], epochs: int) -> list[list[str]]:
+    """The lines of the file, without those of seeds that run again."""
     rows = [*csv.reader(path.read_text().splitlines())][1:] if path.exists() else []
     ran = Counter(row[0] for row in rows)
     return [row for row in rows if int(row[0]) not in seeds or ran[row[0]] >= epochs]
@@ -123,7 +123,7 @@ def main() -> None:
     dataset, device = load(arguments.data), arguments.device
     graphs, split = as_data(dataset), dataset.given
     parts = [[graphs[i] for i in ids.tolist()] for ids in (split.train, split.valid, split.test)]
-    known = kept(arguments.out, arguments.seeds, arguments.epochs)
+    known = lines_to_keep(arguments.out, arguments.seeds, arguments.epochs)
     with arguments.out.open("w", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerows([COLUMNS, *known])

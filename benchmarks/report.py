@@ -36,8 +36,8 @@ def _processor() -> str:
                 return line.partition(":")[2].strip()
     # The kernel gives ARM processors numbers only; lscpu knows what they are called.
     if shutil.which("lscpu"):
-        told = subprocess.run(["lscpu", "--json"], capture_output=True, text=True, check=True).stdout
-        names = [entry["data"] for entry in json.loads(told)["lscpu"] if entry["field"] == "Model name:"]
+        listed = subprocess.run(["lscpu", "--json"], capture_output=True, text=True, check=True).stdout
+        names = [entry["data"] for entry in json.loads(listed)["lscpu"] if entry["field"] == "Model name:"]
         if names:
             return f"{names[0]} ({platform.machine()})"
     return platform.processor() or platform.machine()

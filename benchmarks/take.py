@@ -1,9 +1,9 @@
-"""How long `bag[ids]` takes beside building the bag of the same graphs anew, on one core.
+"""Time of `bag[ids]` relative to building the bag of the same graphs, on one core.
 
     python benchmarks/take.py [--repeats 30] [--out benchmarks/figures/take.json]
 
 Batches of 128 random graphs, out of bags for 4 layers. Both ways are measured in turn on the same batch, in the
-processor's time, and the median of their ratios is told: it depends little on what else the machine does.
+processor's time, and the median of their ratios is reported, which depends little on what else the machine does.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from workloads import zinc_like
 
 SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
 WORK = [("CSL", "ND"), ("CSL", "EGO+(3)"), ("like ZINC", "ND"), ("like ZINC", "EGO+(3)")]
-NOTE = "Written by `benchmarks/take.py`: the time of `bag[ids]` over that of building the same bag anew, from PyG data "
+NOTE = "Written by `benchmarks/take.py`: the time of `bag[ids]` over that of building the same bag, from PyG data "
 NOTE += "and from graphs that were read and checked before."
 
 
@@ -51,7 +51,7 @@ def ratios(data: list[Data], name: str, repeats: int) -> dict[str, str | float]:
         sources = [data[i] for i in ids], bag.graphs.take(ids)
         ways = [partial(bag.__getitem__, ids), *(partial(Bag.of, source, policy, 4) for source in sources)]
         taken, *built = (timeit(way, timer=time.process_time, number=1) for way in ways)
-        found.append([taken / anew for anew in built])
+        found.append([taken / rebuilt for rebuilt in built])
     of_data, of_read = (median(column) for column in zip(*found[3:], strict=True))
     return {"over PyG data": of_data, "over graphs read": of_read}
 

@@ -30,27 +30,27 @@ class Union(Data):
 def union(data: Data, policy: str | None, hops: int) -> Union:
     """All subgraphs of a graph, one after another; without a policy the graph itself."""
     n, edge_index = data.num_nodes, data.edge_index
-    kept, marks = [], []
+    edge_masks, marks = [], []
     if policy is None:
-        kept = [torch.ones(edge_index.size(1), dtype=torch.bool)]
+        edge_masks = [torch.ones(edge_index.size(1), dtype=torch.bool)]
     elif policy == "ED":
         for u, v in edge_index[:, edge_index[0] < edge_index[1]].t():
             gone = ((edge_index[0] == u) & (edge_index[1] == v)) | ((edge_index[0] == v) & (edge_index[1] == u))
-            kept.append(~gone)
-        kept = kept or [torch.ones(edge_index.size(1), dtype=torch.bool)]
+            edge_masks.append(~gone)
+        edge_masks = edge_masks or [torch.ones(edge_index.size(1), dtype=torch.bool)]
     else:
         for v in range(n):
             if policy == "ND":
-                kept.append((edge_index[0] != v) & (edge_index[1] != v))
+                edge_masks.append((edge_index[0] != v) & (edge_index[1] != v))
             else:
-                kept.append(k_hop_subgraph(v, hops, edge_index, num_nodes=n)[3])
+                edge_masks.append(k_hop_subgraph(v, hops, edge_index, num_nodes=n)[3])
             marks.append(torch.arange(n) == v)
-    m = len(kept)
-    arcs = [edge_index[:, keep] + i * n for i, keep in enumerate(kept)]
-    attr = None if data.edge_attr is None else torch.cat([data.edge_attr[keep] for keep in kept])
+    m = len(edge_masks)
+    edges = [edge_index[:, keep] + i * n for i, keep in enumerate(edge_masks)]
+    attr = None if data.edge_attr is None else torch.cat([data.edge_attr[keep] for keep in edge_masks])
     made = Union(
         x=data.x.repeat(m, *[1] * (data.x.dim() - 1)),
-        edge_index=torch.cat(arcs, 1),
+        edge_index=torch.cat(edges, 1),
         original=torch.arange(n).repeat(m),
         part=torch.arange(m).repeat_interleave(n),
         num_subgraphs=m,
