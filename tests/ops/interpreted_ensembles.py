@@ -137,7 +137,7 @@ def test_samples_of_several() -> None:
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every layer is wider than the kernels take: interpreted, one that is takes minutes."""
     for module in (linear, products, gin):
-        monkeypatch.setattr(module, "WIDEST", 1)
+        monkeypatch.setattr(module, "MAX_WIDTH", 1)
     monkeypatch.setattr(ensemble_engine, "FINE_FROM_ROWS", 0)
 
 

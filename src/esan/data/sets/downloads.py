@@ -63,8 +63,10 @@ def fetch_zinc_files(folder: Path) -> Path:
 
 def fetch_ogb_files(folder: Path, name: str) -> None:
     """OGB's files of a set into `folder`, with OGB's own address of it."""
-    from ogb import graphproppred
-
+    try:
+        from ogb import graphproppred
+    except ImportError:
+        raise ImportError("the package ogb has the address, and is missing: pip install 'esan[molecules]'") from None
     with (Path(graphproppred.__file__).parent / "master.csv").open(encoding="utf-8") as file:
         master = {row[""]: row[name] for row in csv.DictReader(file)}
     # OGB still writes http, and serves the same files over https.
