@@ -70,7 +70,7 @@ def test_two_recipes_of_one_name_are_not_mixed(tmp_path: Path) -> None:
     assert "Its recipe differs" in found.problems[0]
 
 
-def test_runs_that_have_only_begun_are_shown(tmp_path: Path) -> None:
+def test_unfinished_runs_are_shown(tmp_path: Path) -> None:
     save([record("zinc/gin", 0.25)], tmp_path)
     for name, run in (("zinc/gin", "0-1"), ("zinc/dss-gin-ego+", "0-0")):
         named(name).save(tmp_path / name / run / "recipe.toml")
@@ -78,8 +78,8 @@ def test_runs_that_have_only_begun_are_shown(tmp_path: Path) -> None:
     (tmp_path / "broken" / "recipe.toml").write_text("lr = ")
     found = gather([tmp_path])
     assert [(row.recipe, row.state) for row in found.rows()] == [
-        ("zinc/gin", "1 of 10 runs, 1 begun"),
-        ("zinc/dss-gin-ego+", "not yet run, 1 begun"),
+        ("zinc/gin", "1 of 10 runs, 1 unfinished"),
+        ("zinc/dss-gin-ego+", "not yet run, 1 unfinished"),
     ]
     assert "recipe.toml" in found.problems[0]
 

@@ -69,7 +69,7 @@ def test_what_was_not_run_is_said_so() -> None:
     assert line["ours"] == "not yet run"
     assert line["paper"] == "0.102 ± 0.003"
     assert not any(line[name] for name in HEAD if name not in ("method", "paper", "ours"))
-    assert cells(empty_row(named("zinc/gin"), unfinished=2))["runs"] == "not yet run, 2 begun"
+    assert cells(empty_row(named("zinc/gin"), unfinished=2))["runs"] == "not yet run, 2 unfinished"
 
 
 def test_sampled_bags_show_how_much_their_votes_differ() -> None:

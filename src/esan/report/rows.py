@@ -98,8 +98,8 @@ class Row:
 
     @property
     def state(self) -> str:
-        """Its progress: "not yet run", "4 of 10 runs, 2 begun", or "10 seeds"."""
-        done, unfinished = len(self.records), f", {self.unfinished} begun" if self.unfinished else ""
+        """Its progress: "not yet run", "4 of 10 runs, 2 unfinished", or "10 seeds"."""
+        done, unfinished = len(self.records), f", {self.unfinished} unfinished" if self.unfinished else ""
         if not done:
             return f"not yet run{unfinished}"
         if done < self.jobs:

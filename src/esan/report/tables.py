@@ -1,4 +1,4 @@
-"""Tables of results, one line per recipe with the paper's number beside ours: their columns, and as Markdown."""
+"""Tables of results, one row per recipe with the paper's number beside ours: their columns, and as Markdown."""
 
 from collections.abc import Sequence
 
@@ -62,7 +62,8 @@ def columns(rows: Sequence[Row]) -> tuple[dict[str, str], list[dict[str, str]]]:
         if row.best and len(parts) > 1:
             line["best validation"] += f" ({row.part})"
     names = [name for name in HEAD if any(line[name] for line in lines) or name in ("method", "ours")]
-    words = {"best validation": f"{parts.pop() if len(parts) == 1 else 'value'} at best validation"}
+    words = {"votes differ": "spread of votes", "time a run": "time per run"}
+    words |= {"best validation": f"{parts.pop() if len(parts) == 1 else 'value'} at best validation"}
     return {name: words.get(name, name) for name in names}, lines
 
 
