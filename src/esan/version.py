@@ -1,4 +1,4 @@
-"""Which esan this is: the number that stands in pyproject.toml, as it was installed."""
+"""The version of esan: the number in pyproject.toml, as installed."""
 
 from importlib.metadata import PackageNotFoundError, version
 

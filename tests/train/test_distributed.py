@@ -13,7 +13,7 @@ pytest.importorskip("lightning", reason="needs the extra fabric: pip install 'es
 
 
 @pytest.mark.exhaustive
-def test_two_processes_continue_what_one_has_begun_and_end_as_one_would(
+def test_two_processes_continue_what_one_has_started_and_end_as_one_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ESAN_CACHE", str(tmp_path / "cache"))

@@ -92,9 +92,9 @@ def test_too_large_a_bag_is_skipped_and_said() -> None:
         ([0, 1], "Expected one label a graph, 6 in all"),
         ([0.0, 1.0, float("nan"), 0, 0, 0], "got nan in labels"),
         ([0.0, 1.0, float("inf"), 0, 0, 0], "got inf in labels"),
-        (["a", "b", "a", "a", "b", "a"], r"one number a graph as labels \(got \['a', 'b'"),
-        (np.array(["a", "b", "a", "a", "b", "a"]), "one number a graph as labels"),
-        ([0, None, 0, 0, 1, 0], "one number a graph as labels"),
+        (["a", "b", "a", "a", "b", "a"], r"one number per graph as labels \(got \['a', 'b'"),
+        (np.array(["a", "b", "a", "a", "b", "a"]), "one number per graph as labels"),
+        ([0, None, 0, 0, 1, 0], "one number per graph as labels"),
     ],
 )
 def test_bad_labels(labels: Any, message: str) -> None:

@@ -30,7 +30,7 @@ def executor_named(
 
     Args:
         name: from `EXECUTORS`.
-        workers: of "processes", how many; None for one a processor.
+        workers: of "processes", how many; None for one per processor.
         device: where jobs train: with "ray", each has a GPU if it is "cuda".
         address: of a Ray cluster; None to start one here.
         wait: seconds that the cluster at this address has to answer; None for the default.

@@ -12,7 +12,7 @@ from esan.cli.plainly import Commands
 #: The commands: the module of each, and the first sentence of its help, which the list of commands shows.
 COMMANDS = {
     "bag": ("bag", "Show what a bag holds: subgraphs, (node, subgraph) pairs, and the rows that each layer computes."),
-    "wl": ("wl", "Test whether two graphs are told apart, and show the colours of each round."),
+    "wl": ("wl", "Test whether two graphs are separated, and show the colours of each round."),
     "explore": ("explore", "Explore bags, subgraphs and Weisfeiler-Leman refinement in the browser."),
     "advise": (
         "advise",
@@ -82,7 +82,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def main(
     show: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is, and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version, and exit.")
     ] = False,
 ) -> None:
     """Subgraph graph neural networks: bags, models, and the tests that say what they can tell apart."""

@@ -1,4 +1,4 @@
-"""`esan report RUNS`: what a folder of runs has come to, as one HTML page and a Markdown table."""
+"""`esan report RUNS`: the results of a folder of runs, as one HTML page and a Markdown table."""
 
 from pathlib import Path
 from typing import Annotated

@@ -40,9 +40,9 @@ def run(
     root: options.Root = None,
     cache: options.Cache = None,
 ) -> None:
-    """Test whether two graphs are told apart, and show the colours of each round.
+    """Test whether two graphs are separated, and show the colours of each round.
 
-    The exit code is 0 whether or not the graphs are told apart.
+    The exit code is 0 whether or not the graphs are separated.
     """
     kind = test_named(test)
     if most < 1:

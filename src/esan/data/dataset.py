@@ -105,7 +105,7 @@ class Dataset:
         edge_channels: what `edge_attr` holds; None where it is not used.
         given: the split that comes with the data.
         classes: what the user calls the classes 0, 1, ...: other numbers, or words; None for these numbers.
-        smiles: the molecules as they were written, a line a graph.
+        smiles: the molecules as they were written, one per graph.
         skipped: the rows of a file that were left out, if that was asked for.
         source: where it was read from.
     """

@@ -1,4 +1,4 @@
-"""What kind of task some targets are, and the targets in the form that training takes."""
+"""Infers the task from the targets, and converts them to the form that training uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

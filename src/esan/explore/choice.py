@@ -149,7 +149,7 @@ def _check_cells(graphs: Graphs, kind: Test, policy: Policy) -> None:
 
 
 def _most_subgraphs(policy: Policy, n: int, edges: int) -> int:
-    """How many subgraphs a graph gets, before any is selected; a policy of the user's own counts as one a node."""
+    """How many subgraphs a graph gets, before any is selected; for a policy of the user's own, one per node."""
     if isinstance(policy, Augmented):
         return _most_subgraphs(policy.policy, n, edges) + 1
     if isinstance(policy, NodeDeletion):

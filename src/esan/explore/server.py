@@ -1,4 +1,4 @@
-"""`Server`: the explorer on the loopback address; it answers its own page alone, and computes what that asks for."""
+"""`Server`: the explorer on the loopback address; it answers requests of its own page only."""
 
 import hmac
 import json

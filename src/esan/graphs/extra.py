@@ -1,4 +1,4 @@
-"""ExtraFields fields of PyG data (`train_mask`, `pos`, `smiles`, ...), batched as PyG does."""
+"""Extra fields of PyG data (`train_mask`, `pos`, `smiles`, ...), batched as PyG does."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

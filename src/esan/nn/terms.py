@@ -36,11 +36,11 @@ class Term:
         raise NotImplementedError
 
     def arguments(self, bag: Bag, view: LayerView) -> tuple[Any, ...]:
-        """What the convolution is given besides: edges, features of edges, multiplicities."""
+        """The further arguments of the convolution: edges, features of edges, multiplicities."""
         raise NotImplementedError
 
     def __call__(self, x: Tensor, bag: Bag, view: LayerView) -> Tensor:
-        """What the convolution gives for what it reads."""
+        """The output of the convolution on what it reads."""
         return call_conv(self.conv, x, self.arguments, bag, view)
 
     def multiplicity(self, bag: Bag, view: LayerView) -> Tensor | None:  # noqa: ARG002

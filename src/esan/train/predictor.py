@@ -1,4 +1,4 @@
-"""`Predictor`: a trained network with all that predictions need; kept in one file, without a pickle of code."""
+"""`Predictor`: a trained network with all that predictions need; saved as one file, without a pickle of code."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +33,7 @@ class Predictor:
         model: the network, in eval mode.
         header: the recipe, what it knows of the data, the data's fingerprint, fold and seed.
         objective: how its answers are scaled.
-        record: of its training; None if it was not kept.
+        record: of its training; None if it was not saved.
     """
 
     model: SubgraphGNN

@@ -45,7 +45,7 @@ def advise(
 
     Args:
         graphs: a PyG dataset, or a list of whatever `esan.graphs.graph_of` reads.
-        labels: one a graph, whole numbers for classes or real ones for regression; None takes `y` of the graphs where
+        labels: one per graph, whole numbers for classes or real ones for regression; None takes `y` of the graphs where
             it is one number a graph.
         policies: what to try, objects or names.
         num_layers: the depth of the network that rows are counted for, at least 1.

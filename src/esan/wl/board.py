@@ -93,11 +93,11 @@ class Board(ABC):
         return (int(self.cell_node[cell] - start),)
 
     def subgraph_colours(self, palette: Palette, colours: Colours) -> Colours:
-        r""":math:`c_S = \mathrm{HASH}(\{\{c_{v,S} : v \in S\}\})`, a colour a subgraph."""
+        r""":math:`c_S = \mathrm{HASH}(\{\{c_{v,S} : v \in S\}\})`, one colour per subgraph."""
         return palette.multiset(self.cell_subgraph, colours, self.subgraph_graph.size)
 
     def graph_colours(self, palette: Palette, colours: Colours) -> Colours:
-        r""":math:`c_G = \{\{c_S : S \in \mathcal{G}\}\}`, a colour a graph: what a test compares."""
+        r""":math:`c_G = \{\{c_S : S \in \mathcal{G}\}\}`, one colour per graph: what a test compares."""
         return palette.multiset(self.subgraph_graph, self.subgraph_colours(palette, colours), len(self.graphs))
 
     def only(self, kept: np.ndarray) -> "Board":

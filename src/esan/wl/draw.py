@@ -1,4 +1,4 @@
-"""Pictures of a refinement: two graphs, or their subgraphs, one line an iteration, nodes in their colours."""
+"""Pictures of a refinement: two graphs, or their subgraphs, one row per round, nodes in their colours."""
 
 from dataclasses import dataclass
 from pathlib import Path

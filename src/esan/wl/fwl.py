@@ -1,4 +1,4 @@
-"""The rule of 2-FWL (as strong as the paper's 3-WL): one colour an ordered couple of nodes, in every subgraph."""
+"""The rule of 2-FWL (as strong as the paper's 3-WL): one colour per ordered pair of nodes, in every subgraph."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What a test is given → `Graphs` and their initial colours."""
+"""The input of a test → `Graphs` and their initial colours."""
 
 from pathlib import Path
 

@@ -29,7 +29,7 @@ def targets(graphs: Graphs, labels: Tensor | np.ndarray | Sequence[float] | None
         values = torch.as_tensor(labels).detach().cpu()
     except (TypeError, ValueError, RuntimeError, NotImplementedError, OverflowError):
         raise ValueError(
-            f"Expected one number a graph as labels (got {shown(labels, 60)}). Number the classes 0, 1, 2 and so on."
+            f"Expected one number per graph as labels (got {shown(labels, 60)}). Number the classes 0, 1, 2 and so on."
         ) from None
     if values.numel() != len(graphs):
         raise ValueError(
@@ -49,7 +49,7 @@ class Judge:
     """Compares partitions with that of 1-WL and with the labels.
 
     Args:
-        labels: one a graph, or None.
+        labels: one per graph, or None.
     """
 
     def __init__(self, labels: np.ndarray | None) -> None:

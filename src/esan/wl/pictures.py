@@ -1,4 +1,4 @@
-"""Where a picture may be saved."""
+"""Checks of the path that a picture is saved to."""
 
 from pathlib import Path
 

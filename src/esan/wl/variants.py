@@ -1,4 +1,4 @@
-"""The rules of 1-WL, DS-WL and DSS-WL: one colour a (node, subgraph) pair, refined by what the pair can see."""
+"""The rules of 1-WL, DS-WL and DSS-WL: one colour per (node, subgraph) pair, refined by what the pair can see."""
 
 import numpy as np
 

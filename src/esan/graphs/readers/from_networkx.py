@@ -13,7 +13,7 @@ from esan.graphs.readers import fields
 
 
 def from_networkx(graph: nx.Graph, place: int) -> Data:
-    """Nodes in networkx's order; node attribute `x`, edge attribute `edge_attr` and graph attribute `y` are kept."""
+    """Nodes in networkx's order; node attribute `x`, edge attribute `edge_attr` and graph attribute `y` are read."""
     if graph.is_directed():
         raise ValueError(
             f"Expected an undirected networkx graph (got a directed one at {place}). Call .to_undirected()."

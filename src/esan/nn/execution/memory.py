@@ -1,4 +1,4 @@
-"""What a training step takes, known before it is taken: rows, edges and bytes on the literal and the compact bag."""
+"""The cost of a training step, estimated before it runs: rows, edges and bytes on the literal and the compact bag."""
 
 import copy
 from dataclasses import dataclass, replace

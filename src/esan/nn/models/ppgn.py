@@ -93,10 +93,10 @@ class PPGNEncoder(nn.Module):
     """Rows → dense tensors → PPGN layers → rows again: the diagonal entry of a node and the mean of its line.
 
     Args:
-        hidden_channels: width of the tensors, and of the rows given back.
+        hidden_channels: width of the tensors, and of the output rows.
         layers: PPGN layers; the first takes `PPGNEncoder.width(...)` channels.
         edge_channels: what `edge_attr` holds, None if it is not used.
-        dropout: on the rows given back.
+        dropout: on the output rows.
         dropout_on: what it is drawn for, from `DROPOUTS_ON`.
     """
 

@@ -1,4 +1,4 @@
-"""The paper's baselines that are not mere networks: DropEdge, random features (RNI), closed walks (ID-GNN, fast)."""
+"""The baselines of the paper that change more than the network: DropEdge, random features (RNI), closed walks (ID-GNN)."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar

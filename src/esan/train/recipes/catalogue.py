@@ -1,4 +1,4 @@
-"""Recipes by name: every row of the paper's tables, and what else its names can spell."""
+"""Recipes by name: every row of the paper's tables, and other recipes that such names describe."""
 
 import difflib
 import json

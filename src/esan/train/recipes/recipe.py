@@ -78,7 +78,7 @@ class Recipe:
         task: of own data, "classification", "regression" or "labels"; empty to have it read off the targets.
         smiles: of a table, the column of SMILES; empty for the one that is called so.
         targets: of a table, the columns of targets, with commas between, or a list of them; empty for all others.
-        labels: of graphs without targets, a text file of them, a line a graph; empty for those that the graphs have.
+        labels: for graphs without targets, a text file with one label per line; empty for those that the graphs have.
         skip_unreadable: of a table, whether rows that cannot be read are left out with a warning.
         skip_missing: of a table, whether rows without one of their targets are left out with a warning.
         split: "auto" (the one that comes with the data; without one, a tenth of the graphs validates and a tenth tests,

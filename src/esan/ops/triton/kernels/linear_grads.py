@@ -145,7 +145,7 @@ class LinearGrads:
     """The gradients of a linear layer; of several networks each has a leading dimension, as the matrix has.
 
     Attributes:
-        grad_x: of what it was given.
+        grad_x: of its input.
         matrix: of W.
         bias: of b.
         sums: the `grad_sums` of the normalised x, `[2, S, d]`; None if x was not normalised.
@@ -172,7 +172,7 @@ def linear_backward(
 
     Args:
         grad: of its result y; or of the normalised y, if `after` is given.
-        x: what it was given.
+        x: its input.
         matrix: W.
         normed: as in `linear`; the gradient is then that of the normalised x.
         after: (y, its moments, `grad_sums` of it) if y was normalised next.
