@@ -1,4 +1,4 @@
-"""The baselines of the paper that change more than the network: DropEdge, random features (RNI), closed walks (ID-GNN)."""
+"""Baselines of the paper that change more than the network: DropEdge, random features (RNI), closed walks (ID-GNN)."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
