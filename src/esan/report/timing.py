@@ -17,6 +17,7 @@ from esan.train.recipes.catalogue import named
 from esan.train.runs.directory import json_line, read_json_lines, write_text
 from esan.train.runs.job import Job
 from esan.train.runs.prepare import prepare
+from esan.train.runs.provenance import code_commit
 from esan.train.runs.records import hardware, now, versions
 from esan.train.runs.run import Run
 
@@ -123,7 +124,8 @@ def measure(
         seconds.append(round(time.perf_counter() - since, 5))
     before = round(sum(seconds[:warm]), 3)
     machine = hardware(torch.device(device)), versions(), now()
-    return EpochTimes(recipe, tuple(seconds[warm:]), round(setup, 3), len(train), *machine, before, seeds)
+    made = code_commit(), prepared.sha256
+    return EpochTimes(recipe, tuple(seconds[warm:]), round(setup, 3), len(train), *machine, before, seeds, *made)
 
 
 def save_times(timed: EpochTimes, folder: Path) -> None:

@@ -10,8 +10,6 @@ three files are consistent whenever a writer is killed.
 
 import fcntl
 import json
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from esan.atomic import write_file
+from esan.graphs.readers.arrays import arrays_in
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.directory import json_line, read_json_lines, write_text
 from esan.train.runs.records import Epoch, Record
@@ -203,10 +202,11 @@ def _read_recipes(path: Path) -> tuple[dict[str, Any], dict[str, Recipe]]:
 
 def _read_columns(path: Path) -> Columns:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            columns = {name: file[name] for name in COLUMNS}
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise _damaged(path, str(error).splitlines()[0][:300]) from None
+        arrays = arrays_in(path)
+        columns = {name: arrays[name] for name in COLUMNS}
+    except (ValueError, KeyError, OSError) as error:
+        why = f"no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0][:300]
+        raise _damaged(path, why) from None
     for name, column in columns.items():
         if column.dtype != np.float64 or column.shape != columns["lr"].shape or column.ndim != 1:
             raise _damaged(path, f"{name} of type {column.dtype} and shape {column.shape}")

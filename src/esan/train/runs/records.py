@@ -67,7 +67,7 @@ class Record:
         started: date and time, UTC.
         finished: date and time, UTC.
         commit: of esan, see `esan.train.runs.provenance.code_commit`; None where it was not recorded.
-        data_sha256: of the dataset, see `esan.data.Dataset.sha256`; None where it was not recorded.
+        data_sha256: of the dataset, see `esan.train.runs.provenance.data_sha256`; None where it was not recorded.
     """
 
     recipe: Recipe
