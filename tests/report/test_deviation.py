@@ -41,6 +41,8 @@ def test_errors_are_better_where_they_are_smaller() -> None:
 def test_rows_without_a_deviation_of_the_papers() -> None:
     assert "standard deviations of the paper (" not in deviation_line([row(100.0, 100.0, None)])
     line = deviation_line([row(100.0, 100.0, None), row(91.0, 90.0)])
+    worse = deviation_line([row(99.0, 100.0, None), row(80.0, 90.0, data="ptc")])
+    assert "deviations or, where it has none, by more than its rounding: 2 rows (mutag GIN; ptc GIN)." in worse
     assert "+1.00 in standard deviations of the paper (+ is better, over 1 row)" in line
 
 

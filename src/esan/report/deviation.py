@@ -46,5 +46,7 @@ def deviation_line(rows: Sequence[Row]) -> str:
     text += ". ± is the standard error. " if len(compared) > 1 else ". "
     if not bad:
         return f"{text}No row is worse than the paper by more than two of its standard deviations.\n"
-    names = ", ".join(escape_markdown(f"{row.data} {row.name}") for row in bad)
-    return f"{text}Worse by more than two of the paper's standard deviations: {counted(len(bad), 'row')} ({names}).\n"
+    names = "; ".join(escape_markdown(f"{row.data} {row.name}") for row in bad)
+    exact = " or, where it has none, by more than its rounding" if any(row.paper_stds is None for row in bad) else ""
+    found = f"{counted(len(bad), 'row')} ({names})"
+    return f"{text}Worse by more than two of the paper's standard deviations{exact}: {found}.\n"
