@@ -111,7 +111,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("slow", ["typer", "esan.cli.wl", "torch", "torch_geometric"])
+@pytest.mark.parametrize("slow", ["signal", "typer", "esan.cli.wl", "torch", "torch_geometric"])
 def test_an_interrupt_while_modules_load_is_one_line(slow: str) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", WAITING.format(slow=slow)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -2,7 +2,11 @@
 
 import sys
 
-from esan.cli.loading import INTERRUPTED, interruptible
+try:
+    from esan.cli.loading import INTERRUPTED, interruptible
+except KeyboardInterrupt:  # before the handler of `interruptible` is there
+    sys.stderr.write("Interrupted.\n")
+    sys.exit(130)
 
 
 def main() -> None:
