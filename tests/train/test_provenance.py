@@ -28,8 +28,8 @@ def git(folder: Path, *command: str) -> str:
 
 
 def checkout(folder: Path) -> str | None:
-    provenance._checkout.cache_clear()
-    return provenance._checkout(folder)
+    provenance.checkout_of.cache_clear()
+    return provenance.checkout_of(folder)
 
 
 def test_the_commit_is_that_of_the_repository_that_tracks_the_package(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_the_commit_is_that_of_the_repository_that_tracks_the_package(tmp_path: 
 
 def test_without_a_checkout_it_is_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ESAN_COMMIT", raising=False)
-    monkeypatch.setattr(provenance, "_checkout", lambda _: None)
+    monkeypatch.setattr(provenance, "checkout_of", lambda _: None)
     assert code_commit() == f"version {__version__}"
 
 

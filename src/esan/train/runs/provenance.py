@@ -27,7 +27,7 @@ def code_commit() -> str:
     """
     given = os.environ.get(COMMIT_VARIABLE)
     if not given:
-        return _checkout(Path(__file__).parents[2]) or f"version {__version__}"
+        return checkout_of(Path(__file__).parents[2]) or f"version {__version__}"
     if not _COMMIT.fullmatch(given):
         raise ValueError(
             f"Expected the 40 digits of a commit in ${COMMIT_VARIABLE} (got {shown(given)}). Set it to what "
@@ -53,7 +53,7 @@ def data_sha256(fingerprint: str, given: Split | None) -> str:
 
 
 @cache
-def _checkout(package: Path) -> str | None:
+def checkout_of(package: Path) -> str | None:
     """The commit of the repository that tracks the package; None if it is installed elsewhere, or git is missing."""
     # A virtual environment may lie in a repository of the user's, which does not track it.
     if _git(package, "ls-files", "--error-unmatch", "version.py") is None:
