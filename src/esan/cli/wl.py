@@ -17,6 +17,7 @@ from esan.explore.page import html_file
 from esan.graphs.readers.anything import GraphLike
 from esan.wl.kinds import test_named
 from esan.wl.pictures import picture_file
+from esan.wl.separation import names_of
 
 #: Longer names, such as graph6 text, are called G and H in the table.
 _LONGEST = 16
@@ -52,14 +53,15 @@ def run(
         html_file(draw) if stepping else picture_file(draw)
     chosen = ("ED" if kind.subgraphs else None) if policy is None else policy
     pair = one_graph(first, root, cache), one_graph(second, root, cache)
-    verdict = wl.separates(*pair, test, chosen)
+    verdict = wl.separates(*pair, test, chosen, names=names_of(first, second))
     if verdict.colours:
         console.print(_table((first, second), pair, test, chosen, verdict))
     console.print(Text(verdict.explanation), style="bold green" if verdict else "bold yellow")
     if verdict.witness is not None:
         console.print(Text(verdict.witness.text))
     if draw is not None and stepping:
-        console.print(Text(f"Page: {save_page(draw, Choice.of([first, second], test, chosen))}"), soft_wrap=True)
+        choice = Choice.of([first, second], test, chosen, reader=lambda source: one_graph(str(source), root, cache))
+        console.print(Text(f"Page: {save_page(draw, choice)}"), soft_wrap=True)
     elif draw is not None:
         wl.draw_refinement(*pair, test, chosen, path=draw, most=most, titles=(first, second))
         console.print(Text(f"Picture: {draw}"), soft_wrap=True)
