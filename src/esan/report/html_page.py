@@ -168,12 +168,12 @@ def _table(title: str, rows: Sequence[Row], numbers: Iterator[int]) -> str:
     )
 
 
-def _sort_keys(row: Row) -> dict[str, float | None]:
-    """The number behind each cell whose text is more than a number."""
+def _sort_keys(row: Row) -> dict[str, float | str | None]:
+    """The number behind each cell whose text is more than a number; "" for a text that stands for none."""
     records = row.records
     return {
         "paper": None if row.paper is None else row.paper.value,
-        "ours": None if row.ours is None else row.ours.mean,
+        "ours": "" if row.ours is None else row.ours.mean,
         "difference": row.difference,
         "best validation": None if row.best is None else row.best.mean,
         "runs": len(records),
@@ -182,8 +182,10 @@ def _sort_keys(row: Row) -> dict[str, float | None]:
     }
 
 
-def _key_attribute(value: float | None) -> str:
-    return "" if value is None else f' data-v="{value:.7g}"'
+def _key_attribute(value: float | str | None) -> str:
+    if value is None:
+        return ""
+    return f' data-v="{value if isinstance(value, str) else f"{value:.7g}"}"'
 
 
 def _anchor(title: str) -> str:
