@@ -154,6 +154,8 @@ class _Known:
     def __init__(self) -> None:
         self.modules: dict[int, nn.Module] = {}
         self.optimisers: dict[int, Optimizer] = {}
+        #: The parameters of each module, by name.
+        self._parameters: list[dict[str, nn.Parameter | None]] = []
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -169,7 +171,9 @@ class _Known:
     def add(self, module: nn.Module) -> None:
         """Record a module and its submodules."""
         for part in module.modules():
-            self.modules.setdefault(id(part), part)
+            if id(part) not in self.modules:
+                self.modules[id(part)] = part
+                self._parameters.append(part._parameters)
 
     def _prepared(self, optimiser: Optimizer) -> None:
         """Prepare an optimiser for capture: step counts on the device."""
@@ -188,14 +192,12 @@ class _Known:
 
     def state(self) -> tuple[Any, ...]:
         """What a captured step depends on: modes, addresses and requires_grad of parameters, hyper-parameters."""
-        modes = tuple(module.training for module in self.modules.values())
-        places = tuple(
-            (parameter.data_ptr(), parameter.requires_grad)
-            for module in self.modules.values()
-            for parameter in module._parameters.values()
-            if parameter is not None
-        )
-        return modes, places, tuple(_fixed(group) for o in self.optimisers.values() for group in o.param_groups)
+        # Every step computes it, so without a call per parameter in Python.
+        modes = tuple([module.training for module in self.modules.values()])
+        parameters = [p for held in self._parameters for p in held.values() if p is not None]
+        addresses, frozen = tuple(map(Tensor.data_ptr, parameters)), tuple([p.requires_grad for p in parameters])
+        groups = tuple([_fixed(group) for o in self.optimisers.values() for group in o.param_groups])
+        return modes, addresses, frozen, groups
 
     @property
     def rates(self) -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ SETTINGS = (
         "batch_size=0",
         "votes=0",
     ),
-    *("model=gnn", "model=x", "conv=x", "policy=XX", "policy=", "policy=ED@0.5", "fraction=0", "fraction=2", "jk=x"),
+    *("model=gnn", "model=x", "conv=x", "policy=XX", "policy=", "policy=ED@2", "fraction=0", "fraction=2", "jk=x"),
     *("dropout=1", "dropout=-0.1", "schedule=x", "select=x", "split=x", "folds=1", "seeds=0", "split_seed=-1"),
     *(
         "split_seed=99999999999999999999",

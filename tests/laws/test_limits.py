@@ -59,7 +59,7 @@ PLAIN: dict[str, Callable[..., nn.Module]] = {"gin": _gin, "gine": _gine, "graph
 def plain_gnn(network: Any, encoder: str, batch: Batch, readout: str) -> Tensor:
     """The base GNN on the graphs themselves, written with PyG's modules and the weights of `network`."""
     h = network.features.encoder.tables[0](batch.x)
-    read = []
+    read = [h]
     for layer in network.encoder.layers:
         conv = PLAIN[encoder](layer.inside)
         norm = nn.BatchNorm1d(layer.norm.num_features).double()
@@ -87,7 +87,7 @@ def test_identity_policy_is_the_plain_gnn(readout: str, encoder: str, graphs: li
 @EVERY_POLICY
 @pytest.mark.parametrize("encoder", ["gin", "gine", "graphconv", "gcn"])
 def test_without_a_shared_branch_dss_is_ds(encoder: str, policy: esan.Policy) -> None:
-    dss: Any = strategies.model("dss", encoder, policy, norm=None, jk="cat").eval()
+    dss: Any = strategies.model("dss", encoder, policy, norm=None, jk="cat-input").eval()
     ds = strategies.model("ds", encoder, policy, norm=None, readout="mean", set_encoder="mean").eval()
     ds.load_state_dict({k: v for k, v in dss.state_dict().items() if ".shared" not in k})
     bag = esan.Bag.of([*strategies.odd_graphs()], policy, 4)

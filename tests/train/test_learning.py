@@ -20,11 +20,12 @@ def test_mutag() -> None:
     assert record.best.valid >= 0.85
 
 
+@pytest.mark.exhaustive
 @needs("EXP/exp.npz")
 def test_exp() -> None:
     """DSS-GNN tells all graphs apart that GIN cannot: half of the pairs' labels is all that it can get right."""
     # Ego-networks of depth 2 differ after one layer already.
-    dss, gin = (named(f"exp/{name}").variant(num_layers=2, epochs=8) for name in ("dss-gin-ego", "gin"))
+    dss, gin = (named(f"exp/{name}").variant(num_layers=2, epochs=20) for name in ("dss-gin-ego", "gin"))
     found, base = (run_jobs([Job(recipe, fold=0)], None, root=ROOT)[0] for recipe in (dss, gin))
     assert found.best.valid == 1.0
     assert base.best.valid is not None

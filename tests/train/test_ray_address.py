@@ -69,4 +69,4 @@ def test_the_address_of_the_environment_is_asked_too(monkeypatch: pytest.MonkeyP
 def test_options_of_ray_go_with_ray_alone(option: list[str]) -> None:
     told = CliRunner().invoke(app, ["campaign", "csl/gin", *option])
     assert told.exit_code == 2
-    assert told.stderr.startswith(f"Expected {option[0]} with --executor ray alone (got 'serial').")
+    assert told.stderr.startswith(f"Expected --executor ray with {option[0]} (got 'serial'). Leave {option[0]} out.")

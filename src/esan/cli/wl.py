@@ -17,9 +17,8 @@ from esan.explore.page import html_file
 from esan.graphs.readers.anything import GraphLike
 from esan.wl.kinds import test_named
 from esan.wl.pictures import picture_file
-from esan.wl.separation import names_of
 
-#: Longer names, such as graph6 text, are called G and H in the table.
+#: Graphs with longer names, such as graph6 text, are called G and H.
 _LONGEST = 16
 
 
@@ -53,9 +52,10 @@ def run(
         html_file(draw) if stepping else picture_file(draw)
     chosen = ("ED" if kind.subgraphs else None) if policy is None else policy
     pair = one_graph(first, root, cache), one_graph(second, root, cache)
-    verdict = wl.separates(*pair, test, chosen, names=names_of(first, second))
+    one, other = (name if len(name) <= _LONGEST else letter for name, letter in ((first, "G"), (second, "H")))
+    verdict = wl.separates(*pair, test, chosen, names=(one, other))
     if verdict.colours:
-        console.print(_table((first, second), pair, test, chosen, verdict))
+        console.print(_table((one, other), pair, test, chosen, verdict))
     console.print(Text(verdict.explanation), style="bold green" if verdict else "bold yellow")
     if verdict.witness is not None:
         console.print(Text(verdict.witness.text))
@@ -73,8 +73,8 @@ def _table(
     """One row per round: how many colours each graph has, and how many of them both have."""
     found = wl.colourings(list(pair), test, policy)
     title = f"{test} test" + (f", policy {policy}" if policy else "")
-    one, other = (name if len(name) <= _LONGEST else letter for name, letter in zip(names, ("G", "H"), strict=True))
-    table = plain_table([], ["round", f"colours in\n{one}", f"colours in\n{other}", "in both", "histograms"], title)
+    columns = ["round", *(f"colours in\n{name}" for name in names), "in both", "histograms"]
+    table = plain_table([], columns, title)
     last = verdict.iteration if verdict.iteration is not None else found[0].stable_after
     for number in range(last + 1):
         mine, its = (set(graph.rounds[number].reshape(-1).tolist()) for graph in found)

@@ -78,7 +78,7 @@ def load_checkpoint(path: Path, wanted: CheckpointHeader | None = None) -> tuple
         model_spec = ModelSpec.from_dict(plain["model_spec"] if "model_spec" in plain else plain["blueprint"])
         fold, seed = (whole_number(name, plain[name], 0, "Train again.") for name in ("fold", "seed"))
         found = CheckpointHeader(model_spec, fold, seed, str(plain["data"]))
-        _check_weights(model_spec, state)
+        state |= _current_weights(model_spec, state)
     except Exception:  # torch raises errors of any kind for a damaged file
         what = "Check the path, or train again." if wanted is None else "Remove it to train from the start."
         raise ValueError(f"Expected a whole checkpoint of esan at {path} (got {_kind(contents)}). {what}") from None
@@ -119,18 +119,18 @@ def check_same_run(header: CheckpointHeader, folder: Path, record: Record | None
         )
 
 
-def _check_weights(model_spec: ModelSpec, state: dict[str, Any]) -> None:
-    """ValueError unless the weights have the shapes of the network in the header, before that network is built."""
-    if "model" not in state:
-        return
-    if not isinstance(state["model"], dict):
-        raise ValueError("no weights")
-    # On the meta device: a header that asks for a huge network takes no memory.
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        wanted = {name: tensor.shape for name, tensor in model_spec.build().state_dict().items()}
-    found = {name: getattr(tensor, "shape", None) for name, tensor in state["model"].items()}
-    if wanted != found:
-        raise ValueError("weights of another network")
+def _current_weights(model_spec: ModelSpec, state: dict[str, Any]) -> dict[str, Any]:
+    """The weights in a state under their names of today; an error unless they fit the network in the header."""
+    found = {name: state[name] for name in ("model", "best_model") if name in state}
+    if not found.get("best_model", True):  # no epoch was the best so far
+        del found["best_model"]
+    for name, weights in found.items():
+        # On the meta device: a header that asks for a huge network takes no memory.
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            network = model_spec.build()
+        network.load_state_dict(weights, assign=True)
+        found[name] = dict(network.state_dict())
+    return found
 
 
 def _kind(contents: io.BytesIO) -> str:
