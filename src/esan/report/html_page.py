@@ -12,6 +12,7 @@ from esan.inline import asset, digest
 from esan.report.formatting import NOT_RUN, UNITS, duration
 from esan.report.page_data import page_data
 from esan.report.plots import ComparisonRow, comparison, learning_curves
+from esan.report.predictions import JobKey, PredictionTable, pictures
 from esan.report.rows import Row
 from esan.report.svg import tones
 from esan.report.tables import HEAD, by_metric, columns, rule_of
@@ -35,15 +36,26 @@ _READ = (
     "of best validation, whatever the protocol reports. <b>Votes differ</b>: for sampled bags, how much predictions "
     "differ between samples. <b>Time</b> is the mean over runs, <b>memory</b> the peak of any."
 )
+_AGREE = (
+    "Numbers: predicted against true values; on the dashed diagonal they agree. Probabilities: how often what is "
+    "predicted with some probability is observed; below the diagonal the network is too sure of itself. Grey bars "
+    "count graphs."
+)
 
 
-def html(title: str, rows: Sequence[Row], problems: Sequence[str] = ()) -> str:
+def html(
+    title: str,
+    rows: Sequence[Row],
+    problems: Sequence[str] = (),
+    predictions: Mapping[JobKey, PredictionTable] | None = None,
+) -> str:
     """The whole page.
 
     Args:
         title: its heading.
         rows: of any number of datasets.
         problems: what could not be used, named at the top.
+        predictions: those that runs have saved, see `load_predictions`; None for none.
     """
     records = [record for row in rows for record in row.records]
     sections = by_metric(rows)
@@ -57,7 +69,10 @@ def html(title: str, rows: Sequence[Row], problems: Sequence[str] = ()) -> str:
         f"<nav>{links}</nav>" if len(sections) > 1 else "",
         f"<p>{_READ}</p>",
         '<div id="tools"></div><p id="said" class="unseen" role="status"></p>',
-        *(_section(title, some, i, numbers, drawn) for i, (title, some) in enumerate(sections.items())),
+        *(
+            _section(title, some, i, numbers, drawn, predictions or {})
+            for i, (title, some) in enumerate(sections.items())
+        ),
         _origins(records),
     ]
     style, script = tones() + asset("esan.report", "report.css"), asset("esan.report", "report.js")
@@ -100,7 +115,14 @@ def _problems(problems: Sequence[str]) -> str:
     return f'<div class="box"><b>Not used:</b><ul>{lines}</ul></div>' if lines else ""
 
 
-def _section(title: str, rows: Sequence[Row], number: int, numbers: Iterator[int], static: set[str]) -> str:
+def _section(
+    title: str,
+    rows: Sequence[Row],
+    number: int,
+    numbers: Iterator[int],
+    static: set[str],
+    predictions: Mapping[JobKey, PredictionTable],
+) -> str:
     cited = [row for row in rows if row.paper is not None]
     parts = [f'<section data-section="{number}"><h2 id="{_anchor(title)}">{escape(title)}</h2>']
     parts += [f'<p class="soft">Ours: {escape(rule)}.</p>'] if (rule := rule_of(rows)) else []
@@ -109,9 +131,15 @@ def _section(title: str, rows: Sequence[Row], number: int, numbers: Iterator[int
         parts.append(f'<div class="wide" tabindex="0">{comparison_of(title, cited)}</div>')
     run = [row for row in rows if row.records]
     if run:
-        pictures = "".join(curves_of(row) for row in run if row.recipe in static)
+        curves = "".join(curves_of(row) for row in run if row.recipe in static)
         parts += [f'<h3>Learning curves</h3><div data-chart="{number}" hidden></div>']
-        parts += [f'<div class="static">{_KEY}<div class="pictures">{pictures}</div></div>'] if pictures else []
+        parts += [f'<div class="static">{_KEY}<div class="pictures">{curves}</div></div>'] if curves else []
+        agreeing = [(row, found) for row in run if (found := pictures(row, predictions))]
+        best = sorted(agreeing, key=lambda pair: -pair[0].merit)[:MOST_STATIC]
+        if best:
+            drawn = "".join(picture for _, found in best for picture in found)
+            some = f"The best {len(best)} of {len(agreeing)} rows. " if len(agreeing) > len(best) else ""
+            parts.append(f'<h3>Predictions</h3><p class="soft">{some}{_AGREE}</p><div class="pictures">{drawn}</div>')
         parts.append(_recipes(run))
     return "\n".join([*parts, "</section>"])
 
