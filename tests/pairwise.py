@@ -1,4 +1,4 @@
-"""Pairwise covering: few cases of a parametrised test in which every two values of different parameters still meet."""
+"""Few cases of a parametrised test in which any two values of different parameters meet, or every value occurs."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
@@ -7,41 +7,43 @@ from typing import Any
 import pytest
 
 
-def covering(cases: Sequence[Mapping[str, Hashable]]) -> list[int]:
-    """Positions of cases that hold every pair of values that any case holds.
+def covering(cases: Sequence[Mapping[str, Hashable]], strength: int = 2) -> list[int]:
+    """Positions of cases that hold every combination of `strength` values that any case holds.
 
-    Greedy: the case with most pairs that are not held yet, the first of several. The same cases always give the same
-    answer. With one parameter every value is kept, with two every case.
+    Greedy: the case with most combinations that are not held yet, the first of several. The same cases always give
+    the same answer. With no more parameters than `strength`, every case is kept.
 
     Args:
         cases: the value of each parameter, by its name; all have the same names.
+        strength: 2 for pairs of values, 1 for single values.
     """
-    pairs = [_pairs(case) for case in cases]
-    missing = set().union(*pairs) if pairs else set()
+    held = [_combinations(case, strength) for case in cases]
+    missing = set().union(*held) if held else set()
     kept: list[int] = []
     while missing:
-        best = max(range(len(cases)), key=lambda i: (len(pairs[i] & missing), -i))
-        missing -= pairs[best]
+        best = max(range(len(cases)), key=lambda i: (len(held[i] & missing), -i))
+        missing -= held[best]
         kept.append(best)
     return sorted(kept)
 
 
-def _pairs(case: Mapping[str, Hashable]) -> set[tuple[Hashable, ...]]:
-    return {*combinations(sorted(case.items(), key=lambda item: item[0]), min(2, len(case)))}
+def _combinations(case: Mapping[str, Hashable], strength: int) -> set[tuple[Hashable, ...]]:
+    return {*combinations(sorted(case.items(), key=lambda item: item[0]), min(strength, len(case)))}
 
 
 def mark_others(items: Sequence[pytest.Item]) -> None:
-    """Mark as `exhaustive` the cases of each test marked `pairwise` that add no pair of values.
+    """Mark as `exhaustive` the cases of tests marked `pairwise` that add no pair of values, of `each_value` no value.
 
     Cases that need a GPU are covered by themselves: where there is none, they hold nothing.
     """
     tests: dict[Any, list[pytest.Function]] = {}
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("pairwise"):
-            needs_gpu = item.get_closest_marker("gpu") is not None
-            tests.setdefault((item.path, item.originalname, needs_gpu), []).append(item)
-    for cases in tests.values():
-        kept = {*covering([_values(item) for item in cases])}
+        for strength, marker in ((1, "each_value"), (2, "pairwise")):
+            if isinstance(item, pytest.Function) and item.get_closest_marker(marker):
+                needs_gpu = item.get_closest_marker("gpu") is not None
+                tests.setdefault((item.path, item.originalname, needs_gpu, strength), []).append(item)
+    for (*_, strength), cases in tests.items():
+        kept = {*covering([_values(item) for item in cases], strength)}
         for place, item in enumerate(cases):
             if place not in kept:
                 item.add_marker(pytest.mark.exhaustive)

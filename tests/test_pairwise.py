@@ -13,6 +13,14 @@ def _held(cases: list[dict[str, int]]) -> set[object]:
     return {pair for case in cases for pair in combinations(sorted(case.items()), 2)}
 
 
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+def test_every_value_occurs(sizes: list[int]) -> None:
+    cases = _cases(*sizes)
+    kept = covering(cases, 1)
+    assert len(kept) == max(sizes)
+    assert {item for i in kept for item in cases[i].items()} == {item for case in cases for item in case.items()}
+
+
 def _cases(*sizes: int) -> list[dict[str, int]]:
     return [dict(zip("abcdefgh", values, strict=False)) for values in product(*map(range, sizes))]
 

@@ -18,7 +18,7 @@ import esan
 from esan.graphs import cycle, path, star
 from esan.nn.execution import replay
 
-WIDTH, LAYERS, STEPS = 8, 2, 4
+WIDTH, LAYERS, STEPS = 8, 2, 2
 
 
 class Again:
@@ -164,7 +164,7 @@ CONVS: dict[str, Any] = {
 }
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @pytest.mark.parametrize("shares", [False, True], ids=["ds", "dss"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["single", "double"])
 @pytest.mark.parametrize("conv", CONVS)
@@ -217,6 +217,7 @@ CASES = [(place, kind) for place in PLACES for kind in ("forward", "pre", "backw
 CASES.remove(("encoder", "backward"))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("place", "kind"), CASES)
 def test_hooks_are_called_and_change_nothing(place: str, kind: str, device: torch.device) -> None:
     model = network("gin", True, device)

@@ -37,7 +37,7 @@ def _check(architecture: str, encoder: str, policy: esan.Policy, graphs: list[Da
         assert_invariant(network.eval(), graphs, policy, literal=False, trials=1)
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @EVERY_POLICY
 @EVERY_ENCODER
 @EVERY_ARCHITECTURE
@@ -47,7 +47,7 @@ def test_one_of_each_kind_of_graph(architecture: str, encoder: str, policy: esan
 
 @EVERY_ENCODER
 @EVERY_ARCHITECTURE
-@examples(3)
+@examples(2)
 @given(graphs=strategies.batches(), policy=strategies.policies())
 def test_any_graphs(architecture: str, encoder: str, policy: esan.Policy, graphs: list[Data]) -> None:
     _check(architecture, encoder, policy, graphs)

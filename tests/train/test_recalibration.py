@@ -15,7 +15,7 @@ from esan.nn import BatchNorm, SubgraphGNN
 from esan.train import EagerEngine, Job, Objective, Predictor, Recipe, named, run_jobs
 from esan.train.engines.recalibrate import NormRecalibration
 
-SAMPLES = {"policy": "ND@0.5", "dropout": 0.3}
+SAMPLES = {"policy": "ND@0.5", "dropout": 0.3, "votes": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -164,6 +164,7 @@ def test_kept_weights_give_what_the_record_says(double: bool, tmp_path: Path) ->
         assert float((given - dataset.y[dataset.given.valid]).abs().mean()) == pytest.approx(told.valid)
 
 
+@pytest.mark.exhaustive
 def test_csl_is_learned_with_recalibrated_statistics_alone() -> None:
     """All nodes of these graphs have one degree: what the first shared norm divides by is near 0.
 

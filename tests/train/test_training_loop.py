@@ -16,7 +16,7 @@ from esan.data import Split
 from esan.train import Job, Record, run_jobs
 from esan.train.runs.run import Run
 
-RANDOM = {"policy": "ND@0.5", "dropout": 0.3}
+RANDOM = {"policy": "ND@0.5", "dropout": 0.3, "votes": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +125,7 @@ def test_another_recipe_of_the_same_name_is_refused(tmp_path: Path) -> None:
         run_jobs([Job(quick(lr=0.5))], tmp_path, dataset=small())
 
 
-@pytest.mark.parametrize("more", [{}, {"policy": "ND@0.5"}])
+@pytest.mark.parametrize("more", [{}, {"policy": "ND@0.5", "votes": 2}])
 def test_a_full_disk_costs_nothing_but_time(
     more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
