@@ -153,7 +153,7 @@ def comparison_of(title: str, rows: Sequence[Row], alone: bool = False) -> str:
             None if row.paper is None else row.paper.std,
             None if row.ours is None else row.ours.mean,
             None if row.ours is None else row.ours.std,
-            NOT_RUN if row.ours is None else f"{row.ours}" + (f"   paper {row.paper}" if row.paper else ""),
+            NOT_RUN if row.ours is None else f"{row.ours}" + (f", paper {row.paper}" if row.paper else ""),
         )
         for row in rows
     ]
