@@ -100,7 +100,7 @@ def check(network: SubgraphGNN, policy: esan.Policy, literal: bool | None) -> No
             compare(network, padded, copied, plain, f"batch {k}, training={training}")
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @pytest.mark.parametrize(("literal", "encoder", "architecture", "policy"), HALF)
 def test_padded_batches(literal: bool | None, encoder: str, architecture: str, policy: esan.Policy) -> None:
     # Edges that no subgraph has stay in a padded batch, with the weight 0, which GAT does not take.

@@ -94,6 +94,7 @@ def test_zinc_has_the_published_statistics() -> None:
     assert dataset.graphs.edge_attr.unique().tolist() == [1, 2, 3]
 
 
+@pytest.mark.exhaustive
 @needs("OGB/ogbg_molhiv")
 def test_molhiv_has_the_published_counts() -> None:
     dataset = data.load("ogbg-molhiv", ROOT)

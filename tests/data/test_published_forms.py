@@ -29,6 +29,7 @@ def _same(one: Graphs, other: Graphs, but: tuple[str, ...] = ()) -> None:
         assert a is None or torch.equal(a.reshape(len(a), -1), b.reshape(len(b), -1)), name
 
 
+@pytest.mark.exhaustive
 @needs("ZINC/raw/train.pickle", "ZINC/zinc12k.npz")
 def test_zinc_is_the_same_from_its_pickles(tmp_path: Path) -> None:
     (tmp_path / "ZINC").mkdir()

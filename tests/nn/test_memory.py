@@ -27,6 +27,7 @@ def test_rows_and_edges_are_those_of_the_bags(policy: esan.Policy) -> None:
         assert (expected.compact.rows, expected.compact.edges) == (compact.num_rows, compact.rows.source.numel())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="peaks of memory are measured on Linux")
 def test_bytes_are_within_a_factor_of_two_of_the_measured_peak() -> None:
     script = Path(__file__).parent / "measured_peaks.py"

@@ -14,7 +14,7 @@ from small_campaign import recipe, write_set
 from esan.train import Job, Record, run_jobs
 
 #: Epochs are quick; this many keep a process busy while it is being killed.
-EPOCHS = 60
+EPOCHS = 40
 
 
 def started(command: list[str]) -> "subprocess.Popen[bytes]":
@@ -30,7 +30,7 @@ def started(command: list[str]) -> "subprocess.Popen[bytes]":
 @pytest.mark.parametrize("kills", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_a_killed_training_continues(kills: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ESAN_CACHE", str(tmp_path / "cache"))
-    wanted = recipe(write_set(tmp_path), epochs=EPOCHS, policy="ED@0.5", dropout=0.2, split="random")
+    wanted = recipe(write_set(tmp_path), epochs=EPOCHS, policy="ED@0.5", votes=1, dropout=0.2, split="random")
     wanted.save(tmp_path / "small.toml")
     job = Job(wanted)
     (undisturbed,) = run_jobs([job], None)

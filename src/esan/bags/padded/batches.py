@@ -84,7 +84,7 @@ class PaddedBatches:
     def batch(self, ids: np.ndarray, on_device: Tensor) -> PaddedBag:
         """One batch, of the graphs `[S or 1, B]`; `on_device` are the same numbers on the device."""
         ((shape, _),) = self._shapes(ids[None])
-        return self._bag(shape, on_device, None, 0)
+        return self._lay_out((shape, on_device[None]))[0]
 
     # -- shapes --------------------------------------------------------------------------------------------------
 
@@ -147,12 +147,16 @@ class PaddedBatches:
         source, target = self.bag.graphs.edge_index
         return bool((source != target).all())
 
-    def missing_field(self, name: str, shape: Shape, ids: Tensor) -> Tensor:
-        """A field of a batch that was laid out without it."""
-        if is_capturing():
-            raise MissingFieldError(name)
-        chunk = self._padder.lay_out(ids[None], shape, self.networks, {name})
-        return chunk.view(name, chunk.ints[0].long(), chunk.floats[0])
+    def padder_of(self, ids: Tensor) -> tuple[Padder, Tensor]:
+        """A padder for the graphs of one batch alone, and the batch in its numbers.
+
+        The first batches show which fields are read, while a step holds its activations: the columns of the whole
+        dataset are computed afterwards, all of them together.
+        """
+        there, places = ids.unique(return_inverse=True)
+        absent = int((there < 0).sum())
+        bag = replace(self.bag, sampled_from=None)[there[absent:].to(self.bag.device) if len(there) > absent else [0]]
+        return Padder(bag, bag.num_layers or 1, self.device), places - absent
 
 
 class MissingFieldError(Exception):
@@ -190,11 +194,22 @@ class BatchFields(Mapping[str, Tensor]):
 
     def _view(self, name: str) -> Tensor:
         if self.chunk is None or name not in self.chunk.fields:
-            return self.batches.missing_field(name, self.shape, self.ids)
+            return self._missing_field(name)
         ints, floats = self.buffers
         if self._ints is None:
             self._ints = ints.long()
         return self.chunk.view(name, self._ints, floats)
+
+    def _missing_field(self, name: str) -> Tensor:
+        if is_capturing():
+            raise MissingFieldError(name)
+        padder, ids = self._own_padder
+        chunk = padder.lay_out(ids[None], self.shape, self.batches.networks, {name})
+        return chunk.view(name, chunk.ints[0].long(), chunk.floats[0])
+
+    @cached_property
+    def _own_padder(self) -> tuple[Padder, Tensor]:
+        return self.batches.padder_of(self.ids)
 
     @property
     def tensors(self) -> list[Tensor]:
