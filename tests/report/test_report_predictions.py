@@ -53,8 +53,8 @@ def test_predictions_are_found_by_job_and_damaged_ones_are_named(tmp_path: Path)
 
 
 def test_numbers_are_compared_point_by_point_or_on_a_grid() -> None:
-    picture = scatter("a", "b", [1.0, 2.0, 3.0, float("nan")], [1.0, 2.0, 4.0, 9.0])
-    assert len(ET.fromstring(picture).findall(f"{SVG}circle")) == 3, "a missing target is not drawn"
+    picture = scatter("a", "b", [1.0, 2.0, 3.0, float("nan"), 1.0], [1.0, 2.0, 4.0, 9.0, 1e308])
+    assert len(ET.fromstring(picture).findall(f"{SVG}circle")) == 3, "neither a missing target nor what diverged"
     assert "MAE 0.333, R² 0.500" in words(picture)
     many = [float(i) for i in range(2000)]
     grid = ET.fromstring(scatter("a", "b", many, many))

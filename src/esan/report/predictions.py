@@ -22,6 +22,7 @@ MOST_TARGETS, MOST_CLASSES = 4, 12
 MOST_DOTS, CELLS = 400, 40
 #: Bins of probability.
 BINS = 10
+_LARGEST = 1e30
 _JOB = re.compile(r"(\d+)-(\d+)")
 _SIZE, _LEFT, _TOP = 210.0, 42.0, 36.0
 
@@ -141,7 +142,8 @@ def _of_labels(title: str, note: str, table: PredictionTable) -> list[str]:
 
 def scatter(title: str, note: str, true: Sequence[float], predicted: Sequence[float]) -> str:
     """Predicted against true numbers, with the diagonal, the mean absolute error and R²."""
-    pairs = [(t, p) for t, p in zip(true, predicted, strict=True) if math.isfinite(t) and math.isfinite(p)]
+    # Neither missing targets nor what a diverged network predicts can be drawn.
+    pairs = [(t, p) for t, p in zip(true, predicted, strict=True) if abs(t) < _LARGEST and abs(p) < _LARGEST]
     low, high = span([value for pair in pairs for value in pair])
     across, up = _axes(low, high)
     shapes = [*_titled(title, note), *_square(across, up, "target", "prediction")]
