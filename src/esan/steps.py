@@ -94,7 +94,7 @@ class Step:
             return self._work(bag)
         if not is_gpu(bag.device):
             return self._work(bag)
-        key = (bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), self._known.state())
+        key = self._key(bag)
         graph = self._graphs.get(key)
         if graph is not None and graph.fits(bag):
             return graph.replay(bag)
@@ -104,6 +104,11 @@ class Step:
             return self._eagerly(bag)
         return self._captured(bag, key)
 
+    def _key(self, bag: PaddedBag) -> tuple[Any, ...]:
+        # Tensors of inference mode cannot be written to outside of it.
+        mode = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        return bag.shape, bag.networks, bag.literal, mode, self._known.state()
+
     def _eagerly(self, bag: PaddedBag) -> Any:
         """Run the step, and record the modules and optimisers that it uses."""
         before = len(self._known.modules), len(self._known.optimisers)
@@ -111,7 +116,7 @@ class Step:
         with self._known.watching(), on_capture_stream(bag.device):
             result = self._work(bag)
         if before != (len(self._known.modules), len(self._known.optimisers)):
-            key = (bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), self._known.state())
+            key = self._key(bag)
             self._seen[key] = max(self._seen.get(key, 0), 1)
         hooked = self._known.hooked()
         if hooked is not None:

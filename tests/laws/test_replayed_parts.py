@@ -271,12 +271,15 @@ def test_a_users_convolution_is_called_in_every_step(device: torch.device) -> No
     assert [layer.inside.conv.calls for layer in model.encoder.layers] == [STEPS * 4] * LAYERS
 
 
-def test_no_gradients(device: torch.device) -> None:
+@pytest.mark.parametrize("modes", [(torch.no_grad,), (torch.inference_mode, torch.no_grad, torch.inference_mode)])
+def test_no_gradients(modes: tuple[Any, ...], device: torch.device) -> None:
+    """Also where a batch is first predicted in another mode: what is made in inference mode cannot be changed later."""
     model = network(Own, True, device).eval()
     bag = esan.Bag.of(graphs(), "EGO+(2)", LAYERS + 1)
-    for _ in range(4):
-        with torch.no_grad():
-            padded = [model(batch).clone() for batch in esan.Loader(bag, 4, device=device, padded=True)]
+    loader = esan.Loader(bag, 4, device=device, padded=True)
+    for mode in [mode for mode in modes for _ in range(2)]:
+        with mode():
+            padded = [model(batch).clone() for batch in loader]
             plain = [model(batch) for batch in esan.Loader(bag, 4, device=device, padded=False)]
         for one, two in zip(padded, plain, strict=True):
             torch.testing.assert_close(one, two, rtol=1e-7, atol=1e-9)

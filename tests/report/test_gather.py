@@ -7,33 +7,42 @@ import pytest
 from made_up import record, save
 
 from esan.report.gather import gather
-from esan.report.stored_results import save_result
 from esan.train.recipes.catalogue import named
+from esan.train.runs.record_table import add_records
 
 
-def test_records_are_found_in_run_folders_and_among_kept_results(tmp_path: Path) -> None:
-    first, second = record("zinc/gin", 0.25, seed=0), record("zinc/gin", 0.26, seed=1)
+def test_records_are_found_in_run_folders_and_in_tables(tmp_path: Path) -> None:
+    first, second, third = (record("zinc/gin", 0.25 + seed / 100, seed=seed) for seed in range(3))
     save([first], tmp_path / "runs")
-    save_result(second, tmp_path / "results")
+    add_records(tmp_path / "results" / "zinc", [second])
+    third.save(tmp_path / "results" / "zinc" / "gin" / "0-2.json")
     (tmp_path / "results" / "other.json").write_text("{}")
     found = gather([tmp_path / "runs", tmp_path / "results"])
-    assert [(one.seed, one.final) for one in found.records] == [(0, first.final), (1, second.final)]
+    assert sorted((one.seed, one.final) for one in found.records) == [
+        (i, r.final) for i, r in enumerate((first, second, third))
+    ]
     assert not found.problems
-    assert [len(row.records) for row in found.rows()] == [2]
+    assert [len(row.records) for row in found.rows()] == [3]
+    assert [one.seed for one in gather([tmp_path / "results" / "zinc" / "runs.jsonl"]).records] == [1]
 
 
-def test_a_kept_record_is_small_and_whole(tmp_path: Path) -> None:
-    whole = record("zinc/gin", 1 / 3, epochs=400)
-    path = save_result(whole, tmp_path)
-    assert path == tmp_path / "zinc" / "gin" / "0-0.json"
-    assert path.stat().st_size < 20_000
-    (found,) = gather([tmp_path]).records
-    assert found.best == whole.best
-    assert [line.epoch for line in found.curve] == [line.epoch for line in whole.curve]
-    for mine, its in zip(found.curve, whole.curve, strict=True):
-        assert mine.valid == pytest.approx(its.valid, rel=1e-6)
-    # An epoch a line, so that a difference between two results can be read.
-    assert sum(line.startswith("  [") for line in path.read_text().splitlines()) == 400
+def test_a_damaged_table_is_named_and_the_others_are_used(tmp_path: Path) -> None:
+    add_records(tmp_path / "a", [record("zinc/gin", 0.25, seed=seed) for seed in range(2)])
+    add_records(tmp_path / "b", [record("mutag/gin", 0.8)])
+    path = tmp_path / "a" / "runs.jsonl"
+    path.write_text(path.read_text().replace('"fold":0,"seed":1', '"fold":0,"seed":-1'))
+    found = gather([tmp_path])
+    assert [one.recipe.name for one in found.records] == ["mutag/gin"]
+    (problem,) = found.problems
+    assert f"{path} (got damage in line 2: Expected seed" in problem
+
+
+def test_a_run_that_is_in_two_tables_counts_once(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        add_records(tmp_path / name, [record("zinc/gin", 0.25, seed=seed) for seed in range(2)])
+    found = gather([tmp_path])
+    assert len(found.records) == 2
+    assert "b/runs.jsonl, line 2: left out. It has the same outcome" in found.problems[1]
 
 
 def test_a_damaged_record_is_named_and_the_others_are_used(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Grids of rows: every configuration runs, the best on validation is kept, and the scores of all beside the row."""
+"""Grids of rows: every configuration runs and is stored, with its score, and the best on validation is shown."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -41,8 +41,8 @@ def test_the_best_of_a_grid_is_kept_with_the_scores_of_all(tmp_path: Path) -> No
     assert said[0] == f"{ROW}: 0 of 80 runs of its grid are there"
     assert said[-1] == f"{ROW}: {best} is the best of 8"
     kept = load_results(tmp_path / "tu")
-    assert {one.recipe.name for one in kept.records} == {ROW, best}
-    assert len(kept.records) == 20
+    assert {one.recipe.name for one in kept.records} == {one.name for one in named(ROW).configurations()}
+    assert len(kept.records) == 80, "every run of the grid"
     (found,) = load_grid_results(tmp_path / "tu")
     assert found.recipe == ROW
     assert len(found.scores) == 8
@@ -63,12 +63,13 @@ def test_a_grid_that_is_there_is_not_run_again(tmp_path: Path) -> None:
 
 def test_what_is_kept_is_scored_and_not_run_again(tmp_path: Path) -> None:
     reproduce("tu", tmp_path, tmp_path / "elsewhere", Pretend(0.9), rows=[ROW])
-    kept = tmp_path / "tu" / ROW / "3-0.json"
-    kept.write_text(text := kept.read_text() + "\n")
+    kept = tmp_path / "tu" / "runs.jsonl"
+    text = kept.read_text()
     executor = Graded()
     assert tuned(tmp_path, executor)[-1] == f"{ROW}: {ROW} is the best of 8"
     assert len(executor.ran) == 70
-    assert kept.read_text() == text, "a record that was kept is not written again"
+    assert kept.read_text().startswith(text), "a record that was kept is not written again"
+    assert len(kept.read_text().splitlines()) == 80
     (found,) = load_grid_results(tmp_path / "tu")
     assert next(iter(found.scores.items())) == (ROW, pytest.approx(0.9))
     assert "| 90.0 | the recipe as it is | 89.4 ± 5.6 |" in table_text("tu", tmp_path)
@@ -108,10 +109,29 @@ def test_errors_are_told_in_their_unit_and_the_smallest_is_the_best(tmp_path: Pa
     )
 
 
-def test_a_file_that_is_no_grid_is_named(tmp_path: Path) -> None:
+def test_a_damaged_file_of_grids_is_named(tmp_path: Path) -> None:
     tuned(tmp_path, Graded())
+    path = tmp_path / "tu" / "grids.jsonl"
+    text = path.read_text()
+    for line in (
+        "",
+        "{",
+        '{"recipe":"a"}\n',
+        text.replace('"valid":0.', '"valid":null,"v":0.'),
+        text.replace("0.8", "NaN"),
+    ):
+        path.write_text(text + line + "\n")
+        with pytest.raises(ValueError, match=r"Expected whole lines in .*grids\.jsonl \(got damage in line 2: "):
+            load_grid_results(tmp_path / "tu")
+
+
+def test_a_grid_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     path = tmp_path / "tu" / ROW / "grid.csv"
+    path.parent.mkdir(parents=True)
     head = "configuration,valid,std,runs\n"
+    path.write_text(f"{head}mutag/gin~lr=0.001,0.9,0.1,10\nmutag/gin,0.8,0.1,10\n")
+    (found,) = load_grid_results(tmp_path / "tu")
+    assert found.scores == {"mutag/gin~lr=0.001": 0.9, "mutag/gin": 0.8}
     for text in ("", head, f"{head}mutag/gin,0.", f"{head}mutag/gin,,,10\n", "a,b\n1,2\n"):
         path.write_text(text)
         with pytest.raises(ValueError, match=r"Expected the scores of a grid in .*grid\.csv"):

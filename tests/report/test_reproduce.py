@@ -15,28 +15,36 @@ from esan.cli.main import app
 from esan.report import timing
 from esan.report.paper_tables import TABLES, PaperNumber
 from esan.report.reproducing import reproduce, rows_of_all, table_jobs
-from esan.report.results_page import overview, results_page, table_text
+from esan.report.results_page import EARLIER, README, earlier_text, overview, results_page, table_text
 from esan.report.rows import Measured, Row
-from esan.report.stored_results import chosen_rows, has_result, load_results, result_rows, save_result
+from esan.report.stored_results import chosen_rows, is_current, load_results, result_rows
 from esan.report.timing import EpochTimes, load_times, save_times, times_table, timing_recipes
 from esan.train.campaigns.executors import Serial
 from esan.train.recipes.catalogue import named
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
 from esan.train.runs.prepare import prepare
+from esan.train.runs.record_table import add_records
 
 ROOT = Path(__file__).parents[2]
 
 
-def kept(results: Path) -> dict[str, int]:
-    return {str(path.relative_to(results)): path.stat().st_mtime_ns for path in sorted(results.rglob("*-*.json"))}
+def kept(results: Path) -> dict[str, str]:
+    """The line of every stored run, by the name of its job."""
+    lines = [line for path in results.rglob("runs.jsonl") for line in path.read_text().splitlines()]
+    runs = {f"{run['recipe']}/{run['fold']}-{run['seed']}": line for line in lines for run in [json.loads(line)]}
+    assert len(runs) == len(lines)
+    return runs
 
 
 def test_a_table_is_run_and_kept_and_then_there_is_nothing_left_to_do(tmp_path: Path) -> None:
     results, runs, first = tmp_path / "results", tmp_path / "runs", Pretend(0.25)
     assert reproduce("zinc", results, runs, first, rows=["gin", "zinc/dss-gin-ego+"], seeds=3) == {}
     assert len(first.ran) == len(kept(results)) == 6
-    assert "zinc/zinc/gin/0-2.json" in kept(results)
+    assert "zinc/gin/0-2" in kept(results)
+    assert sorted(path.name for path in results.rglob("*") if path.is_file()) == [
+        *(".lock", "README.md", "curves.npz", "recipes.json", "runs.jsonl")
+    ]
     text = (results / "zinc" / "README.md").read_text()
     assert text.startswith("# ZINC12k")
     assert "None of the paper's 9 rows run yet, 2 more begun." in text
@@ -61,7 +69,7 @@ def test_a_killed_table_goes_on_with_what_is_missing(tmp_path: Path) -> None:
     reproduce("zinc", results, runs, again, rows=["gin"], say=said.append)
     assert sorted(again.ran) == [f"zinc/gin/0-{seed}" for seed in (4, 5, 6, 8, 9)]
     assert len(kept(results)) == 10
-    assert said[0] == "zinc: 4 of 10 runs are there"
+    assert said[0] == "zinc: 5 of 10 runs are there"
     assert said[-1] == "zinc: 10 of 10 runs"
 
 
@@ -74,20 +82,59 @@ def test_one_row_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     assert len(kept(tmp_path / "results")) == 8
 
 
+def test_a_row_is_stored_when_it_ends(tmp_path: Path) -> None:
+    """Whoever is killed between two rows, even by force, has the first one in the table."""
+    results, runs, seen = tmp_path / "results", tmp_path / "runs", []
+
+    class Watching(Pretend):
+        def make(self, job: Job) -> float:
+            seen.append((job.name, len(kept(results))))
+            return super().make(job)
+
+    reproduce("zinc", results, runs, Watching(), rows=["gin", "zinc/ds-gin-nd"], seeds=3)
+    assert dict(seen) == dict.fromkeys([f"zinc/gin/0-{seed}" for seed in range(3)], 0) | dict.fromkeys(
+        [f"zinc/ds-gin-nd/0-{seed}" for seed in range(3)], 3
+    )
+    assert len(kept(results)) == 6
+
+
 def test_results_of_a_recipe_that_has_changed_are_not_passed_off_as_its_own(tmp_path: Path) -> None:
     old = named("zinc/gin").variant(name="zinc/gin", lr=0.5)
-    save_result(record(old, 0.2), tmp_path / "zinc")
+    add_records(tmp_path / "zinc", [record(old, 0.2)])
     found = load_results(tmp_path / "zinc")
     assert found.records == ()
-    assert "zinc/gin/0-0.json: left out. The recipe zinc/gin has other settings now" in found.problems[0]
-    with pytest.raises(ValueError, match=r"Expected the result of this recipe at .*0-0\.json"):
+    assert "1 run of zinc/gin left out. The recipe has other settings now" in found.problems[0]
+    with pytest.raises(ValueError, match=r"Expected results of the recipe zinc/gin in .* \(got some with lr 0\.5, not"):
         reproduce("zinc", tmp_path, tmp_path / "runs", Pretend(), rows=["gin"])
 
 
-def test_a_damaged_result_is_run_again(tmp_path: Path) -> None:
-    path = save_result(record("zinc/gin", 0.25), tmp_path)
-    path.write_text("{")
-    assert not has_result(Job(named("zinc/gin")), tmp_path)
+def test_a_variant_of_a_recipe_that_has_changed_is_left_out_too() -> None:
+    today = named("mutag/gin").variant(lr=0.001)
+    assert is_current(today)
+    assert is_current(replace(today, hidden_channels=16, name="mutag/gin~lr=0.001,width=16")), "by its earlier name"
+    assert not is_current(replace(today, jk="cat"))
+    assert not is_current(replace(today, name="mutag/gin"))
+    assert is_current(replace(today, name="my own"))
+
+
+def test_single_records_of_earlier_versions_count(tmp_path: Path) -> None:
+    for seed in range(2):
+        record("zinc/gin", 0.25, seed=seed).save(tmp_path / "zinc" / "zinc" / "gin" / f"0-{seed}.json")
+    (tmp_path / "zinc" / "zinc" / "gin" / "0-1.json").write_text("{")
+    executor = Pretend()
+    reproduce("zinc", tmp_path, tmp_path / "runs", executor, rows=["gin"], seeds=3)
+    assert executor.ran == ["zinc/gin/0-1", "zinc/gin/0-2"], "a damaged one is run again"
+    assert len(load_results(tmp_path / "zinc").records) == 3
+
+
+def test_a_damaged_table_is_named_and_nothing_runs(tmp_path: Path) -> None:
+    reproduce("zinc", tmp_path, tmp_path / "runs", Pretend(), rows=["gin"], seeds=2)
+    path = tmp_path / "zinc" / "runs.jsonl"
+    path.write_text(path.read_text()[:-30])
+    executor = Pretend()
+    with pytest.raises(ValueError, match=r"runs\.jsonl \(got damage in line 2: "):
+        reproduce("zinc", tmp_path, tmp_path / "runs", executor, rows=["gin"], seeds=3)
+    assert executor.ran == []
 
 
 def test_variants_and_rows_that_the_paper_does_not_have_stand_beside_its_own(tmp_path: Path) -> None:
@@ -114,7 +161,7 @@ def test_rows_are_chosen_by_recipe_dataset_or_method() -> None:
 
 def test_the_page_of_results_has_every_table_and_the_notes_beside_its_records(tmp_path: Path) -> None:
     results = tmp_path / "paper" / "results"
-    save_result(record("zinc/gin", 0.25), results / "zinc")
+    add_records(results / "zinc", [record("zinc/gin", 0.25)])
     (results / "zinc" / "notes.md").write_text("Two seeds diverge: see there.\n")
     text = results_page(results, tmp_path / "docs" / "results.md")
     assert "](../paper/results)" in text
@@ -129,6 +176,8 @@ def test_the_page_of_results_is_what_the_records_say(monkeypatch: pytest.MonkeyP
     if not page.exists():
         pytest.skip("there is no page of results yet")
     assert page.read_text() == results_page(results, page), "run: esan reproduce all --dry --docs docs/tables.md"
+    for earlier in sorted((results / EARLIER).glob(f"*/{README}")):
+        assert earlier.read_text() == earlier_text(earlier.parent.name, results), earlier
 
 
 def test_times_are_kept_and_stand_beside_the_papers(tmp_path: Path) -> None:
@@ -141,6 +190,9 @@ def test_times_are_kept_and_stand_beside_the_papers(tmp_path: Path) -> None:
         "| DS-GNN (GIN) (ED) | 2.07 ± 0.01 | not yet run | 1.73 ± 0.01 | **0.5 (0.48 to 0.52)** | 3.56 ± 0.03 |" in text
     )
     assert all(named(name).name == name for name in timing_recipes())
+    (tmp_path / "times.jsonl").write_text((tmp_path / "times.jsonl").read_text() + "{\n")
+    with pytest.raises(ValueError, match=r"times\.jsonl \(got damage in line 2"):
+        load_times(tmp_path)
     (tmp_path / "broken.json").write_text(json.dumps({"recipe": "x"}))
     with pytest.raises(ValueError, match=r"Expected times at .*broken\.json"):
         load_times(tmp_path)
@@ -196,8 +248,8 @@ def test_the_command_names_an_unknown_table_and_writes_tables_without_running(
     wrong = CliRunner().invoke(app, ["reproduce", "qm9"])
     assert wrong.exit_code == 2
     assert "Expected a table of the paper (got 'qm9')" in wrong.output
-    save_result(record("zinc/gin", 0.25), Path("paper/results/zinc"))
-    save_result(record("zinc/gin", 0.25, seed=1), Path("paper/results/zinc")).write_text("{")
+    add_records("paper/results/zinc", [record("zinc/gin", 0.25)])
+    Path("paper/results/zinc/0-1.json").write_text("{")
     dry = CliRunner().invoke(app, ["reproduce", "all", "--dry", "--docs", "docs/results.md"])
     assert dry.exit_code == 0, dry.output
     assert "0-1.json: left out" in dry.output.replace("\n", "")

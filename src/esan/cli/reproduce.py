@@ -63,7 +63,7 @@ def run(
 
     Run the same command again to continue after an interruption; finished runs are not repeated.
 
-    Records are stored as RESULTS/<table>/<recipe>/<fold>-<seed>.json, the table as RESULTS/<table>/README.md.
+    Records are stored in RESULTS/<table> as recipes.json, runs.jsonl and curves.npz, the table as README.md.
     """
     rows = row or []
     if table == "all":

@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from esan.report.paper_tables import by_recipe
 from esan.report.rows import Row, empty_row, row_of
 from esan.train.recipes.recipe import Recipe
+from esan.train.runs.record_table import RUNS, read_table
 from esan.train.runs.records import Record
 
-#: A record in its run folder, or on its own: record.json, 3-0.json (fold 3, seed 0).
-_NAMES = re.compile(r"record\.json|\d+-\d+\.json")
+#: A record in its run folder, or on its own (3-0.json: fold 3, seed 0), or a record table.
+_NAMES = re.compile(rf"record\.json|\d+-\d+\.json|{re.escape(RUNS)}")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class GatheredRecords:
 
 
 def gather(folders: Sequence[str | Path]) -> GatheredRecords:
-    """All records under some folders, or files of records themselves.
+    """All records under some folders, or files of records themselves; single records and record tables.
 
     A file that cannot be read is named among the problems, and the others are used. Of two records of one job the first
     is used; so is, of one recipe, the first of its name.
@@ -62,32 +63,32 @@ def gather(folders: Sequence[str | Path]) -> GatheredRecords:
     for folder in map(Path, folders):
         if not folder.exists():
             raise FileNotFoundError(f"Expected a folder of runs (got {str(folder)!r}, which is not there).")
-        inside = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
+        inside = [folder] if folder.is_file() else sorted([*folder.rglob("*.json"), *folder.rglob(RUNS)])
         paths += [path for path in inside if path == folder or _NAMES.fullmatch(path.name)]
-    jobs: dict[tuple[str, int, int], Path] = {}
-    records: dict[Path, Record] = {}
-    first: dict[str, Path] = {}
+    jobs: dict[tuple[str, int, int], str] = {}
+    records: dict[str, Record] = {}
+    first: dict[str, str] = {}
     problems = []
     for path in dict.fromkeys(path.resolve() for path in paths):
-        shown = _near(path)
         try:
-            record = Record.load(path)
+            found = _read(path)
         except (ValueError, OSError) as error:
-            problems.append(f"{shown}: left out. {error}")
+            problems.append(f"{_near(path)}: left out. {error}")
             continue
-        job = (record.recipe.name, record.fold, record.seed)
-        if job in jobs:
-            same = "the same outcome" if record == records[jobs[job]] else "another outcome"
-            problems.append(f"{shown}: left out. It has {same} of the same job as {_near(jobs[job])}, which is used.")
-            continue
-        example = first.setdefault(record.recipe.name, path)
-        if record.metric != records.get(example, record).metric:
-            problems.append(f"{shown}: left out. Its metric differs from that in {_near(example)}, of the same recipe.")
-            continue
-        if replace(record.recipe, seeds=1) != replace(records.get(example, record).recipe, seeds=1):
-            problems.append(f"{shown}: left out. Its recipe differs from that in {_near(example)}, of the same name.")
-            continue
-        jobs[job], records[path] = path, record
+        for shown, record in found:
+            job = (record.recipe.name, record.fold, record.seed)
+            if job in jobs:
+                same = "the same outcome" if record == records[jobs[job]] else "another outcome"
+                problems.append(f"{shown}: left out. It has {same} of the same job as {jobs[job]}, which is used.")
+                continue
+            example = first.setdefault(record.recipe.name, shown)
+            if record.metric != records.get(example, record).metric:
+                problems.append(f"{shown}: left out. Its metric differs from that in {example}, of the same recipe.")
+                continue
+            if record.recipe != records.get(example, record).recipe:
+                problems.append(f"{shown}: left out. Its recipe differs from that in {example}, of the same name.")
+                continue
+            jobs[job], records[shown] = shown, record
     unfinished = []
     for path in sorted(p for folder in map(Path, folders) if folder.is_dir() for p in folder.rglob("recipe.toml")):
         if not path.with_name("record.json").exists():
@@ -96,6 +97,14 @@ def gather(folders: Sequence[str | Path]) -> GatheredRecords:
             except (ValueError, TypeError, OSError) as error:
                 problems.append(f"{_near(path)}: left out. {error}")
     return GatheredRecords(tuple(records.values()), tuple(problems), tuple(unfinished))
+
+
+def _read(path: Path) -> list[tuple[str, Record]]:
+    """The records of a file, each with its place in words."""
+    if path.name != RUNS:
+        return [(_near(path), Record.load(path))]
+    records = read_table(path.parent).records
+    return [(f"{_near(path)}, line {number}", record) for number, record in enumerate(records, start=1)]
 
 
 def _near(path: Path) -> str:

@@ -1,19 +1,24 @@
 """Stored results of grid searches over rows of the paper: their scores, and a table of them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from esan.report.formatting import escape_markdown
 from esan.report.paper_tables import method, paper_number
 from esan.report.rows import empty_row, in_paper_units
-from esan.train.campaigns.grid import read_scores
+from esan.train.campaigns.grid import Search, read_scores
 from esan.train.recipes.catalogue import named
+from esan.train.runs.directory import json_line, read_json_lines, write_text
 from esan.train.runs.summary import MeanStd
 
-#: The file with the scores of a grid, beside the records of its row.
-GRID = "grid.csv"
+#: The scores of the grids of a table, one line per row, beside its records.
+GRIDS = "grids.jsonl"
+#: The scores of one grid, as versions before 0.3 wrote them beside the records of the row.
+_GRID = "grid.csv"
 
 
 @dataclass(frozen=True)
@@ -28,11 +33,38 @@ class GridResult:
     recipe: str
     scores: dict[str, float]
 
+    @property
+    def others(self) -> list[str]:
+        """All configurations but the best and the row itself: they are stored, and not shown as variants."""
+        return [name for name in list(self.scores)[1:] if name != self.recipe]
+
 
 def load_grid_results(folder: Path) -> list[GridResult]:
     """The complete grid searches of a table's rows, by name."""
-    paths = sorted(folder.glob(f"*/*/{GRID}"))
-    return [GridResult(path.parent.relative_to(folder).as_posix(), read_scores(path)) for path in paths]
+    paths = folder.glob(f"*/*/{_GRID}")
+    found = {name: read_scores(path) for path in paths for name in [path.parent.relative_to(folder).as_posix()]}
+    if (folder / GRIDS).is_file():
+        found |= dict(read_json_lines(folder / GRIDS, _scores))
+    return [GridResult(name, scores) for name, scores in sorted(found.items())]
+
+
+def save_grid_result(recipe: str, found: Search, folder: Path) -> None:
+    """Add the scores of a row's grid to those of its table."""
+    numbers = [
+        {"name": one.recipe.name, "valid": mean, "std": std, "runs": len(one.records)}
+        for one in found.scored
+        for mean, std in [(None, None) if one.valid is None else (one.valid.mean, one.valid.std)]
+    ]
+    path = folder / GRIDS
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    write_text(path, before + json_line({"recipe": recipe, "configurations": numbers}))
+
+
+def _scores(values: Any) -> tuple[str, dict[str, float]]:
+    scores = {one["name"]: float(one["valid"]) for one in values["configurations"] if one["valid"] is not None}
+    if not scores or not all(map(math.isfinite, scores.values())):
+        raise ValueError(f"no finite scores of {values['recipe']}")
+    return str(values["recipe"]), scores
 
 
 def grid_results_table(found: Sequence[GridResult]) -> str:
@@ -43,10 +75,8 @@ def grid_results_table(found: Sequence[GridResult]) -> str:
     lines = [head, ["---"] * 2 + ["--:"] * 4 + ["---", "--:"], *map(_cells, found)]
     return (
         "Grids that were run whole, as the paper tunes: mean validation of their configurations, beside the paper's "
-        "number where it is one of validation. The best is kept with its records; "
-        f"{GRID} beside those of the row has the others.\n\n"
-        + "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        + "\n"
+        "number where it is one of validation. All runs are stored; "
+        f"{GRIDS} has every score.\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
     )
 
 

@@ -4,19 +4,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from esan.report.grid_results import GRID
+from esan.report.grid_results import load_grid_results, save_grid_result
 from esan.report.paper_tables import TABLES, table_named
-from esan.report.results_page import results_page, table_text
+from esan.report.results_page import EARLIER, README, earlier_text, results_page, table_text
 from esan.report.rows import Row
-from esan.report.stored_results import (
-    chosen_rows,
-    has_result,
-    is_selected,
-    load_results,
-    result_file,
-    result_rows,
-    save_result,
-)
+from esan.report.stored_results import chosen_rows, is_selected, load_results, result_rows, stored_records
 from esan.report.timing import load_times, measure, save_times, timing_recipes
 from esan.train.campaigns.campaign import finished_record, run_campaign
 from esan.train.campaigns.executors import Executor, Failure
@@ -25,7 +17,7 @@ from esan.train.recipes.catalogue import named
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.directory import write_text
 from esan.train.runs.job import Job, protocol
-from esan.train.runs.records import Record
+from esan.train.runs.record_table import add_records
 
 #: Called with a line of progress.
 ProgressLine = Callable[[str], None]
@@ -64,7 +56,9 @@ def reproduce(
     say: ProgressLine = _nothing,
     **settings: Any,
 ) -> dict[str, Failure]:
-    """Run the missing jobs of a table; its records and Markdown are updated after every group of jobs.
+    """Run the missing jobs of a table; its records and Markdown are updated whenever a row has ended.
+
+    Runs of an unfinished row are stored when the campaign ends, is interrupted, or is called again.
 
     Args:
         table: its name.
@@ -85,20 +79,44 @@ def reproduce(
         return _time(results, rows, say, **settings)
     jobs = table_jobs(table, rows, seeds, changes)
     folder = results / table
-    missing = [job for job in jobs if not has_result(job, folder)]
+    there = stored_records(jobs, folder)
+    missing = [job for job in jobs if job.name not in there]
+    write_table(table, results)  # a folder that cannot be written to is better known before than after
+    missing = _pack(missing, runs, folder, unfinished_rows=True)
     say(f"{table}: {len(jobs) - len(missing)} of {len(jobs)} runs are there")
+    left = missing
 
-    def store_finished(done: int, total: int) -> None:
-        for job in missing:
-            if not result_file(job, folder).is_file() and (record := finished_record(job, runs)) is not None:
-                save_result(record, folder)
-        write_table(table, results)
+    def pack_rows(done: int, total: int) -> None:
+        nonlocal left
+        before, left = left, _pack(left, runs, folder)
+        if len(left) < len(before):
+            write_table(table, results)
         if done:
             say(f"{table}: {len(jobs) - total + done} of {len(jobs)} runs")
 
-    outcome = run_campaign(missing, runs, executor, progress=store_finished, **settings)
-    write_table(table, results)
+    try:
+        outcome = run_campaign(missing, runs, executor, progress=pack_rows, **settings)
+    finally:
+        _pack(left, runs, folder, unfinished_rows=True)
+        write_table(table, results)
     return outcome.failures
+
+
+def _pack(jobs: Sequence[Job], runs: Path, folder: Path, *, unfinished_rows: bool = False) -> list[Job]:
+    """Add the records of finished runs to the table, whole rows at a time, and return the jobs that are left.
+
+    Args:
+        jobs: that the table does not have yet.
+        runs: the folder of the runs.
+        folder: of the table.
+        unfinished_rows: whether to add the finished runs of other rows too.
+    """
+    waiting = {job.recipe.name for job in jobs if not (job.folder(runs) / "record.json").is_file()}
+    ready = [job for job in jobs if unfinished_rows or job.recipe.name not in waiting]
+    found = {job.name: record for job in ready if (record := finished_record(job, runs)) is not None}
+    if found:
+        add_records(folder, list(found.values()))
+    return [job for job in jobs if job.name not in found]
 
 
 def tune(
@@ -113,9 +131,8 @@ def tune(
 ) -> dict[str, Failure]:
     """Run the grid searches of rows, as the paper tunes them, one row after another; stored ones are not run again.
 
-    Stored are the records of the row itself and of its best configuration, and a file with the scores of all; the other
-    records stay in the folder of the runs. A row with a failed run stores no scores: the best of some configurations is
-    not the best of all.
+    Stored are the records of all configurations, and their scores. A row with a failed run stores nothing: the best of
+    some configurations is not the best of all. Its finished runs stay in the folder of the runs, and are not run again.
 
     Args:
         table: its name.
@@ -140,12 +157,11 @@ def tune(
 def _tune_row(
     recipe: Recipe, folder: Path, runs: Path, executor: Executor | None, say: ProgressLine, **settings: Any
 ) -> dict[str, Failure]:
-    target = folder / recipe.name / GRID
-    if target.is_file() or not recipe.grid:
+    if not recipe.grid or recipe.name in {one.recipe for one in load_grid_results(folder)}:
         say(f"{recipe.name}: {'its grid is there' if recipe.grid else 'the paper tunes nothing'}")
         return {}
     jobs = [job for one in recipe.configurations() for job in protocol(one)]
-    known = [Record.load(result_file(job, folder)) for job in jobs if has_result(job, folder)]
+    known = list(stored_records(jobs, folder).values())
     say(f"{recipe.name}: {len(known)} of {len(jobs)} runs of its grid are there")
 
     def report_progress(done: int, total: int) -> None:
@@ -154,12 +170,8 @@ def _tune_row(
     found = search(recipe, runs, executor, known=known, progress=report_progress, **settings)
     if found.failures:
         return found.failures
-    for one in found.scored:
-        if one is found.best or one.recipe.name == recipe.name:
-            for record in one.records:
-                if record not in known:
-                    save_result(record, folder)
-    found.to_csv(target)
+    add_records(folder, [record for one in found.scored for record in one.records])
+    save_grid_result(recipe.name, found, folder)
     say(f"{recipe.name}: {found.best.recipe.name} is the best of {len(found.scored)}")
     return {}
 
@@ -206,7 +218,8 @@ def rows_run(table: str, results: Path, rows: Sequence[str] = (), changes: Seque
         changes: settings that make variants of the rows.
     """
     asked = {named(name).override(list(changes)).name for name in chosen_rows(table, rows)}
-    found = result_rows(table, load_results(results / table))
+    hidden = {other for grid in load_grid_results(results / table) for other in grid.others} - asked
+    found = result_rows(table, load_results(results / table), hidden)
     return [row for row in found if row.recipe in asked and (rows or row.records)]
 
 
@@ -218,14 +231,17 @@ def chosen_times(results: Path, rows: Sequence[str] = ()) -> dict[str, tuple[str
 
 def write_table(table: str, results: Path) -> Path:
     """Write the Markdown of a table from its stored records."""
-    path = results / table / "README.md"
+    path = results / table / README
     write_text(path, table_text(table, results).removeprefix("#"))
     return path
 
 
 def write_page(results: Path, page: Path) -> None:
-    """Write the page of all tables."""
+    """Write the page of all tables, and those of earlier results beside their records."""
     write_text(page, results_page(results, page))
+    for table in TABLES:
+        if (results / EARLIER / table).is_dir():
+            write_text(results / EARLIER / table / README, earlier_text(table, results))
 
 
 def problems_of(results: Path) -> list[str]:

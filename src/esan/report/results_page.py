@@ -5,22 +5,28 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from esan.counted import counted
+from esan.report.deviation import deviation_line
 from esan.report.formatting import escape_markdown
+from esan.report.gather import gather
 from esan.report.grid_results import grid_results_table, load_grid_results
 from esan.report.paper_tables import TABLES
+from esan.report.provenance_line import provenance_line
 from esan.report.rows import Row
 from esan.report.stored_results import load_results, result_rows
-from esan.report.tables import by_data, by_metric, rule_line, table
+from esan.report.tables import by_data, by_metric, markdown, rule_line, table
 from esan.report.timing import load_times, times_table
 
 _HEAD = """# All tables
 
-Every row of the paper's tables that has been run, beside the paper's number. `esan reproduce` writes this page from the
-records in [{results}]({link}), which hold the recipe, seed, curve, versions, hardware and time of every run; no number
-in its tables was typed by hand. The text below each table comes from `notes.md` beside the records.
+Every row of the paper's tables, beside the paper's number. `esan reproduce` writes this page from the record tables in
+[{results}]({link}), which hold every run with its recipe, seed, curve, commit, data, versions, hardware and time; no
+number in its tables was typed by hand. The text below each table comes from `notes.md` beside the records.
 
+- A row that was run is **the paper's network**: its recipe is that of today. "with lr=0.001" marks a variant, which
+  differs from it in the settings named. Runs of networks that are not the paper's are kept apart, behind a link.
 - Numbers are mean ± standard deviation (divided by n, not n − 1).
-- **difference** is ours minus the paper's, with its size in the paper's standard deviations (sd).
+- **difference** is ours minus the paper's, with its size in the paper's standard deviations (sd). Below each table is
+  its mean over all rows that are complete, variants left out, with its standard error.
 - **at best validation** is the value at each run's own epoch of best validation, whatever the protocol reports.
 - ED^ is ED with the graph itself added to every bag; 5% is a 5 % sample of the bag.
 - Where runs were trained together, **time a run** is their total time divided by their number, and **memory** is what
@@ -28,6 +34,16 @@ in its tables was typed by hand. The text below each table comes from `notes.md`
 
 `esan report {results}` draws the learning curves.
 """
+_EARLIER_HEAD = """# {title}: networks of version 0.1
+
+These {runs} were made before version 0.2.0 corrected the recipes. Their networks are not the paper's, and their numbers
+do not count in its tables. "with jk=cat" and the like say what differs from the recipe of today; `recipes.json` has the
+settings as they were recorded, under that name.
+"""
+#: The folder of earlier results, beside those of the tables.
+EARLIER = "earlier"
+#: The file of a table's Markdown.
+README = "README.md"
 #: In place of a number that is missing.
 DASH = "–"
 
@@ -41,21 +57,45 @@ def results_page(results: Path, page: Path) -> str:
     """
     link = Path(os.path.relpath(results, page.parent)).as_posix()
     parts = [_HEAD.format(results=results.as_posix(), link=link)]
-    parts += [table_text(name, results) for name in TABLES]
+    parts += [table_text(name, results, link) for name in TABLES]
     return "\n".join(parts)
 
 
-def table_text(name: str, results: Path) -> str:
-    """One table with its heading, and the notes.md beside its records."""
+def table_text(name: str, results: Path, link: str = "..") -> str:
+    """One table with its heading, and the notes.md beside its records.
+
+    Args:
+        name: of the table.
+        results: the folder of the results.
+        link: that folder, as links of the page reach it.
+    """
+    folder = results / name
     if name == "timing":
-        body = times_table(load_times(results / name))
+        parts = [times_table(load_times(folder))]
     else:
-        body = rows_text(result_rows(name, load_results(results / name)))
-        grids = grid_results_table(load_grid_results(results / name))
-        body += f"\n{grids}" if grids else ""
-    notes = results / name / "notes.md"
-    said = f"\n{notes.read_text(encoding='utf-8').strip()}\n" if notes.is_file() else ""
-    return f"## {TABLES[name].title}\n\n{body}{said}"
+        stored, grids = load_results(folder), load_grid_results(folder)
+        rows = result_rows(name, stored, [other for grid in grids for other in grid.others])
+        own = [row for row in rows if "~" not in row.recipe]
+        parts = [rows_text(rows), deviation_line(own), provenance_line(stored.records), grid_results_table(grids)]
+        if (results / EARLIER / name).is_dir():
+            page = f"{link}/{EARLIER}/{name}/{README}"
+            parts.append(f"Runs of networks that are not the paper's: [records of version 0.1]({page}).\n")
+    notes = folder / "notes.md"
+    parts += [notes.read_text(encoding="utf-8").strip() + "\n"] if notes.is_file() else []
+    return f"## {TABLES[name].title}\n\n" + "\n".join(part for part in parts if part)
+
+
+def earlier_text(name: str, results: Path) -> str:
+    """The earlier results of a table, made before its recipes were corrected, with the notes on them."""
+    folder = results / EARLIER / name
+    found = gather([folder])
+    rows = found.rows()
+    head = _EARLIER_HEAD.format(title=TABLES[name].title, runs=counted(len(found.records), "run"))
+    parts = [head, deviation_line(rows), markdown(rows), provenance_line(found.records)]
+    parts.append(grid_results_table(load_grid_results(folder)))
+    notes = folder / "notes.md"
+    parts += [notes.read_text(encoding="utf-8").strip() + "\n"] if notes.is_file() else []
+    return "\n".join(part for part in parts if part)
 
 
 def rows_text(rows: Sequence[Row]) -> str:

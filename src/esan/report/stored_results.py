@@ -1,57 +1,44 @@
-"""Stored results: the records of a table of the paper, small enough for the repository, and the rows from them."""
+"""Stored results: the record table of a table of the paper, and the rows from it."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
+from esan.counted import counted
 from esan.report.gather import GatheredRecords, gather
 from esan.report.paper_tables import table_rows
 from esan.report.rows import Row, empty_row, row_of
 from esan.train.campaigns.campaign import differences, same_training
 from esan.train.recipes.catalogue import named
+from esan.train.recipes.earlier import RENAMED
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.directory import write_text
 from esan.train.runs.job import Job
+from esan.train.runs.record_table import is_table, read_table
 from esan.train.runs.records import Record
 
 
-def result_file(job: Job, folder: Path) -> Path:
-    """The file of a job's result in the folder of its table."""
-    return folder / job.recipe.name / f"{job.fold}-{job.seed}.json"
+def stored_records(jobs: Sequence[Job], folder: Path) -> dict[str, Record]:
+    """The stored records of these jobs, by the name of the job.
 
-
-def save_result(record: Record, folder: Path) -> Path:
-    """Write a whole record with one line per epoch and seven digits for the numbers of the curve."""
-    path = result_file(Job(record.recipe, record.fold, record.seed), folder)
-    values = record.to_dict()
-    curve = values.pop("curve")
-    text = json.dumps(values, indent=1, allow_nan=False, ensure_ascii=False)
-    lines = ",\n  ".join(json.dumps([_seven(value) for value in line], separators=(",", ":")) for line in curve)
-    write_text(path, f'{text[:-2]},\n "curve": [\n  {lines}\n ]\n}}\n')
-    return path
-
-
-def _seven(value: Any) -> Any:
-    return float(f"{value:.7g}") if isinstance(value, float) else value
-
-
-def has_result(job: Job, folder: Path) -> bool:
-    """Whether the result of this job is stored; a damaged file is removed."""
-    path = result_file(job, folder)
-    if not path.is_file():
-        return False
-    try:
-        record = Record.load(path)
-    except ValueError:
-        path.unlink()
-        return False
-    if not same_training(record.recipe, job.recipe):
-        raise ValueError(
-            f"Expected the result of this recipe at {path} (got one with {differences(job.recipe, record.recipe)}). "
-            "Remove it, or choose another folder for the results."
-        )
-    return True
+    ValueError names a damaged record table, and a stored recipe that has other settings than the job's. A damaged file
+    of a single record does not count: its job has no record.
+    """
+    if not folder.is_dir():
+        return {}
+    if is_table(folder):
+        read_table(folder)  # damage is an error here: what is stored must not be run and stored again
+    found = {(record.recipe.name, record.fold, record.seed): record for record in gather([folder]).records}
+    wanted = {(job.recipe.name, job.fold, job.seed): job for job in jobs}
+    checked: set[str] = set()
+    for key in wanted.keys() & found.keys():
+        mine, its = wanted[key].recipe, found[key].recipe
+        if mine.name not in checked and not same_training(its, mine):
+            raise ValueError(
+                f"Expected results of the recipe {mine.name} in {folder} (got some with {differences(mine, its)}). "
+                "Choose another folder for the results."
+            )
+        checked.add(mine.name)
+    return {job.name: found[key] for key, job in wanted.items() if key in found}
 
 
 def load_results(folder: Path) -> GatheredRecords:
@@ -62,32 +49,46 @@ def load_results(folder: Path) -> GatheredRecords:
     if not folder.is_dir():
         return GatheredRecords((), ())
     found = gather([folder])
-    stale = [record for record in found.records if not _as_named(record.recipe)]
+    current = {name: records for name, records in found.by_recipe().items() if is_current(records[0].recipe)}
     problems = [
-        f"{result_file(Job(record.recipe, record.fold, record.seed), folder)}: left out. The recipe "
-        f"{record.recipe.name} has other settings now. Remove it, or rename its recipe to a variant of that one."
-        for record in stale
+        f"{folder}: {counted(len(records), 'run')} of {name} left out. The recipe has other settings now."
+        for name, records in found.by_recipe().items()
+        if name not in current
     ]
-    current = tuple(record for record in found.records if _as_named(record.recipe))
-    return GatheredRecords(current, (*found.problems, *problems))
+    kept = tuple(record for record in found.records if record.recipe.name in current)
+    return GatheredRecords(kept, (*found.problems, *problems))
 
 
-def _as_named(recipe: Recipe) -> bool:
-    """Whether a recipe is what its name says today; variants and a user's own say it themselves."""
+def is_current(recipe: Recipe) -> bool:
+    """Whether a recipe, or variant of one, has the settings that its name says today; names of a user's own do."""
+    said = name_of_settings(recipe)
+    base, changed, changes = recipe.name.partition("~")
+    parts = [part.partition("=") for part in changes.split(",")]
+    renamed = ",".join(sorted(f"{RENAMED.get(key, key)}={value}" for key, _, value in parts))
+    return said is None or said == (f"{base}~{renamed}" if changed else base)
+
+
+def name_of_settings(recipe: Recipe) -> str | None:
+    """The name of a recipe as a variant of today's recipe, `zinc/gin~head=mlp,jk=last`; None if there is none today."""
     try:
-        return "~" in recipe.name or same_training(named(recipe.name), recipe)
+        today = named(recipe.base)
     except ValueError:
-        return True
+        return None
+    skipped = ("name", "grid", "seeds")
+    settings = {one.name: getattr(recipe, one.name) for one in fields(recipe) if one.name not in skipped}
+    return today.variant(**settings).name
 
 
-def result_rows(table: str, stored: GatheredRecords) -> list[Row]:
+def result_rows(table: str, stored: GatheredRecords, hidden: Iterable[str] = ()) -> list[Row]:
     """All rows of a table of the paper, run or not, each followed by its variants; then other recipes.
 
     Args:
         table: its name.
         stored: its results.
+        hidden: recipes without a row: the other configurations of grids.
     """
-    done = stored.by_recipe()
+    out = set(hidden)
+    done = {name: records for name, records in stored.by_recipe().items() if name not in out}
     rows = []
     for cited in table_rows(table):
         if cited.recipe not in done:

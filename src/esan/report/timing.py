@@ -7,18 +7,22 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
 from esan.report.paper_tables import method
 from esan.train.engines.engine_factory import EngineFactory
 from esan.train.recipes.catalogue import named
-from esan.train.runs.directory import write_text
+from esan.train.runs.directory import json_line, read_json_lines, write_text
 from esan.train.runs.job import Job
 from esan.train.runs.prepare import prepare
+from esan.train.runs.provenance import code_commit
 from esan.train.runs.records import hardware, now, versions
 from esan.train.runs.run import Run
 
+#: The times of all recipes, one line each.
+TIMES = "times.jsonl"
 #: Seconds per epoch on an RTX 2080, as the paper prints them; NCI1 with batches of 32, ZINC with batches of 128.
 PRINTED = """
 method        nci1       nci1-20%   zinc
@@ -48,6 +52,8 @@ class EpochTimes:
         finished: when.
         warm_seconds: of the epochs before, in which kernels are compiled and CUDA graphs captured.
         seeds: how many networks were trained in lock-step.
+        commit: of esan; None where it was not recorded.
+        data_sha256: of the dataset; None where it was not recorded.
     """
 
     recipe: str
@@ -59,6 +65,8 @@ class EpochTimes:
     finished: str
     warm_seconds: float = 0.0
     seeds: int = 1
+    commit: str | None = None
+    data_sha256: str | None = None
 
     def __str__(self) -> str:
         middle = median(self.seconds)
@@ -116,27 +124,36 @@ def measure(
         seconds.append(round(time.perf_counter() - since, 5))
     before = round(sum(seconds[:warm]), 3)
     machine = hardware(torch.device(device)), versions(), now()
-    return EpochTimes(recipe, tuple(seconds[warm:]), round(setup, 3), len(train), *machine, before, seeds)
+    made = code_commit(), prepared.sha256
+    return EpochTimes(recipe, tuple(seconds[warm:]), round(setup, 3), len(train), *machine, before, seeds, *made)
 
 
 def save_times(timed: EpochTimes, folder: Path) -> None:
-    """Write the times to the folder of the table."""
-    write_text(folder / f"{timed.recipe}.json", json.dumps(asdict(timed), indent=1) + "\n")
+    """Add the times of a recipe to those of the table."""
+    path = folder / TIMES
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    write_text(path, before + json_line(asdict(timed)))
 
 
 def load_times(folder: Path) -> dict[str, EpochTimes]:
-    """The stored times by recipe; ValueError names a damaged file."""
-    found = {}
+    """The stored times by recipe; ValueError names a damaged file, and its line."""
+    found = []
+    # Versions before 0.3 wrote one file per recipe.
     for path in sorted(folder.rglob("*.json")):
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-            seconds = tuple(map(float, values["seconds"]))
-            if not seconds or not all(math.isfinite(one) for one in seconds):
-                raise ValueError("no finite seconds")
-            found[str(values["recipe"])] = EpochTimes(**values | {"seconds": seconds})
+            found.append(_times(json.loads(path.read_text(encoding="utf-8"))))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ValueError(f"Expected times at {path} (got a damaged file: {error}). Remove it.") from None
-    return found
+    if (folder / TIMES).is_file():
+        found += read_json_lines(folder / TIMES, _times)
+    return {timed.recipe: timed for timed in found}
+
+
+def _times(values: Any) -> EpochTimes:
+    seconds = tuple(map(float, values["seconds"]))
+    if not seconds or not all(math.isfinite(one) for one in seconds):
+        raise ValueError("no finite seconds")
+    return EpochTimes(**values | {"recipe": str(values["recipe"]), "seconds": seconds})
 
 
 def times_table(times: dict[str, EpochTimes]) -> str:

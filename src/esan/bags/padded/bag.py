@@ -18,6 +18,7 @@ from esan.bags.shared_edges import SharedEdges
 from esan.checks import device_here
 from esan.counted import counted
 from esan.graphs import Graphs
+from esan.ops.caching import cached
 from esan.ops.segments import CSR
 from esan.policies import Selection
 
@@ -40,6 +41,8 @@ class PaddedBag(Bag):
         covered: whether every edge of every graph is in some subgraph of it.
         loopless: whether no graph has a self-loop.
         keeps_padding: whether predictions include those for padding graphs.
+        like: the bag of the dataset. Graphs, selection and rows are None where they are made of the fields, when
+            somebody reads them: a captured step never does.
     """
 
     fields: Fields | None = None
@@ -52,11 +55,15 @@ class PaddedBag(Bag):
     covered: bool = False
     loopless: bool = False
     keeps_padding: bool = False
+    like: Bag | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("graphs", "selection", "rows"):
+            if self.__dict__[name] is None:
+                del self.__dict__[name]  # the cached property of this name makes it
 
     @staticmethod
-    def of_fields(
-        fields: Fields, shape: Shape, like: Bag, networks: int = 1, side: "torch.cuda.Stream | None" = None
-    ) -> "PaddedBag":
+    def of_fields(fields: Fields, shape: Shape, like: Bag, networks: int = 1, **more: Any) -> "PaddedBag":
         """The bag of these fields, which may be views of memory that the next batch overwrites.
 
         Args:
@@ -64,8 +71,26 @@ class PaddedBag(Bag):
             shape: their shape.
             like: the bag of the dataset.
             networks: how many networks the batch is for.
-            side: a CUDA stream for independent work.
+            more: other attributes of the bag.
         """
+        lazy: Any = None
+        return PaddedBag(
+            lazy,
+            lazy,
+            lazy,
+            like.num_layers,
+            like.policy,
+            like.strict,
+            fields=fields,
+            shape=shape,
+            networks=networks,
+            like=like,
+            **more,
+        )
+
+    @cached  # type: ignore[misc]
+    def graphs(self) -> Graphs:
+        fields = cast(Fields, self.fields)
         none = fields["node_graph"].new_empty(0)
         graphs = Graphs(
             num_nodes=fields["num_nodes"],
@@ -80,13 +105,32 @@ class PaddedBag(Bag):
             y=fields.get("y"),
         )
         graphs.__dict__["node_graph"] = fields["node_graph"]
-        selection = Selection(fields["num_subgraphs"], like.selection.keeps_edges, none, none, like.marked, none, none)
-        selection.__dict__["subgraph_graph"] = fields["subgraph_graph"]
+        return graphs
+
+    @cached  # type: ignore[misc]
+    def selection(self) -> Selection:
+        fields, like = cast(Fields, self.fields), cast(Bag, self.like)
+        number, owner = fields["num_subgraphs"], fields["subgraph_graph"]
+        none = owner.new_empty(0)
+        selection = Selection(number, like.selection.keeps_edges, none, none, like.marked, none, none)
+        selection.__dict__["subgraph_graph"] = owner
+        return selection
+
+    @cached  # type: ignore[misc]
+    def rows(self) -> Rows:
+        shape, none = cast(Shape, self.shape), cast(Fields, self.fields)["node_graph"].new_empty(0)
         rows = Rows(none, none, none, none, none, none, none, none)
         rows.__dict__.update(row_ends=_ends(shape.rows), edge_ends=_ends(shape.row_edges))
-        return PaddedBag(
-            graphs, selection, rows, like.num_layers, like.policy, like.strict, None, fields, shape, networks, side
-        )
+        return rows
+
+    @property
+    def device(self) -> torch.device:
+        device = getattr(self.fields, "device", None)
+        return self.graphs.device if device is None else device
+
+    @property
+    def marked(self) -> bool:
+        return cast(Bag, self.like).marked
 
     def __getattr__(self, name: str) -> Any:
         if hasattr(type(self), name):
@@ -103,6 +147,10 @@ class PaddedBag(Bag):
         """The targets, one per graph; for several networks, `[networks, graphs, ...]`."""
         y = self.graphs.y
         return y if y is None or self.networks == 1 else y.view(self.networks, -1, *y.shape[1:])
+
+    @property
+    def edge_weight(self) -> None:
+        """Bags of graphs with edge weights are not padded."""
 
     @property
     def num_graphs(self) -> int:

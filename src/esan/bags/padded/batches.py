@@ -19,6 +19,8 @@ from esan.ops.device import is_capturing, prefetch, side_stream, to_device
 _CHUNK, _CHUNK_BYTES = 4, 2**23
 #: From so many rows per network on, several shapes pay even if padding is skipped: idle GPU programs take time.
 _MANY_ROWS = 2**20
+#: Fields that are read beside a network: those of a replayed network need not be int64 for them.
+_OF_LOSSES = ("y", "graph_multiplicity")
 
 
 class PaddedBatches:
@@ -132,9 +134,8 @@ class PaddedBatches:
 
     def of_fields(self, fields: Mapping[str, Tensor], shape: Shape) -> PaddedBag:
         """The bag of these fields."""
-        side = side_stream(self.device)
-        bag = PaddedBag.of_fields(fields, shape, self.bag, self.networks, side)
-        return replace(bag, origin=self, covered=self._covered, loopless=self._loopless)
+        facts = {"origin": self, "covered": self._covered, "loopless": self._loopless}
+        return PaddedBag.of_fields(fields, shape, self.bag, self.networks, side=side_stream(self.device), **facts)
 
     @cached_property
     def _covered(self) -> bool:
@@ -181,6 +182,10 @@ class BatchFields(Mapping[str, Tensor]):
         self._ints: Tensor | None = None
 
     @property
+    def device(self) -> torch.device:
+        return self.ids.device
+
+    @property
     def buffers(self) -> tuple[Tensor, Tensor]:
         """The buffers of all integers and of all floats of the batch."""
         assert self.chunk is not None
@@ -196,6 +201,8 @@ class BatchFields(Mapping[str, Tensor]):
         if self.chunk is None or name not in self.chunk.fields:
             return self._missing_field(name)
         ints, floats = self.buffers
+        if name in _OF_LOSSES:
+            return self.chunk.view(name, ints, floats).to(self.chunk.fields[name].dtype)
         if self._ints is None:
             self._ints = ints.long()
         return self.chunk.view(name, self._ints, floats)
@@ -238,5 +245,5 @@ def _tensors(bags: list[PaddedBag]) -> list[Tensor]:
     tensors = []
     for bag in bags:
         assert isinstance(bag.fields, BatchFields)
-        tensors += [*bag.fields.tensors, bag.graphs.edge_index]
+        tensors += bag.fields.tensors
     return tensors

@@ -178,7 +178,9 @@ class Replays:
 def _key(survey: Survey, bag: PaddedBag) -> Any:
     fields = bag.fields
     assert isinstance(fields, BatchFields)
-    return bag.shape, bag.networks, bag.literal, torch.is_grad_enabled(), survey.state, id(fields.batches.fields_read)
+    # Tensors of inference mode cannot be written to outside of it.
+    mode = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    return bag.shape, bag.networks, bag.literal, mode, survey.state, id(fields.batches.fields_read)
 
 
 class _Slot:
@@ -189,7 +191,7 @@ class _Slot:
         ints, floats = fields.buffers
         self._ints, self._floats = ints.long(), floats.clone()
         self._fields, self._batches, self._shape = fields.chunk.fields, fields.batches, fields.shape
-        self._laid = fields.chunk
+        self._views = fields.chunk.views(self._ints, self._floats)
         # Memory of its own: a call may still need it for its gradient while others run. Backward passes have another:
         # what one of them writes must not lie where the forward pass of another part has saved something.
         self.pools = graph_pool(), graph_pool()
@@ -205,7 +207,7 @@ class _Slot:
 
     def bag(self, current: BatchFields | None = None) -> PaddedBag:
         """A bag over the memory; a field that it lacks is had from the current batch, if there is one."""
-        return self._batches.of_fields(Static(self._laid.views(self._ints, self._floats), current), self._shape)
+        return self._batches.of_fields(Static(self._views, current), self._shape)
 
 
 class _Call:

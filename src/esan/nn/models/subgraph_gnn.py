@@ -190,7 +190,7 @@ class SubgraphGNN(nn.Module):
         return bag
 
     def _check(self, bag: Bag) -> None:
-        if bag.graphs.edge_weight is not None:
+        if bag.edge_weight is not None:
             _refuse_edge_weight(self.encoder)
         parts: list[tuple[str, Any, tuple[type, ...]]] = [
             ("features", self.features, (NodeFeatures,)),

@@ -121,7 +121,7 @@ def check_same_run(header: CheckpointHeader, folder: Path, record: Record | None
 
 def _current_weights(model_spec: ModelSpec, state: dict[str, Any]) -> dict[str, Any]:
     """The weights in a state under their names of today; an error unless they fit the network in the header."""
-    found = {name: state[name] for name in ("model", "best_model") if name in state}
+    found: dict[str, Any] = {name: state[name] for name in ("model", "best_model") if name in state}
     if not found.get("best_model", True):  # no epoch was the best so far
         del found["best_model"]
     for name, weights in found.items():

@@ -1,7 +1,9 @@
 """The run directory: which files a run has, how they are written, and how to find one."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import torch
 
@@ -13,6 +15,7 @@ WEIGHT_FILES = {"best": "best.pt", "last": "checkpoint.pt"}
 PREDICTIONS = "predictions.csv"
 #: What to do when the disk is full, at the end of the error.
 _AFTER_FULL_DISK = ", and run the same command again to continue"
+T = TypeVar("T")
 
 
 def find_run_directory(path: Path) -> Path:
@@ -31,6 +34,36 @@ def find_run_directory(path: Path) -> Path:
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path`; an existing file stays until all of the new one is on the disk."""
     write_file(path, lambda file: file.write(text.encode()), _AFTER_FULL_DISK)
+
+
+def read_json_lines(path: Path, read: Callable[[Any], T]) -> list[T]:
+    """Read a file of one JSON value per line; ValueError names the file and the first line that is damaged.
+
+    Args:
+        path: the file.
+        read: what a value means; its ValueError, TypeError, KeyError or AttributeError says that it is damaged.
+    """
+    found: list[T] = []
+    try:
+        # Not splitlines, which also splits at separators that JSON allows inside of text.
+        for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n"):
+            found.append(read(json.loads(line, parse_constant=_refuse)))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        why = f"no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0][:300]
+        raise ValueError(
+            f"Expected whole lines in {path} (got damage in line {len(found) + 1}: {why}). Restore the file, or "
+            "remove the line and run again."
+        ) from None
+    return found
+
+
+def json_line(values: Any) -> str:
+    """A value as one line of such a file."""
+    return json.dumps(values, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(f"{text}, which is no number of JSON")
 
 
 def write_tensors(path: Path, state: dict[str, Any]) -> None:

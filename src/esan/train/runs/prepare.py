@@ -21,6 +21,7 @@ from esan.train.model_spec import WITH_EDGES, ModelSpec
 from esan.train.recipes.baselines import with_walks
 from esan.train.recipes.fields import columns_of
 from esan.train.recipes.recipe import Recipe
+from esan.train.runs.provenance import data_sha256
 
 #: The fractions of a random or scaffold split: train, valid, test.
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -33,6 +34,7 @@ class PreparedData:
     Attributes:
         dataset: the graphs and their task, with walk counts where the recipe has them.
         fingerprint: of the dataset as it was loaded.
+        sha256: of the same and the split it comes with, for records.
         model_spec: what networks are built from.
         bag: of all graphs, on the CPU.
         splits: one split per fold.
@@ -41,6 +43,7 @@ class PreparedData:
 
     dataset: Dataset
     fingerprint: str
+    sha256: str
     model_spec: ModelSpec
     bag: Bag
     splits: list[Split]
@@ -78,6 +81,7 @@ def prepare(
     _warn_unused_edges(recipe, dataset)
     splits = splits_for(recipe, dataset)
     model_spec, fingerprint = ModelSpec.of(recipe, dataset), dataset.fingerprint
+    sha256 = data_sha256(fingerprint, dataset.given)
     dataset = with_walks(dataset, recipe.walk_features) if recipe.walk_features else dataset
     layers, device = bag_layers(model_spec), torch.device(device)
     if device.type == "cuda":
@@ -85,7 +89,7 @@ def prepare(
         bag = training_bag(dataset.graphs, recipe.policy, layers, device)
     else:
         bag = cached_bag(dataset, recipe.policy, layers, cache=cache)
-    return PreparedData(dataset, fingerprint, model_spec, bag, splits, device)
+    return PreparedData(dataset, fingerprint, sha256, model_spec, bag, splits, device)
 
 
 def _warn_unused_edges(recipe: Recipe, dataset: Dataset) -> None:

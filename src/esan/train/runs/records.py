@@ -5,7 +5,7 @@ import math
 import platform
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -45,7 +45,7 @@ class Point(NamedTuple):
 class Record:
     """The result of a job; accuracy and ROC-AUC are from 0 to 1.
 
-    Versions, hardware, times and memory depend on the machine and are not compared: equal records are equal results.
+    Versions, commit, data, hardware, times and memory are not compared: equal records are equal results.
 
     Attributes:
         recipe: what was trained.
@@ -66,6 +66,8 @@ class Record:
         peak_bytes: peak memory, of the device where it is known, else of the process.
         started: date and time, UTC.
         finished: date and time, UTC.
+        commit: of esan, see `esan.train.runs.provenance.code_commit`; None where it was not recorded.
+        data_sha256: of the dataset, see `esan.train.runs.provenance.data_sha256`; None where it was not recorded.
     """
 
     recipe: Recipe
@@ -76,7 +78,7 @@ class Record:
     epochs: int
     best: Point
     final: Point
-    curve: tuple[Epoch, ...]
+    curve: Sequence[Epoch]
     parameters: int
     spread: float | None = None
     versions: dict[str, str] = field(default_factory=dict, compare=False)
@@ -85,29 +87,33 @@ class Record:
     peak_bytes: int = field(default=0, compare=False)
     started: str = field(default="", compare=False)
     finished: str = field(default="", compare=False)
+    commit: str | None = field(default=None, compare=False)
+    data_sha256: str | None = field(default=None, compare=False)
 
     @property
     def higher_is_better(self) -> bool:
         return HIGHER_IS_BETTER[self.metric]
 
     def to_dict(self) -> dict[str, Any]:
-        values = asdict(self)
-        named = {name: getattr(self, name)._asdict() for name in ("best", "final")}
-        return values | named | {"recipe": self.recipe.to_dict(), "curve": [list(line) for line in self.curve]}
+        values = {known.name: getattr(self, known.name) for known in fields(self)}
+        points = {name: getattr(self, name)._asdict() for name in ("best", "final")}
+        copied = {"versions": dict(self.versions), "curve": [list(line) for line in self.curve]}
+        return values | points | copied | {"recipe": self.recipe.to_dict()}
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "Record":
         """From plain values; TypeError, ValueError or KeyError where a field is missing or of another kind."""
-        made = Record(
-            **values
-            | {
-                "recipe": Recipe.from_dict(values["recipe"]),
-                "best": Point(**values["best"]),
-                "final": Point(**values["final"]),
-                "curve": tuple(Epoch(*line) for line in values["curve"]),
-            }
-        )
-        _check(made)
+        curve = tuple(Epoch(*line) for line in values["curve"])
+        made = Record.of_fields(values, Recipe.from_dict(values["recipe"]), curve)
+        _check_curve(curve)
+        return made
+
+    @staticmethod
+    def of_fields(values: dict[str, Any], recipe: Recipe, curve: Sequence[Epoch]) -> "Record":
+        """From plain values, a recipe, and a curve whose numbers are checked; errors as in `from_dict`."""
+        points = {name: Point(**values[name]) for name in ("best", "final")}
+        made = Record(**values | points | {"recipe": recipe, "curve": curve})
+        _check_fields(made)
         return made
 
     def save(self, path: str | Path) -> None:
@@ -128,8 +134,8 @@ class Record:
             ) from None
 
 
-def _check(record: Record) -> None:
-    """TypeError or ValueError that names the first field of the wrong kind."""
+def _check_fields(record: Record) -> None:
+    """TypeError or ValueError that names the first field of the wrong kind; the curve must have entries."""
     for name, least in (("fold", 0), ("seed", 0), ("epochs", 1), ("parameters", 0), ("peak_bytes", 0)):
         whole_number(name, getattr(record, name), least, "Is the record damaged?")
     if record.metric not in HIGHER_IS_BETTER:
@@ -137,6 +143,9 @@ def _check(record: Record) -> None:
     for name in ("task", "hardware", "started", "finished"):
         if not isinstance(getattr(record, name), str):
             raise TypeError(f"Expected {name} to be text (got {getattr(record, name)!r:.40}).")
+    for name in ("commit", "data_sha256"):
+        if not isinstance(getattr(record, name), str | None):
+            raise TypeError(f"Expected {name} to be text or null (got {getattr(record, name)!r:.40}).")
     versions = record.versions
     if not isinstance(versions, dict) or not all(isinstance(v, str) for pair in versions.items() for v in pair):
         raise TypeError(f"Expected versions to be texts by name (got {versions!r:.40}).")
@@ -144,16 +153,19 @@ def _check(record: Record) -> None:
     _check_numbers("spread", [record.spread])
     if not record.curve:
         raise ValueError("Expected a curve with an entry per epoch (got an empty one).")
-    for number, line in enumerate(record.curve, start=1):
-        if type(line.epoch) is not int or line.epoch != number:
-            raise ValueError(f"Expected epoch {number} of the curve (got {line.epoch!r:.40}).")
-        _check_numbers("lr of the curve", [line.lr], none=False)
-        _check_numbers("the curve", line[2:])
     for name in ("best", "final"):
         point: Point = getattr(record, name)
         if type(point.epoch) is not int or not 1 <= point.epoch <= len(record.curve):
             raise ValueError(f"Expected {name} at one of {len(record.curve)} epochs (got {point.epoch!r:.40}).")
         _check_numbers(name, point[1:])
+
+
+def _check_curve(curve: Sequence[Epoch]) -> None:
+    for number, line in enumerate(curve, start=1):
+        if type(line.epoch) is not int or line.epoch != number:
+            raise ValueError(f"Expected epoch {number} of the curve (got {line.epoch!r:.40}).")
+        _check_numbers("lr of the curve", [line.lr], none=False)
+        _check_numbers("the curve", line[2:])
 
 
 def _check_numbers(name: str, values: Sequence[Any], none: bool = True) -> None:
@@ -171,11 +183,6 @@ def _no_number(text: str) -> Any:
 def finite_or_none(value: float) -> float | None:
     """None in place of NaN and infinities, which JSON cannot hold."""
     return value if math.isfinite(value) else None
-
-
-def load_records(runs: str | Path) -> list[Record]:
-    """All records under a folder of runs, sorted by path."""
-    return [Record.load(path) for path in sorted(Path(runs).rglob("record.json"))]
 
 
 # -- what a record says of the machine ---------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from esan.train.runs.job import Job
 from esan.train.runs.lr_schedule import LRSchedule
 from esan.train.runs.metrics import METRICS, SampleAverage, average_samples
 from esan.train.runs.prepare import PreparedData
+from esan.train.runs.provenance import code_commit
 from esan.train.runs.records import (
     HIGHER_IS_BETTER,
     Epoch,
@@ -73,6 +74,7 @@ class Run:
         #: For validation and test graphs, at the best epoch.
         self.best_predictions: dict[str, Tensor] = {}
         self.seconds, self.started = 0.0, now()
+        self.commit = code_commit()
         self._pending: dict[str, Tensor] = {}
         self._num_samples = recipe.num_votes
         #: The epoch of the checkpoint; 0 for none.
@@ -213,6 +215,8 @@ class Run:
             peak_bytes=peak_bytes(device),
             started=self.started,
             finished=now(),
+            commit=self.commit,
+            data_sha256=self.prepared.sha256,
         )
         if self.folder is not None:
             save_checkpoint(self.folder / "best.pt", self.header, {"model": self.best_model} | self._scaled())
