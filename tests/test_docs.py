@@ -260,7 +260,6 @@ def test_every_command_of_the_gallery_makes_a_picture_or_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "paper").symlink_to(ROOT / "paper")
     text = text_of(ROOT / "docs" / "gallery.md")
     made = run_gallery(ROOT / "docs" / "gallery.md", tmp_path)
     kinds = [match["kind"] for match in GALLERY_BLOCK.finditer(text)]

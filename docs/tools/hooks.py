@@ -159,7 +159,6 @@ def run_page(page: Path, tool: str) -> Any:
             out = Path(folder) / "out.json"
             work = Path(folder) / "work"
             work.mkdir()
-            (work / "paper").symlink_to(ROOT / "paper")
             command = [sys.executable, str(Path(__file__).parent / tool), str(page), str(out)]
             environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "MPLBACKEND": "Agg"}
             done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)

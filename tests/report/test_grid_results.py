@@ -8,7 +8,7 @@ from made_up import Pretend, record
 from typer.testing import CliRunner
 
 from esan.cli.main import app
-from esan.report.grid_results import GRID, load_grid_results
+from esan.report.grid_results import load_grid_results, save_grid_result
 from esan.report.reproducing import reproduce, tune
 from esan.report.results_page import table_text
 from esan.report.stored_results import load_results
@@ -103,7 +103,7 @@ def test_errors_are_told_in_their_unit_and_the_smallest_is_the_best(tmp_path: Pa
     assert named(row).grid == ()
     found = search(replace(named(row), grid=({"lr": (0.004, 0.001, 0.002)},)), tmp_path / "runs", Slow(), seeds=[0])
     assert [one.recipe.name for one in found.scored] == [row, f"{row}~lr=0.002", f"{row}~lr=0.004"]
-    found.to_csv(tmp_path / "zinc" / row / GRID)
+    save_grid_result(row, found, tmp_path / "zinc")
     assert "| zinc | DS-GNN (GIN) (ND) | 3 | 0.404 | 0.202 | 0.101 | the recipe as it is |  |" in table_text(
         "zinc", tmp_path
     )

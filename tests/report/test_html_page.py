@@ -17,6 +17,7 @@ from made_up import record, save
 from typer.testing import CliRunner
 
 from esan.cli.main import app
+from esan.report.gather import gather
 from esan.report.html_page import html
 from esan.report.page_data import LEVELS, binned, packed
 from esan.report.rows import empty_row, row_of
@@ -185,3 +186,11 @@ def test_an_empty_folder_is_an_error_that_says_what_to_do(tmp_path: Path) -> Non
     assert done.exit_code == 2
     assert "Expected records under" in done.output
     assert "esan train RECIPE" in done.output.replace("\n", " ")
+
+
+@pytest.mark.exhaustive  # reads thousands of records
+def test_the_page_of_the_stored_results_is_below_a_megabyte() -> None:
+    folder = Path(__file__).parents[2] / "paper" / "results"
+    found = gather([folder])
+    assert len(found.records) > 2000
+    assert len(html("Results", found.rows(), found.problems).encode()) < 1_000_000
