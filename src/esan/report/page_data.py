@@ -13,7 +13,7 @@ from esan.report.rows import Measured, Row
 from esan.train.runs.records import Record
 
 #: Values of curves that a page holds, about: a page of thousands of runs stays below a megabyte.
-MOST_VALUES = 180_000
+MOST_VALUES = 150_000
 #: Points of one curve, at most and at least.
 MOST_POINTS, LEAST_POINTS = 400, 24
 #: Values are stored as whole numbers from 0 to this, from the least to the greatest of their curve.
