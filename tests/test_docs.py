@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 import torch
 from torch_geometric.data import Data
+from typer.testing import CliRunner
 
 import esan
+from esan.cli.main import app
 from esan.graphs import Graphs
 from esan.train import Recipe, named
 from esan.train.recipes.fields import plain
@@ -23,6 +25,8 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "tools"))
 
 from blocks import Block, blocks, run  # noqa: E402  (a tool of the documentation, not of the package)
+from gallery import BLOCK as GALLERY_BLOCK  # noqa: E402
+from gallery import commands, run_gallery  # noqa: E402
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
@@ -249,3 +253,30 @@ def test_loops_on_the_page_of_speed_are_those_of_the_record() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len(text_of(ROOT / "README.md").split()) <= 1300
+
+
+@pytest.mark.exhaustive  # `make docs` runs the gallery, too, and shows what it makes
+def test_every_command_of_the_gallery_makes_a_picture_or_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = text_of(ROOT / "docs" / "gallery.md")
+    made = run_gallery(ROOT / "docs" / "gallery.md", tmp_path)
+    kinds = [match["kind"] for match in GALLERY_BLOCK.finditer(text)]
+    assert kinds.count("bash") >= 8
+    assert [kind for kind, one in zip(kinds, made, strict=True) if kind == "bash" and not one.files] == []
+    pictures = [data for one in made for name, data in one.files.items() if name.endswith(".png")]
+    assert all(data.startswith(b"\x89PNG") for data in pictures)
+
+
+def test_the_commands_of_the_gallery_are_esans_own_and_known() -> None:
+    """Their options exist: quick, where running them is not."""
+    page = text_of(ROOT / "docs" / "gallery.md")
+    codes = [match["code"] for match in GALLERY_BLOCK.finditer(page) if match["kind"] == "bash"]
+    found = [command for code in codes for command in commands(code)]
+    assert {name for name, *_ in found} == {"wl", "bag", "advise", "explore", "report"}
+    for name, *more in found:
+        told = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"}).output
+        assert [word for word in more if word.startswith("--") and word not in told] == []
+    with pytest.raises(ValueError, match="Expected commands of esan alone"):
+        commands("rm -r x\n")

@@ -14,7 +14,7 @@ import esan
 ROOT = Path(esan.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-BELOW_ALL = {"atomic", "checks", "record", "ops", "version", "counted", "limits", "watching"}
+BELOW_ALL = {"atomic", "checks", "record", "ops", "version", "counted", "limits", "watching", "inline"}
 #: What each part of the package may import, besides itself and what lies below all.
 MAY_IMPORT: dict[str, set[str]] = {
     "atomic": set(),
@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "counted": set(),
     "watching": set(),
     "limits": set(),
+    "inline": set(),
     "graphs": set(),
     "policies": {"graphs"},
     "bags": {"graphs", "policies"},

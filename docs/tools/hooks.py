@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: run the tutorials, draw formulas, and show the files of the repository that pages link.
+"""Hooks of MkDocs: run tutorials and gallery, draw formulas, and show the files of the repository that pages link.
 
 Links are written for the repository (`../benchmarks/figures/loop.md`). On the site such a file is a page of its own, so
 that every link can be checked and nothing needs a network.
@@ -24,6 +24,7 @@ from mkdocs.structure.pages import Page
 sys.path.insert(0, str(Path(__file__).parent))
 
 from blocks import BLOCK
+from gallery import BLOCK as GALLERY_BLOCK
 from maths import Maths
 
 ROOT = Path(__file__).parents[2]
@@ -31,9 +32,12 @@ CACHE = ROOT / ".cache" / "docs"
 FOLDER = re.compile(r"\[([^\]]+)\]\((?!https?:|#)([^)#\s]+)\)")
 LINK = re.compile(r"(\]\()(?!https?:|mailto:|#)([^)#\s]+)((?:#[^)]*)?\))")
 OUTSIDE = "repository"
+GALLERY = "gallery.md"
 
 #: What the blocks of each tutorial gave, by its path in docs/.
 _outputs: dict[str, list[dict[str, Any]]] = {}
+#: The files that each block of the gallery made, as base64 by name.
+_gallery: list[dict[str, str]] = []
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -45,9 +49,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Run the tutorials, and add the files outside docs/ that pages link, and those that these link."""
     for file in list(files):
         if file.src_uri.startswith("tutorials/") and file.src_uri.endswith(".md"):
-            _outputs[file.src_uri] = run_tutorial(ROOT / "docs" / file.src_uri)
+            _outputs[file.src_uri] = run_page(ROOT / "docs" / file.src_uri, "blocks.py")
             for name, picture in pictures(file.src_uri).items():
                 files.append(File.generated(config, name, content=picture))
+    _gallery[:] = run_page(ROOT / "docs" / GALLERY, "gallery.py")
+    for made in _gallery:
+        for name, data in made.items():
+            files.append(File.generated(config, f"gallery/{name}", content=base64.b64decode(data)))
     queue = [Path("docs") / file.src_uri for file in files if file.src_uri.endswith(".md") and not file.generated_by]
     seen = set(queue)
     while queue:
@@ -81,6 +89,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return match[1] if (ROOT / path.parent / match[2]).is_dir() else match[0]
 
     markdown = LINK.sub(link, FOLDER.sub(folder, markdown))
+    if uri == GALLERY:
+        made, whole = iter(_gallery), markdown
+        markdown = GALLERY_BLOCK.sub(lambda match: match[0] + shown_files(next(made), whole[: match.start()]), whole)
     if uri in _outputs:
         outputs = iter(_outputs[uri])
         names = iter(pictures(uri))
@@ -126,19 +137,31 @@ def pictures(uri: str) -> dict[str, bytes]:
     return {f"{stem}_{number}.png": base64.b64decode(one) for number, one in enumerate(figures, 1)}
 
 
-def run_tutorial(page: Path) -> list[dict[str, Any]]:
-    """What its blocks give; from the cache if neither the page nor esan has changed."""
+def shown_files(made: dict[str, str], above: str) -> str:
+    """Pictures below the block that made them, called as the heading above it; pages as links."""
+    heading = re.findall(r"^#+ (.*)$", above, re.MULTILINE)[-1]
+    lines = [
+        f"![{heading}](gallery/{name})" if name.endswith(".png") else f"[Open {name}](gallery/{name})" for name in made
+    ]
+    return "".join(f"\n\n{line}\n" for line in lines)
+
+
+def run_page(page: Path, tool: str) -> Any:
+    """What the blocks of a page give, run by a tool of this folder; cached while page, tools and esan are the same."""
     digest = hashlib.sha256(page.read_bytes())
-    for source in sorted([*(ROOT / "src").rglob("*.py"), Path(__file__).parent / "blocks.py"]):
+    tools = [Path(__file__).parent / name for name in ("blocks.py", tool)]
+    for source in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("static/*"), *tools]):
         digest.update(source.read_bytes())
     kept = CACHE / f"{page.stem}-{digest.hexdigest()[:16]}.json"
     if not kept.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "out.json"
-            command = [sys.executable, str(Path(__file__).parent / "blocks.py"), str(page), str(out)]
+            work = Path(folder) / "work"
+            work.mkdir()
+            command = [sys.executable, str(Path(__file__).parent / tool), str(page), str(out)]
             environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "MPLBACKEND": "Agg"}
-            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise PluginError(f"Expected the blocks of {page.name} to run (got):\n{done.stderr}")
             out.rename(kept) if out.stat().st_dev == CACHE.stat().st_dev else kept.write_bytes(out.read_bytes())

@@ -17,13 +17,17 @@ from esan.bags.loader import Loader
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import BatchFields, MissingFieldError
 from esan.nn.execution.replay import StaticFields
-from esan.ops.device import capture, graph_pool, is_gpu, new_graph, on_capture_stream
+from esan.ops.device import Recording, graph_pool, is_gpu, on_capture_stream
 from esan.ops.dispatch import is_plain
 from esan.watching import networks_called
 
 T = TypeVar("T")
 #: The most CUDA graphs of a step: a few shapes, in two modes.
 _MOST_GRAPHS = 32
+_BEGINS_NOW = (
+    "Expected an optimiser that had made a step before esan.step captured one (got one that begins now). "
+    "Call optimiser.step() in every step."
+)
 Work = Callable[[Any], Any]
 
 
@@ -173,6 +177,20 @@ class _TrackedState:
             for network in networks:
                 self.add(network)
 
+    @contextmanager
+    def refusing_others(self) -> Iterator[None]:
+        """Within, a step of an optimiser that made none before is an error: its first step is unlike the others."""
+
+        def check(optimiser: Optimizer, *_: Any) -> None:
+            if id(optimiser) not in self.optimisers:
+                raise RuntimeError(_BEGINS_NOW)
+
+        hook = register_optimizer_step_pre_hook(check)
+        try:
+            yield
+        finally:
+            hook.remove()
+
     def add(self, module: nn.Module) -> None:
         """Record a module and its submodules."""
         for part in module.modules():
@@ -242,12 +260,11 @@ class _Graph:
         self._last = [float(group["lr"]) for group, _ in self._rates]
         self._before = [parameter.grad for parameter in known.parameters]
         states = sum(len(o.state) for o in known.optimisers.values())
-        self._graph = new_graph()
-        with self._rates_in_memory():
+        with self._rates_in_memory(), known.refusing_others():
             try:
-                with capture(self._graph, pool, device):
-                    # A new bag, since the cached values of this one would not be part of the graph.
-                    self._out = work(fields.batches.of_fields(views, fields.shape))
+                # A new bag, since the cached values of this one would not be part of the graph.
+                batches, shape = fields.batches, fields.shape
+                self._recording = Recording(lambda: work(batches.of_fields(views, shape)), pool, device)
             except MissingFieldError:
                 raise
             except RuntimeError as error:
@@ -258,10 +275,7 @@ class _Graph:
                 )
                 raise
         if states != sum(len(o.state) for o in known.optimisers.values()):
-            raise RuntimeError(
-                "Expected an optimiser that had made a step before esan.step captured one (got one that begins now). "
-                "Call optimiser.step() in every step."
-            )
+            raise RuntimeError(_BEGINS_NOW)
         self._grads = [parameter.grad for parameter in known.parameters]
 
     @contextmanager
@@ -305,7 +319,8 @@ class _Graph:
             if lr != self._last[index]:
                 rate.fill_(lr)
                 self._last[index] = lr
-        self._graph.replay()
+        self._recording.replay()
         for parameter, grad in zip(parameters, self._grads, strict=True):
             parameter.grad = grad
-        return pytree.tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, self._out)
+        results = self._recording.results
+        return pytree.tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, results)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,60 +10,27 @@ from typing import Any
 
 import pytest
 
+from browsers import Tab, launched, needs_chromium
 from esan import wl
 from esan.explore import STORIES, Choice, Server, save_page
 from esan.graphs import random_regular, to_graph6
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright, which drives the browser")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which is not installed here")
+pytestmark = needs_chromium
 
-_FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 #: What a reader waits for at most after a key or a click, in milliseconds.
 _MOST_WAIT = 100
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
+    with launched() as found:
         yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     with Server() as found:
         yield found
-
-
-class Tab:
-    """A page of the explorer that fails the test on any complaint in its console."""
-
-    def __init__(self, browser: Any, url: str, **options: Any) -> None:
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)
-        self.page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", self._hear)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(url)
-        self.page.wait_for_selector("body[data-ready]")
-
-    def _hear(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
-
-    def __enter__(self) -> Any:
-        return self.page
-
-    def __exit__(self, *_: object) -> None:
-        self.context.close()
-        assert self.complaints == []
 
 
 def _sentence(page: Any) -> str:

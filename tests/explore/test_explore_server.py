@@ -152,6 +152,10 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
     assert given.exit_code == 0, given.output
     assert "Round 2: a node that saw 1, 2 exists in cycle(6) only." in given.stdout
     assert "a node that saw 1, 2 exists" in drawn.read_text()
+    pair = [f"{tmp_path}/two.g6[{number}]" for number in (0, 1)]
+    given = RUNNER.invoke(app, ["wl", *pair, "--test", "1", "--draw", str(tmp_path / "numbered.html")])
+    assert given.exit_code == 0, given.output
+    assert (tmp_path / "numbered.html").is_file(), "what the command reads, its page shows"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_a_row_holds_the_protocols_number_and_the_best_validation_beside_it() ->
     assert str(row.paper) == "0.102 ± 0.003"
     assert row.paper_stds == pytest.approx(-(0.104 * 1.01 - 0.102) / 0.003)
     assert difference(row) == "+0.003 (1.0 sd worse)"
-    assert row.verdict == "good"
+    assert row.verdict == "", "worse than the paper, though within its deviation, is not good"
     assert row.state == "3 of 10 runs"
     assert row.rule == "test where training stopped"
 
@@ -36,7 +36,11 @@ def test_accuracies_are_per_cent_and_more_is_better() -> None:
     assert row.epoch == 5
     assert row.state == "10 folds"
     assert difference(row) == "−4.4 (0.8 sd worse)"
-    assert row.verdict == "good"
+    assert row.verdict == ""
+    near = row_of([record("mutag/gin", 0.95, fold=fold) for fold in range(10)])
+    assert near.difference is not None
+    assert near.difference > 0
+    assert near.verdict == "good"
     far = row_of([record("mutag/gin", 0.7, fold=fold) for fold in range(10)])
     assert difference(far) == "−19.4 (3.5 sd worse)"
     assert far.verdict == "bad"

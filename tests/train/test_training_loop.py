@@ -1,5 +1,6 @@
 """The loop: the same bits for the same seed, jobs that do not disturb each other, and continuing where one stopped."""
 
+import csv
 import errno
 import os
 import time
@@ -37,13 +38,36 @@ def test_a_record_tells_what_happened(kind: str, tmp_path: Path) -> None:
     assert record.best.valid == (max(values) if record.higher_is_better else min(values))
     assert record.spread is None
     folder = job.folder(tmp_path)
-    files = {"recipe.toml", "record.json", "curve.csv", "checkpoint.pt", "best.pt"}
+    files = {"recipe.toml", "record.json", "curve.csv", "checkpoint.pt", "best.pt", "predictions.csv"}
     assert {path.name for path in folder.iterdir()} == files
     assert Record.load(folder / "record.json") == record
     assert len((folder / "curve.csv").read_text().splitlines()) == 1 + 4
     assert record.seconds > 0
     assert record.peak_bytes > 0
     assert record.versions["torch"] == torch.__version__
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression", "labels"])
+def test_predictions_of_the_best_epoch_are_saved_with_their_targets(kind: str, tmp_path: Path) -> None:
+    job, dataset = Job(quick(), seed=3), small(kind)
+    (record,) = run_jobs([job], tmp_path, dataset=dataset)
+    with (job.folder(tmp_path) / "predictions.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    split = dataset.given
+    assert split is not None
+    for part, wanted in (("valid", record.best.valid), ("test", record.best.test)):
+        mine = [row for row in rows if row["part"] == part]
+        assert [int(row["graph"]) for row in mine] == getattr(split, part).tolist()
+        if kind == "classification":
+            assert sum(row["target"] == row["prediction"] for row in mine) / len(mine) == wanted
+            assert float(mine[0]["p(0)"]) + float(mine[0]["p(1)"]) == pytest.approx(1)
+        elif kind == "regression":
+            targets = [name for name in rows[0] if name.startswith("target")]
+            pairs = [(row[name], row[name.replace("target", "prediction")]) for row in mine for name in targets]
+            errors = [abs(float(t) - float(p)) for t, p in pairs if t != "nan"]
+            assert sum(errors) / len(errors) == pytest.approx(wanted, rel=1e-5)
+        else:
+            assert all(0 <= float(row[name]) <= 1 for row in mine for name in row if name.startswith("prediction"))
 
 
 @pytest.mark.parametrize("more", [{}, RANDOM, {"model": "gnn", "policy": "identity", "random_features": 0.5}])
@@ -121,6 +145,9 @@ def test_a_full_disk_costs_nothing_but_time(
             run_jobs([job], tmp_path, dataset=dataset, every=0)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert run_jobs([job], tmp_path, dataset=dataset) == [whole]
+    run_jobs([job], tmp_path / "at once", dataset=dataset)
+    told = [(job.folder(runs) / "predictions.csv").read_text() for runs in (tmp_path, tmp_path / "at once")]
+    assert told[0] == told[1], "the best epoch may lie before the interruption"
 
 
 def test_no_progress_for_too_long_is_the_end() -> None:

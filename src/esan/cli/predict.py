@@ -12,9 +12,9 @@ from esan.checks import device_named
 from esan.cli import options
 from esan.cli.plainly import console, plainly
 from esan.data import Dataset
-from esan.train.predictions import Predictions
+from esan.train.predictions import Predictions, target_columns
 from esan.train.predictor import Predictor
-from esan.train.reading import called, is_table, lines_of, read_graphs
+from esan.train.reading import is_table, lines_of, read_graphs
 from esan.train.runs.prepare import find_data, is_dataset_name, read_options, splits_for
 
 
@@ -79,11 +79,8 @@ def _trained_on(source: str, fitted: Predictor) -> Dataset | None:
 def _known(dataset: Dataset, fitted: Predictor) -> dict[str, list[Any]]:
     """Targets, and the part of the split of each graph where the network was trained on this very data."""
     more: dict[str, list[Any]] = {}
-    if dataset.graphs.y is not None and dataset.task.kind == "classification":
-        more["target"] = list(called(dataset))
-    elif dataset.graphs.y is not None:
-        many = dataset.y.size(1) > 1
-        more |= {f"target {i}" if many else "target": column.tolist() for i, column in enumerate(dataset.y.T)}
+    if dataset.graphs.y is not None:
+        more |= target_columns(dataset)
     if dataset.fingerprint == fitted.header.data:
         split = splits_for(fitted.header.model_spec.recipe, dataset)[fitted.header.fold]
         part = [""] * len(dataset)

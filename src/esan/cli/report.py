@@ -10,7 +10,7 @@ from rich.text import Text
 from esan.cli.plainly import console, plainly
 from esan.cli.tables import rows_table
 from esan.counted import counted
-from esan.report import gather, html, markdown
+from esan.report import gather, html, load_predictions, markdown
 from esan.report.formatting import escape_markdown
 from esan.train.runs.directory import write_text
 
@@ -28,8 +28,9 @@ def run(
 ) -> None:
     """Write a page with tables, learning curves and the paper's numbers beside yours.
 
-    The page is one HTML file without links to others; the tables are also written as Markdown beside it. Files that
-    cannot be read are named, and the others are used.
+    The page is one HTML file without links to others, whose tables sort and filter and whose curves can be overlaid.
+    Runs that have saved predictions get pictures of how well these agree with the targets. The tables are also written
+    as Markdown beside the page. Files that cannot be read are named, and the others are used.
     """
     found = gather(runs)
     rows = found.rows()
@@ -40,10 +41,12 @@ def run(
             + "). Train first: esan train RECIPE."
         )
     errors = Console(stderr=True)
-    for problem in found.problems:
+    predictions, unread = load_predictions([folder for folder in runs if folder.is_dir()])
+    problems = [*found.problems, *unread]
+    for problem in problems:
         errors.print(Text(problem), style="yellow", soft_wrap=True)
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
-    write_text(target, html(title, rows, found.problems))
+    write_text(target, html(title, rows, problems, predictions))
     write_text(target.with_suffix(".md"), f"# {escape_markdown(title)}\n\n" + markdown(rows))
     console.print(rows_table([row for row in rows if row.records or row.unfinished]))
     done = sum(bool(row.records) for row in rows)

@@ -60,7 +60,8 @@ def run(
     if verdict.witness is not None:
         console.print(Text(verdict.witness.text))
     if draw is not None and stepping:
-        console.print(Text(f"Page: {save_page(draw, Choice.of([first, second], test, chosen))}"), soft_wrap=True)
+        choice = Choice.of([first, second], test, chosen, reader=lambda source: one_graph(str(source), root, cache))
+        console.print(Text(f"Page: {save_page(draw, choice)}"), soft_wrap=True)
     elif draw is not None:
         wl.draw_refinement(*pair, test, chosen, path=draw, most=most, titles=(first, second))
         console.print(Text(f"Picture: {draw}"), soft_wrap=True)

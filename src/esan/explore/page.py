@@ -1,11 +1,6 @@
 """`page`: the explorer as one HTML file that needs nothing else, under a strict Content-Security-Policy."""
 
-import base64
-import hashlib
-import json
 from dataclasses import asdict
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +9,7 @@ from esan.explore.choice import TEST_NAMES, Choice
 from esan.explore.stories import STORIES, PageView
 from esan.explore.view import view
 from esan.graphs.known import SMALL
+from esan.inline import asset, digest, script_data
 from esan.wl import TESTS
 
 #: Graphs and policies that the fields of a page suggest.
@@ -70,7 +66,7 @@ def page(
         "views": views,
         "first": first,
     }
-    return _filled(_as_script_data(setup), policy_of_page(token is not None))
+    return _filled(script_data(setup), policy_of_page(token is not None))
 
 
 def save_page(path: str | Path, choice: Choice | None = None, *, first_round: int | None = None) -> Path:
@@ -97,11 +93,11 @@ def html_file(path: str | Path) -> Path:
 
 def policy_of_page(served: bool) -> str:
     """The Content-Security-Policy: this page's own scripts and styles by their digests, and nothing else."""
-    scripts = " ".join(_digest(_asset(name)) for name in ("d3.min.js", "app.js"))
+    scripts = " ".join(digest(_asset(name)) for name in ("d3.min.js", "app.js"))
     rules = {
         "default-src": "'none'",
         "script-src": scripts,
-        "style-src": _digest(_asset("page.css")),
+        "style-src": digest(_asset("page.css")),
         "img-src": "data: blob:",
         "connect-src": "'self'" if served else "'none'",
         "base-uri": "'none'",
@@ -126,12 +122,6 @@ def _filled(setup: str, policy: str) -> str:
     return "".join([*made, text])
 
 
-def _as_script_data(value: Any) -> str:
-    """JSON that may stand inside a script element: no "<" can end it or begin a comment."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
 def _sent(choice: Choice) -> dict[str, Any]:
     return {"graphs": list(choice.specs), "test": choice.kind.name, "policy": choice.policy_name}
 
@@ -140,10 +130,5 @@ def _look(look: PageView) -> dict[str, Any]:
     return {"graphs": list(look.graphs), "test": look.test, "policy": look.policy}
 
 
-@cache
 def _asset(name: str) -> str:
-    return resources.files("esan.explore").joinpath("static", name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
+    return asset("esan.explore", name)

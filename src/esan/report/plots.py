@@ -10,7 +10,7 @@ from esan.report.svg import area, dot, drawing, line, polyline, text
 #: The columns of a curve.
 EPOCH, LR, LOSS, VALID, TEST = range(5)
 #: Points that a drawn line has at most, and letters that fit above it.
-MOST, LETTERS = 400, 44
+MOST, LETTERS = 60, 44
 
 Curve = Sequence[Sequence[float | None]]
 
@@ -213,19 +213,20 @@ def comparison(title: str, pairs: Sequence[ComparisonRow], *, lower_is_better: b
     """The paper's mean and standard deviation (hollow, grey) above ours (filled, blue), one line per row."""
     label = max((len(pair.name) for pair in pairs), default=0) * 6.4 + 14
     words = max((len(pair.words) for pair in pairs), default=0) * 5.6 + 18
-    width, step = label + 330 + words, 26.0
+    width, step = max(label + 330 + words, len(title) * 6.6), 26.0
     ends = [v for pair in pairs for m, s in _means(pair) for v in (m - (s or 0), m + (s or 0))]
     across = PlotAxis(*span(ends), label, label + 330)
-    bottom = 30 + step * len(pairs)
+    top = 44.0
+    bottom = top + step * len(pairs)
     better = "less is better" if lower_is_better else "more is better"
-    shapes = [text(0, 14, title, size=11.5, bold=True), text(label + 330, 14, better, "soft", 9.5, "end")]
-    shapes += [dot(label + 4, 10.5, "paper", 3.6, hollow=True), text(label + 12, 14, "paper", "soft", 9.5)]
-    shapes += [dot(label + 52, 10.5, "ours", 3.6), text(label + 60, 14, "ours, ± standard deviation", "soft", 9.5)]
+    shapes = [text(0, 14, title, size=11.5, bold=True), text(label + 330, 30, better, "soft", 9.5, "end")]
+    shapes += [dot(label + 4, 26.5, "paper", 3.6, hollow=True), text(label + 12, 30, "paper", "soft", 9.5)]
+    shapes += [dot(label + 52, 26.5, "ours", 3.6), text(label + 60, 30, "ours, ± standard deviation", "soft", 9.5)]
     for tick in across.ticks(7):
         x = across(tick)
-        shapes += [line(x, 24, x, bottom, "line"), text(x, bottom + 13, short(tick), "soft", 9, "middle")]
+        shapes += [line(x, top - 6, x, bottom, "line"), text(x, bottom + 13, short(tick), "soft", 9, "middle")]
     for i, pair in enumerate(pairs):
-        y = 30 + step * (i + 0.5)
+        y = top + step * (i + 0.5)
         run = pair.ours is not None
         shapes.append(text(0, y + 4, pair.name, "ink" if run else "soft"))
         shapes += _whisker(across, y - 5, pair.paper, pair.paper_std, "paper", hollow=True)

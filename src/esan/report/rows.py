@@ -110,13 +110,13 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """ "good" if ours is the paper's up to two standard deviations, or better; "bad" if it is worse; else ""."""
+        """ "good" if ours is the paper's or better; "bad" if worse by more than two standard deviations; else ""."""
         if self.difference is None or self.paper is None or self.ours is None:
             return ""
         worse = self.difference if self.lower_is_better else -self.difference
         # A number that is printed with so many digits is no nearer than half of the last.
         tolerance = max(2 * (self.paper.std or 0.0), 0.5 * 10.0**-self.paper.digits)
-        return "good" if worse <= tolerance else "bad"
+        return "good" if worse <= 1e-9 else "" if worse <= tolerance else "bad"
 
 
 def row_of(records: Sequence[Record], jobs: int | None = None, unfinished: int = 0) -> Row:

@@ -64,6 +64,11 @@ def area(points: Iterable[tuple[float, float]], tone: str, opacity: float = 0.18
     return f'<polygon class="f-{tone}" points="{_points(points)}" fill-opacity="{opacity:g}"/>'
 
 
+def rect(x: float, y: float, width: float, height: float, tone: str, opacity: float = 1.0) -> str:
+    ends = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    return f'<rect class="f-{tone}" {ends} fill-opacity="{opacity:.3g}"/>'
+
+
 def dot(x: float, y: float, tone: str, radius: float = 4, hollow: bool = False) -> str:
     # Filled with the colour of the page, so that lines end at its border.
     kind = f'class="s-{tone} hollow" stroke-width="1.6"' if hollow else f'class="f-{tone}"'

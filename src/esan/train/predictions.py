@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from esan.counted import counted
-from esan.data.dataset import Classes
+from esan.data.dataset import Classes, Dataset
 from esan.train.runs.directory import write_text
 from esan.train.runs.metrics import average_samples
 
@@ -75,11 +76,41 @@ class Predictions:
     def to_csv(self, path: str | Path, more: dict[str, list[object]] | None = None) -> None:
         """Write one row per graph: its number, the columns of `more`, and the predictions."""
         columns = {"graph": list(range(len(self)))} | (more or {}) | self.columns()
-        text = io.StringIO()
-        lines = csv.writer(text, lineterminator="\n")
-        lines.writerow(columns)
-        lines.writerows(zip(*columns.values(), strict=True))
-        write_text(Path(path), text.getvalue())
+        write_text(Path(path), _csv(columns))
+
+
+def save_predictions(path: Path, votes: Mapping[str, Tensor], ids: Mapping[str, Tensor], dataset: Dataset) -> None:
+    """Write the predictions for parts of a dataset as CSV: number of the graph, part, targets and predictions.
+
+    Args:
+        path: the file.
+        votes: what the network gave for the graphs of each part, for each sample, `[votes, G, C]`.
+        ids: the numbers of these graphs in the dataset.
+        dataset: its task, classes and targets.
+    """
+    columns: dict[str, list[Any]] = {}
+    for part, given in votes.items():
+        numbers = ids[part].tolist()
+        targets = {name: [column[number] for number in numbers] for name, column in target_columns(dataset).items()}
+        told = Predictions.of(given, dataset.task.kind, dataset.classes).columns()
+        for name, column in ({"graph": numbers, "part": [part] * len(numbers)} | targets | told).items():
+            columns.setdefault(name, []).extend(column)
+    write_text(path, _csv(columns))
+
+
+def target_columns(dataset: Dataset) -> dict[str, list[Any]]:
+    """The targets of all graphs by the name of their column: classes as the user calls them, or numbers."""
+    if dataset.task.kind == "classification":
+        return {"target": [dataset.called(number) for number in dataset.y.tolist()]}
+    return _numbered("target", dataset.y)
+
+
+def _csv(columns: Mapping[str, list[Any]]) -> str:
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(columns)
+    lines.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
 
 
 def _numbered(name: str, lines: Tensor) -> dict[str, list[Any]]:

@@ -11,6 +11,8 @@ from esan.atomic import write_file
 
 #: The files of a run that hold weights, by their names on the command line.
 WEIGHT_FILES = {"best": "best.pt", "last": "checkpoint.pt"}
+#: The predictions for validation and test graphs at the best epoch.
+PREDICTIONS = "predictions.csv"
 #: What to do when the disk is full, at the end of the error.
 _AFTER_FULL_DISK = ", and run the same command again to continue"
 T = TypeVar("T")

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from esan.train.engines.engine import Engine, MakeEngine
 from esan.train.engines.objective import Objective, objective_for
+from esan.train.predictions import save_predictions
 from esan.train.recipes.baselines import drop_edge
 from esan.train.runs.checkpoints import CheckpointHeader, load_checkpoint, save_checkpoint
-from esan.train.runs.directory import remove_partial_files, write_text
+from esan.train.runs.directory import PREDICTIONS, remove_partial_files, write_text
 from esan.train.runs.job import Job
 from esan.train.runs.lr_schedule import LRSchedule
 from esan.train.runs.metrics import METRICS, SampleAverage, average_samples
@@ -29,6 +30,9 @@ from esan.train.runs.records import (
     peak_bytes,
     versions,
 )
+
+#: Predicted numbers that a checkpoint and the file of predictions hold at most.
+_MOST_PREDICTIONS = 1_000_000
 
 
 class Run:
@@ -67,6 +71,8 @@ class Run:
         self.best: Epoch | None = None
         self.best_loss = float("inf")
         self.best_model: dict[str, Tensor] = {}
+        #: For validation and test graphs, at the best epoch.
+        self.best_predictions: dict[str, Tensor] = {}
         self.seconds, self.started = 0.0, now()
         self.commit = code_commit()
         self._pending: dict[str, Tensor] = {}
@@ -117,6 +123,7 @@ class Run:
         if self._better(line, valid_loss):
             self.best, self.best_loss = line, valid_loss
             self.best_model = self.engine.weights()
+            self.best_predictions = {part: results[part] for part in ("valid", "test") if part in results}
         self.schedule.step(epoch, valid_loss)
         return line
 
@@ -157,8 +164,9 @@ class Run:
         best = list(self.best) if self.best is not None else []
         own = {"order": self.order.get_state(), "schedule": self.schedule.state_dict()}
         curve = {"curve": [list(line) for line in self.curve], "best": best, "best_loss": self.best_loss}
+        predictions = {"best_predictions": self._kept_predictions()}
         times = {"best_model": self.best_model, "seconds": self.seconds, "started": self.started}
-        state = self.engine.state_dict() | self._scaled() | own | curve | times
+        state = self.engine.state_dict() | self._scaled() | own | curve | times | predictions
         save_checkpoint(self.folder / "checkpoint.pt", self.header, state)
         write_text(self.folder / "curve.csv", self._csv())
         self.saved_epoch = self.epoch
@@ -175,6 +183,8 @@ class Run:
         self.curve = [Epoch(*line) for line in state["curve"]]
         self.best, self.best_loss = Epoch(*state["best"]) if state["best"] else None, state["best_loss"]
         self.best_model = {n: t.to(self.prepared.device) for n, t in state["best_model"].items()}
+        # Checkpoints of version 0.2 and before have none.
+        self.best_predictions = state.get("best_predictions", {})
         self.seconds, self.started = state["seconds"], state["started"]
         self.saved_epoch = self.epoch
         return True
@@ -183,7 +193,7 @@ class Run:
         """The record of a finished training; written after all other files."""
         self.save()
         final, best = self.curve[-1], self.best or self.curve[-1]
-        predictions = {"train": self._predicted(self.split.train).cpu()}
+        train = {"train": self._predicted(self.split.train).cpu()}
         valid = self._predicted(self.split.valid).cpu() if self._num_samples > 1 else None
         spread = None if valid is None else self._average(valid).spread
         device = self.prepared.device
@@ -195,7 +205,7 @@ class Run:
             metric=self.task.metric,
             epochs=self.epoch,
             best=Point(best.epoch, None, best.valid, best.test),
-            final=Point(final.epoch, self._metric(predictions, "train"), final.valid, final.test),
+            final=Point(final.epoch, self._metric(train, "train"), final.valid, final.test),
             curve=tuple(self.curve),
             parameters=self.parameters,
             spread=None if spread is None else float(spread.mean()),
@@ -210,9 +220,17 @@ class Run:
         )
         if self.folder is not None:
             save_checkpoint(self.folder / "best.pt", self.header, {"model": self.best_model} | self._scaled())
+            if predictions := self._kept_predictions():
+                ids = {part: getattr(self.split, part) for part in predictions}
+                save_predictions(self.folder / PREDICTIONS, predictions, ids, self.prepared.dataset)
             record.save(self.folder / "record.json")
             remove_partial_files(self.folder)
         return record
+
+    def _kept_predictions(self) -> dict[str, Tensor]:
+        """The predictions of the best epoch, or none where there are more than files of a run should hold."""
+        values = sum(tensor.numel() for tensor in self.best_predictions.values())
+        return self.best_predictions if values <= _MOST_PREDICTIONS else {}
 
     def _scaled(self) -> dict[str, Tensor]:
         """The scale of regression targets, if they are scaled."""

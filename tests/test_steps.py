@@ -1,0 +1,246 @@
+"""`esan.step`: a captured step does what the plain function does. Without a GPU, a recording that does its work again
+stands in for a CUDA graph.
+"""
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import esan
+from esan import steps
+from esan.graphs import cycle, path, star
+
+WIDTH, LAYERS, BATCH = 8, 2, 4
+
+
+class Again:
+    """In place of `esan.ops.device.Recording`: a replay does the work again; what is recorded is not done."""
+
+    #: Whatever the work changes.
+    state: ClassVar[list[Any]] = []
+
+    def __init__(self, work: Callable[[], Any], pool: Any, device: torch.device) -> None:
+        self._work, self._mode = work, torch.is_grad_enabled()
+        before = [copy.deepcopy(one.state_dict()) for one in self.state]
+        self.replay()
+        for one, values in zip(self.state, before, strict=True):
+            one.load_state_dict(values)
+
+    def replay(self) -> None:
+        with torch.set_grad_enabled(self._mode):
+            self.results = self._work()
+
+
+@contextmanager
+def _nothing(device: torch.device) -> Iterator[None]:
+    yield
+
+
+@pytest.fixture(params=["simulated", pytest.param("gpu", marks=pytest.mark.gpu)], autouse=True)
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> torch.device:
+    if request.param == "gpu":
+        return request.getfixturevalue("gpu")
+    monkeypatch.setattr(Again, "state", [])
+    monkeypatch.setattr(steps, "Recording", Again)
+    monkeypatch.setattr(steps, "is_gpu", lambda device: True)
+    monkeypatch.setattr(steps, "graph_pool", object)
+    monkeypatch.setattr(steps, "on_capture_stream", _nothing)
+    return torch.device("cpu")
+
+
+def graphs() -> list[Any]:
+    made = [*(cycle(n) for n in range(4, 9)), *(path(n) for n in range(3, 9)), *(star(n) for n in range(3, 8))]
+    for k, data in enumerate(made):
+        data.x = torch.arange(data.num_nodes).reshape(-1, 1) % 3
+        data.y = torch.tensor([float(k % 4)], dtype=torch.float64)
+    return made
+
+
+class Trained:
+    """A network with its optimiser, loader and step; `captured` or as it is."""
+
+    def __init__(self, device: torch.device, captured: bool, optimiser: Any = None) -> None:
+        torch.manual_seed(1)
+        self.model: Any = esan.dss_gnn(esan.Categories(3), WIDTH, LAYERS, 1, marked=True).to(device, torch.float64)
+        make = optimiser or (lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9))
+        self.optimiser = make(self.model.parameters())
+        bag = esan.Bag.of(graphs(), "EGO+(2)", LAYERS)
+        self.loader = esan.Loader(bag, BATCH, device=device, padded=True)
+        self.train: Any = esan.step(self.loader)(self._train) if captured else self._train
+        self.predict: Any = esan.step(self._predict) if captured else self._predict
+        if captured:
+            Again.state = [self.model, self.optimiser]
+
+    def _train(self, bag: esan.Bag) -> Tensor:
+        self.optimiser.zero_grad()
+        assert bag.y is not None
+        loss = (self.model(bag).squeeze(-1) - bag.y.reshape(-1).double()).square().mean()
+        loss.backward()
+        self.optimiser.step()
+        return loss.detach()
+
+    def _predict(self, bag: esan.Bag) -> dict[str, Tensor]:
+        return {"out": self.model(bag)}
+
+    def epoch(self) -> list[Tensor]:
+        self.model.train()
+        return [self.train(bag) for bag in self.loader]
+
+    def predictions(self) -> Tensor:
+        self.model.eval()
+        with torch.no_grad():
+            return torch.cat([self.predict(bag)["out"] for bag in self.loader])
+
+
+Change = Callable[[Trained], None]
+
+
+def _freeze(trained: Trained) -> None:
+    trained.model.head.requires_grad_(False)
+
+
+def _lower_rate(trained: Trained) -> None:
+    trained.optimiser.param_groups[0]["lr"] = 0.001
+
+
+def _reload(trained: Trained) -> None:
+    trained.model.load_state_dict({name: 0.5 * v for name, v in trained.model.state_dict().items()})
+
+
+def _new_parameter(trained: Trained) -> None:
+    trained.model.head[0].weight = nn.Parameter(0.5 * trained.model.head[0].weight.detach())
+
+
+def _other_decay(trained: Trained) -> None:
+    trained.optimiser.param_groups[0]["weight_decay"] = 0.1
+
+
+CHANGES: dict[str, Change] = {
+    "nothing": lambda trained: None,
+    "frozen head": _freeze,
+    "learning rate": _lower_rate,
+    "loaded weights": _reload,
+    "another parameter": _new_parameter,
+    "weight decay": _other_decay,
+}
+
+
+def _adam(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.Adam(parameters, lr=0.01)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_captured_step_is_the_function(change: str, device: torch.device) -> None:
+    """Losses, predictions, weights and statistics, also after something was changed between two epochs."""
+    # Adam's step counts must be on a GPU to be captured.
+    optimiser = _adam if device.type == "cuda" else None
+    mine, plain = (Trained(device, captured, optimiser) for captured in (True, False))
+    for _ in range(2):
+        for trained in (mine, plain):
+            CHANGES[change](trained)
+        for _ in range(2):
+            for got, expected in zip(mine.epoch(), plain.epoch(), strict=True):
+                torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(mine.predictions(), plain.predictions(), rtol=1e-9, atol=1e-9)
+    assert mine.train.captures >= 1
+    assert mine.predict.captures >= 1
+    for (name, got), expected in zip(mine.model.state_dict().items(), plain.model.state_dict().values(), strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-8, atol=1e-8, msg=name)
+
+
+def test_results_stay_what_they_were(device: torch.device) -> None:
+    trained = Trained(device, True)
+    losses = [loss for _ in range(3) for loss in trained.epoch()]
+    assert len({loss.data_ptr() for loss in losses}) == len(losses)
+    assert len({float(loss) for loss in losses}) == len(losses)
+
+
+def test_few_shapes_are_captured(device: torch.device) -> None:
+    trained = Trained(device, True)
+    for _ in range(4):
+        trained.epoch()
+    assert trained.train.captures == 1
+    assert trained.train.__name__ == "_train"
+
+
+def test_predictions_in_inference_mode_and_without_gradients(device: torch.device) -> None:
+    """One after the other on the same batches: what is made in inference mode cannot be written to outside of it."""
+    trained = Trained(device, True)
+    expected = trained.predictions()
+    trained.model.eval()
+    for mode in (torch.inference_mode, torch.no_grad, torch.inference_mode, torch.no_grad):
+        for _ in range(2):
+            with mode():
+                found = torch.cat([trained.predict(bag)["out"] for bag in trained.loader])
+            torch.testing.assert_close(found, expected)
+
+
+def test_a_step_with_hooks_runs_as_it_is(device: torch.device) -> None:
+    trained = Trained(device, True)
+    seen: list[int] = []
+    trained.model.head.register_forward_hook(lambda *_: seen.append(1))
+    with pytest.warns(UserWarning, match=r"^The step is not captured as a CUDA graph: .* has hooks"):
+        trained.epoch()
+    trained.epoch()
+    assert len(seen) == 2 * len(trained.loader)
+    assert trained.train.captures == 0
+
+
+def test_gradients_that_are_added_up_stay_in_their_place(device: torch.device) -> None:
+    """Zeroed outside of the step they must keep their memory, which the error says."""
+    trained = Trained(device, True)
+
+    def add(bag: esan.Bag) -> Tensor:
+        loss = trained.model(bag).square().mean()
+        loss.backward()
+        trained.optimiser.step()
+        return loss.detach()
+
+    add_step = esan.step(add)
+    for _ in range(2):
+        for bag in trained.loader:
+            trained.optimiser.zero_grad(set_to_none=False)
+            add_step(bag)
+    trained.optimiser.zero_grad()
+    with pytest.raises(RuntimeError, match=r"Expected the gradients that the captured step adds to \(got others\)"):
+        add_step(next(iter(trained.loader)))
+
+
+def test_an_optimiser_that_begins_in_a_captured_step_is_refused(device: torch.device) -> None:
+    trained, calls = Trained(device, True), [0]
+
+    def late(bag: esan.Bag) -> Tensor:
+        trained.optimiser.zero_grad()
+        loss = trained.model(bag).square().mean()
+        loss.backward()
+        calls[0] += 1
+        if calls[0] > len(trained.loader):
+            trained.optimiser.step()
+        return loss.detach()
+
+    late_step = esan.step(late)
+    for bag in list(trained.loader):  # laid out before the step shows what it reads, so none of them is captured
+        late_step(bag)
+    with pytest.raises(RuntimeError, match="Expected an optimiser that had made a step before"):
+        late_step(next(iter(trained.loader)))
+
+
+@pytest.mark.parametrize("given", [3, "train", [1]])
+def test_other_arguments_are_refused(given: Any) -> None:
+    words = f"Expected a Loader or the function of a step (got {type(given).__name__})"
+    with pytest.raises(TypeError, match=re.escape(words)):
+        esan.step(given)
+
+
+def test_bags_without_padding_run_as_they_are(device: torch.device) -> None:
+    trained = Trained(device, True)
+    bag = esan.Bag.of(graphs(), "EGO+(2)", LAYERS).to(device)
+    for _ in range(4):
+        trained.train(bag)
+    assert trained.train.captures == 0
