@@ -14,7 +14,8 @@ def main() -> None:
     try:
         with interruptible():
             from esan.cli.main import app
-        app(prog_name="esan")
+
+            app(prog_name="esan")
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")
         sys.exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""Loading: what runs while modules are imported, so that an interrupt then ends the process in one line."""
+"""Interrupts: Ctrl-C ends the process at once while modules load or options are parsed; a command may save its work."""
 
 import os
 import signal
@@ -28,6 +28,19 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Inside `interruptible`, raise KeyboardInterrupt again: a command that works may have something to save."""
+    if signal.getsignal(signal.SIGINT) is not _stop:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, _stop)
 
 
 def _stop(_signal: int, _frame: object) -> None:

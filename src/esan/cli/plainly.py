@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.text import Text
 from typer.core import TyperGroup
 
-from esan.cli.loading import INTERRUPTED
+from esan.cli.loading import INTERRUPTED, stoppable
 from esan.cli.wording import Options
 
 P = ParamSpec("P")
@@ -69,7 +69,7 @@ def plainly(command: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            with warnings.catch_warnings():
+            with stoppable(), warnings.catch_warnings():
                 warnings.showwarning = functools.partial(_show, options=options)
                 return command(*args, **kwargs)
         except (typer.Exit, typer.Abort, _Usage):
