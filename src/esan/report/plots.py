@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, pstdev
+from statistics import fmean
 
 from esan.report.svg import area, dot, drawing, line, polyline, text
 
@@ -118,8 +118,14 @@ def band(curves: Sequence[Curve], column: int) -> Band:
     return Band(
         [min((key + 0.5) * width, last) if width > 1 else float(key) for key in keys],
         [fmean(cells[key]) for key in keys],
-        [pstdev(cells[key]) for key in keys],
+        [_deviation(cells[key]) for key in keys],
     )
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """The standard deviation; that of the statistics module computes with fractions, which takes long."""
+    mean = fmean(values)
+    return math.sqrt(fmean((value - mean) ** 2 for value in values))
 
 
 def learning_curves(
