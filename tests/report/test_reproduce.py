@@ -47,7 +47,7 @@ def test_a_table_is_run_and_kept_and_then_there_is_nothing_left_to_do(tmp_path: 
     ]
     text = (results / "zinc" / "README.md").read_text()
     assert text.startswith("# ZINC12k")
-    assert "None of the paper's 9 rows run yet, 2 more begun." in text
+    assert "None of the paper's 9 rows run yet, 2 more unfinished." in text
     assert text.count("not yet run") == 7
     before, second = kept(results), Pretend(0.9)
     # Kept results are enough: the folder of the runs, with its checkpoints, may be gone.

@@ -205,7 +205,7 @@ def _sort_keys(row: Row) -> dict[str, float | str | None]:
         "difference": row.difference,
         "best validation": None if row.best is None else row.best.mean,
         "runs": len(records),
-        "time a run": fmean(record.seconds for record in records) if records else None,
+        "time per run": fmean(record.seconds for record in records) if records else None,
         "memory": max(record.peak_bytes for record in records) if records else None,
     }
 

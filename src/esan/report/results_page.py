@@ -29,7 +29,7 @@ number in its tables was typed by hand. The text below each table comes from `no
   its mean over all rows that are complete, variants left out, with its standard error.
 - **at best validation** is the value at each run's own epoch of best validation, whatever the protocol reports.
 - ED^ is ED with the graph itself added to every bag; 5% is a 5 % sample of the bag.
-- Where runs were trained together, **time a run** is their total time divided by their number, and **memory** is what
+- Where runs were trained together, **time per run** is their total time divided by their number, and **memory** is what
   the device held for all of them.
 
 `esan report {results}` draws the learning curves.
@@ -107,7 +107,7 @@ def rows_text(rows: Sequence[Row]) -> str:
     variants = sum(row.paper is not None and "~" in row.recipe for row in run)
     more = sum(row.paper is None for row in run)
     count = f"{done} of the paper's {len(whole)} rows run" if done else f"None of the paper's {len(whole)} rows run yet"
-    count += f", {unfinished} more begun" * bool(unfinished) + f"; {counted(variants, 'variant')} of them" * bool(
+    count += f", {unfinished} more unfinished" * bool(unfinished) + f"; {counted(variants, 'variant')} of them" * bool(
         variants
     )
     count += f"; {more} that the paper does not have" * bool(more) + "."

@@ -13,10 +13,10 @@ HEAD = {
     "ours is": "---",
     "difference": ":--",
     "best validation": "--:",
-    "votes differ": "--:",
+    "spread of votes": "--:",
     "runs": ":--",
     "epochs": "--:",
-    "time a run": "--:",
+    "time per run": "--:",
     "memory": "--:",
     "parameters": "--:",
 }
@@ -32,10 +32,10 @@ def cells(row: Row) -> dict[str, str]:
         "ours is": row.rule,
         "difference": difference(row),
         "best validation": "" if row.best is None else str(row.best),
-        "votes differ": sample_spread(row),
+        "spread of votes": sample_spread(row),
         "runs": row.state if row.records or row.unfinished else "",
         "epochs": spent["epochs"],
-        "time a run": spent["time"],
+        "time per run": spent["time"],
         "memory": spent["memory"],
         "parameters": spent["parameters"],
     }
@@ -62,8 +62,7 @@ def columns(rows: Sequence[Row]) -> tuple[dict[str, str], list[dict[str, str]]]:
         if row.best and len(parts) > 1:
             line["best validation"] += f" ({row.part})"
     names = [name for name in HEAD if any(line[name] for line in lines) or name in ("method", "ours")]
-    words = {"votes differ": "spread of votes", "time a run": "time per run"}
-    words |= {"best validation": f"{parts.pop() if len(parts) == 1 else 'value'} at best validation"}
+    words = {"best validation": f"{parts.pop() if len(parts) == 1 else 'value'} at best validation"}
     return {name: words.get(name, name) for name in names}, lines
 
 
