@@ -24,7 +24,7 @@ from torch import Tensor, nn
 import esan
 from esan import wl
 from esan.graphs import hard_pair
-from esan.nn.convs.base import GraphConv
+from esan.nn.convs.paper_convs import GraphConv
 from esan.nn.layer import DSSLayer
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from esan.cli.executing import chosen_numbers, whole_numbers
+from esan.cli.error_text import Options
+from esan.cli.job_commands import chosen_numbers, whole_numbers
 from esan.cli.main import app
-from esan.cli.wording import Options
 from esan.graphs import cycle, disjoint_union, path, star, to_graph6
 from esan.ops.numba import runtime as cpu
 from esan.policies import Whole

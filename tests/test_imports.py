@@ -14,17 +14,16 @@ import esan
 ROOT = Path(esan.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-BELOW_ALL = {"atomic", "checks", "record", "ops", "version", "counted", "limits", "watching", "inline"}
+BELOW_ALL = {"atomic", "checks", "tensor_record", "ops", "version", "plural", "memory_limits", "inline"}
 #: What each part of the package may import, besides itself and what lies below all.
 MAY_IMPORT: dict[str, set[str]] = {
     "atomic": set(),
     "checks": set(),
-    "record": set(),
+    "tensor_record": set(),
     "ops": set(),
     "version": set(),
-    "counted": set(),
-    "watching": set(),
-    "limits": set(),
+    "plural": set(),
+    "memory_limits": set(),
     "inline": set(),
     "graphs": set(),
     "policies": {"graphs"},

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from esan import limits
-from esan.limits import available_memory, in_words, refuse_beyond_memory
+from esan import memory_limits
+from esan.memory_limits import available_memory, in_words, refuse_beyond_memory
 
 
 def test_available_memory_is_no_more_than_the_machine_has() -> None:
@@ -17,17 +17,17 @@ def test_available_memory_is_no_more_than_the_machine_has() -> None:
 
 
 def test_what_fits_passes_and_what_does_not_has_both_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "available_memory", lambda device=None: 3 * 2**30)
+    monkeypatch.setattr(memory_limits, "available_memory", lambda device=None: 3 * 2**30)
     refuse_beyond_memory(3 * 2**30, "a bag", "Take a smaller one.")
     with pytest.raises(ValueError, match=r"^Expected a bag to fit into memory \(got 3.2 GiB needed, 3.0 GiB avail"):
         refuse_beyond_memory(int(3.25 * 2**30), "a bag", "Take a smaller one.")
 
 
 def test_small_sizes_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "available_memory", lambda device=None: 1 / 0)
-    refuse_beyond_memory(limits.SMALL, "a graph", "Take a smaller one.")
+    monkeypatch.setattr(memory_limits, "available_memory", lambda device=None: 1 / 0)
+    refuse_beyond_memory(memory_limits.SMALL, "a graph", "Take a smaller one.")
     with pytest.raises(ZeroDivisionError):
-        refuse_beyond_memory(limits.SMALL + 1, "a graph", "Take a smaller one.")
+        refuse_beyond_memory(memory_limits.SMALL + 1, "a graph", "Take a smaller one.")
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from torch_geometric.data import Data
 from typer.testing import CliRunner
 
 import esan
-from esan import Bag, graphs, limits
-from esan.cli.executing import whole_numbers
+from esan import Bag, graphs, memory_limits
+from esan.cli.job_commands import whole_numbers
 from esan.cli.main import app
 from esan.graphs import graph_of, read
 from esan.train import Recipe
@@ -22,7 +22,7 @@ FIFTY = tuple(range(1, 51))
 
 @pytest.fixture(autouse=True)
 def _sixteen_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "available_memory", lambda device=None: 2**34)
+    monkeypatch.setattr(memory_limits, "available_memory", lambda device=None: 2**34)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_numbers(make: Callable[[], Any], match: str) -> None:
 )
 def test_bags_that_would_not_fit(policy: str, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The size of a bag is estimated from a few subgraphs, before any is stored."""
-    monkeypatch.setattr("esan.limits.SMALL", 2**20)
-    for module in ("esan.limits", "esan.bags.build.storage", "esan.policies.ego"):
+    monkeypatch.setattr("esan.memory_limits.SMALL", 2**20)
+    for module in ("esan.memory_limits", "esan.bags.build.storage", "esan.policies.ego"):
         monkeypatch.setattr(f"{module}.available_memory", lambda device=None: 2**23)
     with pytest.raises(ValueError, match=match):
         Bag.of(graphs.complete(220), policy, 2)

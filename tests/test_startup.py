@@ -51,7 +51,7 @@ def test_the_command_line_starts_without_torch(option: str) -> None:
 
 
 def test_a_module_that_is_loaded_would_be_seen() -> None:
-    assert {"esan.counted", "esan"} <= _loaded("import esan.counted")
+    assert {"esan.plural", "esan"} <= _loaded("import esan.plural")
 
 
 def _static() -> dict[str, str]:

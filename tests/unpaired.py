@@ -7,7 +7,7 @@ import strategies
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.padder import Padder
 from esan.nn import SubgraphGNN
-from esan.nn.execution.stack import stack
+from esan.nn.execution.stack_parameters import stack
 from esan.testing.compare import check_close
 
 GRAPHS = [esan.graphs.complete(5)] * 4

@@ -3,7 +3,7 @@
 import sys
 
 try:
-    from esan.cli.loading import INTERRUPTED, interruptible
+    from esan.cli.import_interrupts import INTERRUPTED, interruptible
 except KeyboardInterrupt:  # before the handler of `interruptible` is there
     sys.stderr.write("Interrupted.\n")
     sys.exit(130)

@@ -16,10 +16,10 @@ from esan.bags.bag import Bag
 from esan.bags.loader import Loader
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import BatchFields, MissingFieldError
+from esan.nn.execution.called_networks import networks_called
 from esan.nn.execution.replay import StaticFields
 from esan.ops.device import Recording, graph_pool, is_gpu, on_capture_stream
 from esan.ops.dispatch import is_plain
-from esan.watching import networks_called
 
 T = TypeVar("T")
 #: The most CUDA graphs of a step: a few shapes, in two modes.

@@ -16,7 +16,7 @@ import esan
 import strategies
 from deduplicating import ND, check_deduplicated, check_same, found, graphs_like, network_of
 from esan.bags.dedup import DedupLayerView, dedup_layer_views, dedup_limits
-from esan.data.sets.expressive import SKIPS
+from esan.data.sets.expressivity import SKIPS
 from esan.ops.dispatch import implementation
 from esan.ops.numba import runtime as cpu
 from examples import examples

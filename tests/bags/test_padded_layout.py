@@ -12,10 +12,10 @@ from torch_geometric.data import Data
 import esan
 import strategies
 from esan.bags.padded import plan
-from esan.bags.padded.columns import ColumnLimits, Columns
+from esan.bags.padded.column_store import ColumnLimits, Columns
+from esan.bags.padded.compute_columns import ColumnSource
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
-from esan.bags.padded.source import ColumnSource
 from esan.ops.layout import Fill
 from examples import examples
 from layout_oracle import check_batches

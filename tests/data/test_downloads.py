@@ -19,7 +19,7 @@ from torch_geometric.datasets import ZINC, TUDataset
 
 from esan import data
 from esan.data.sets import downloads
-from esan.data.sets.folders import DataFolders
+from esan.data.sets.paths import DataFolders
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -100,7 +100,7 @@ def test_files_known_byte_for_byte_are_compared_with_their_checksum(
     pickled = ROOT / "EXP" / "raw" / "GRAPHSAT.pkl"
     assert hashlib.sha256(pickled.read_bytes()).hexdigest() == downloads.SHA256["GRAPHSAT.pkl"]
     shutil.copy(pickled, folder)
-    monkeypatch.setattr("esan.data.sets.expressive.EXP_FILE", f"{address}/GRAPHSAT.pkl")
+    monkeypatch.setattr("esan.data.sets.expressivity.EXP_FILE", f"{address}/GRAPHSAT.pkl")
     assert len(data.load("exp", tmp_path, cache=tmp_path / "cache")) == 1_200
 
 
@@ -188,7 +188,7 @@ def test_archives_bring_no_links(served: tuple[Path, str], tmp_path: Path, monke
 
 
 def test_without_a_network_the_error_says_what_to_put_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esan.data.sets.expressive.CEXP_FILE", "https://127.0.0.1:9/data.pt")
+    monkeypatch.setattr("esan.data.sets.expressivity.CEXP_FILE", "https://127.0.0.1:9/data.pt")
     with pytest.raises(
         FileNotFoundError, match=r"Expected CEXP/cexp.npz or .* the download failed: URLError.*\$ESAN_DATA"
     ):
@@ -236,7 +236,7 @@ class Evil:
 
 @pytest.mark.parametrize("protocol", [2, 4, 5])
 def test_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: int) -> None:
-    from esan.data.sets.unpickle import unpickled
+    from esan.data.sets.safe_unpickle import unpickled
 
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "a.pickle"
@@ -249,7 +249,7 @@ def test_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_pickle_inside_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from esan.data.sets.unpickle import PickledStorage, PickledTensor
+    from esan.data.sets.safe_unpickle import PickledStorage, PickledTensor
 
     monkeypatch.chdir(tmp_path)
     content = io.BytesIO()
@@ -260,7 +260,7 @@ def test_a_pickle_inside_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_pickle_that_is_cut_or_asks_for_memory_is_refused(tmp_path: Path) -> None:
-    from esan.data.sets.unpickle import numbers, unpickled
+    from esan.data.sets.safe_unpickle import numbers, unpickled
 
     path = tmp_path / "a.pickle"
     whole = pickle.dumps([torch.arange(5), torch.ones(2, 2)])

@@ -15,9 +15,9 @@ from torch_geometric.datasets import ZINC, TUDataset
 from torch_geometric.utils import to_networkx
 
 from esan import data
-from esan.data.sets.expressive import SKIPS
-from esan.data.sets.folders import DataFolders
+from esan.data.sets.expressivity import SKIPS
 from esan.data.sets.ogb import _labels, ogb_set
+from esan.data.sets.paths import DataFolders
 from esan.data.sets.zinc import find_zinc
 from esan.graphs import Graphs, csl, read
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from esan.data.sets.arrays import arrays_in, checked_arrays
-from esan.data.sets.gin import read_gin
+from esan.data.sets.gin_text_format import read_gin
 from esan.data.sets.tu import TUFiles, read_tu
 from esan.graphs.readers.arrays import GraphArrays
 

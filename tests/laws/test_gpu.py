@@ -10,7 +10,7 @@ import strategies
 import unpaired
 from esan.bags.build import compact
 from esan.bags.build.on_device import bag_built_on
-from esan.bags.padded.columns import ColumnLimits
+from esan.bags.padded.column_store import ColumnLimits
 from esan.bags.padded.padder import Padder
 from esan.nn.linear import Linear
 from esan.testing.compare import check_close

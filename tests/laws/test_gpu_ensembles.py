@@ -14,7 +14,7 @@ import sized_ensembles
 import strategies
 import trials
 from esan.bags.padded import batches
-from esan.bags.padded.columns import ColumnLimits
+from esan.bags.padded.column_store import ColumnLimits
 from esan.bags.padded.padder import Padder
 from esan.data import Dataset, Split, own
 from esan.testing.compare import check_close

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import esan
-from esan.nn.execution.stack import kind_of
+from esan.nn.execution.stack_parameters import kind_of
 from esan.nn.linear import Linear
 from esan.ops.linear import _Products
 

@@ -10,7 +10,7 @@ import torch
 
 import esan
 import strategies
-from esan import limits
+from esan import memory_limits
 
 GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
 
@@ -104,8 +104,8 @@ def test_a_literal_bag_beyond_memory_is_refused_before_it_is_built(
 
     monkeypatch.setattr(esan.Bag, "to_literal", noted)
     # The bag alone would take less than 800 MiB, and a step on it more.
-    monkeypatch.setattr(limits, "available_memory", lambda device=None: 800 * 2**20 if grad else 100 * 2**20)
-    monkeypatch.setattr(esan.nn.execution.memory, "available_memory", limits.available_memory)
+    monkeypatch.setattr(memory_limits, "available_memory", lambda device=None: 800 * 2**20 if grad else 100 * 2**20)
+    monkeypatch.setattr(esan.nn.execution.memory, "available_memory", memory_limits.available_memory)
     match = rf"literal bag of 2,250,000 rows and 8,988,000 edges, .*\({why}\), .*iB needed.*Use {instead}, a Sampled"
     with torch.set_grad_enabled(grad), pytest.raises(ValueError, match=match):
         model(bag)
@@ -113,7 +113,7 @@ def test_a_literal_bag_beyond_memory_is_refused_before_it_is_built(
 
 
 def test_a_literal_bag_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "available_memory", lambda device=None: 2**27)
+    monkeypatch.setattr(memory_limits, "available_memory", lambda device=None: 2**27)
     with pytest.raises(ValueError, match=r"Expected the literal bag of 2,250,000 pairs to fit .*Use the compact bag"):
         esan.Bag.of(esan.graphs.csl(1500, 2), esan.NodeDeletion(), literal=True)
 

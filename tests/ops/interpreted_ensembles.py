@@ -14,11 +14,11 @@ import sized_ensembles
 import trials
 from esan.bags.padded import batches, plan, shapes
 from esan.bags.padded.bag import PaddedBag
-from esan.bags.padded.columns import Columns
+from esan.bags.padded.column_store import Columns
+from esan.bags.padded.compute_columns import ColumnSource
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.plan import Plan
 from esan.bags.padded.shapes import Shape
-from esan.bags.padded.source import ColumnSource
 from esan.nn import linear
 from esan.ops import linear as products
 from esan.ops.dispatch import MAX_WIDTH

@@ -10,10 +10,10 @@ from torch import Tensor
 
 import esan
 import strategies
-from esan.bags.padded.columns import ColumnLimits, Columns
+from esan.bags.padded.column_store import ColumnLimits, Columns
+from esan.bags.padded.compute_columns import ColumnSource
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
-from esan.bags.padded.source import ColumnSource
 from esan.ops.layout import BatchSegments, FieldGather, Fill
 from esan.ops.triton.layout import LayoutTables, lay_out
 from layout_oracle import check_batches

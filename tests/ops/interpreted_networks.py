@@ -16,7 +16,7 @@ import unpaired
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.padder import Padder
 from esan.nn import SubgraphGNN
-from esan.nn.execution.stack import stack, stackable, unstacked
+from esan.nn.execution.stack_parameters import stack, stackable, unstacked
 from esan.nn.features import OneHotEncoder
 from esan.ops.triton import gin as gpu_gin
 from esan.ops.triton.fused_gradient import FusedGradient

@@ -7,7 +7,7 @@ from small_campaign import fingerprints, recipe, write_set
 from typer import Exit
 from typer.testing import CliRunner
 
-from esan.cli.executing import tell
+from esan.cli.job_commands import tell
 from esan.cli.main import app
 from esan.train.campaigns.executors import Failure
 from esan.train.recipes.recipe import Recipe

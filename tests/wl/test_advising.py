@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 
 import esan
 from esan import wl
 from esan.graphs import cycle, disjoint_union, path, rook, shrikhande, star
-from esan.wl.kinds import short_name
+from esan.wl.registry import short_name
 
 
-def _tiny() -> list[esan.graphs.named.Data]:
+def _tiny() -> list[Data]:
     return [cycle(6), disjoint_union(cycle(3), cycle(3)), cycle(6), rook(), shrikhande(), path(3)]
 
 

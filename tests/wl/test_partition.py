@@ -7,7 +7,7 @@ from torch_geometric.data import Batch
 import esan
 from esan import wl
 from esan.graphs import Graphs, atlas, cycle, disjoint_union, path, permuted, random_regular, read
-from esan.wl import kinds
+from esan.wl import registry
 from esan.wl.inputs import labels_of
 from esan.wl.palette import Palette
 from esan.wl.partition import Limits, divide
@@ -15,8 +15,8 @@ from esan.wl.partition import Limits, divide
 
 def _classes(graphs: Graphs, test: str, policy: str | None, limits: Limits) -> torch.Tensor:
     """As `wl.classes`, with other limits."""
-    kind = kinds.test_named(test)
-    selection = kinds.policy_for(kind, policy).select(graphs)
+    kind = registry.test_named(test)
+    selection = registry.policy_for(kind, policy).select(graphs)
     return torch.from_numpy(divide(graphs, selection, labels_of(graphs, Palette(), True, True), kind, limits))
 
 

@@ -1,4 +1,4 @@
-"""`Bag`: graphs and their subgraphs, stored as rows with multiplicities; the input of every model."""
+"""`Bag`: the subgraphs of one or many graphs, stored as rows with multiplicities; the input of every model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -19,11 +19,11 @@ from esan.bags.rows import Rows
 from esan.bags.shared_edges import SharedEdges
 from esan.bags.subgraph import Subgraph
 from esan.checks import device_here, random_source, shown, whole_number
-from esan.counted import counted
 from esan.graphs import Graphs, Source, read
-from esan.graphs.ids import Ids, graph_ids
+from esan.graphs.indexing import Ids, graph_ids
 from esan.ops.caching import cached
 from esan.ops.segments import CSR
+from esan.plural import counted
 from esan.policies import Policy, Sampled, Selection, as_policy, checked_source, policy_called, read_carried
 
 if TYPE_CHECKING:

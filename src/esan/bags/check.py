@@ -7,7 +7,7 @@ from torch import Tensor
 
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
-from esan.graphs.extra import TensorField, check_pair_range, check_pairs
+from esan.graphs.extra_fields import TensorField, check_pair_range, check_pairs
 from esan.graphs.readers.arrays import MOST_NODES
 from esan.ops import ragged
 from esan.policies import Selection

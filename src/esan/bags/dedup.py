@@ -1,4 +1,4 @@
-"""`DedupLayerView`: the rows of a layer that a network without shared terms cannot tell apart, each computed once."""
+"""`DedupLayerView`: a layer of a DS-GNN with equal rows merged, so that each is computed once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

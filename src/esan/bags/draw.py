@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from esan.atomic import write_file
 from esan.bags.node_positions import layout
 from esan.bags.subgraph import Subgraph
-from esan.counted import counted
 from esan.graphs import Graphs
+from esan.plural import counted
 from esan.policies import Policy, Selection
 
 if TYPE_CHECKING:

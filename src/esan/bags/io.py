@@ -17,10 +17,10 @@ from esan.bags.build.storage import stored_rows
 from esan.bags.check import check_bag
 from esan.bags.rows import Rows
 from esan.graphs import Graphs, Source, read
-from esan.graphs.extra import ExtraFields, Field, ListField, TensorField
+from esan.graphs.extra_fields import ExtraFields, Field, ListField, TensorField
 from esan.graphs.readers.arrays import arrays_in
 from esan.policies import Policy, Sampled, Selection, as_policy, policy_called
-from esan.record import TensorRecord
+from esan.tensor_record import TensorRecord
 from esan.version import __version__
 
 _FORMAT = "esan bag 2"

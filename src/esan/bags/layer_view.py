@@ -1,4 +1,4 @@
-"""`LayerView`: the rows and edges of a bag that one layer works on, as index tensors, and the operations on them."""
+"""`LayerView`: index tensors of the rows and edges of one layer; in a compact bag, later layers have more rows."""
 
 from collections.abc import Callable
 from typing import Self
@@ -6,7 +6,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from esan.bags.edge_pool import EdgePool, PairLookup
+from esan.bags.edge_readout import EdgeReadout, PairLookup
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
 from esan.ops import rows as ops
@@ -118,11 +118,11 @@ class LayerView:
         return self._edge_pool.pool(h)
 
     @cached
-    def _edge_pool(self) -> EdgePool:
+    def _edge_pool(self) -> EdgeReadout:
         graphs, num_subgraphs = self._graphs, self._selection.num_subgraphs
         node = self._rows.node[: self._num_pairs]
         stored = PairLookup(node, self.subgraph, self.background, num_subgraphs[graphs.node_graph])
-        return EdgePool.of(graphs.extra.get("edge_label_index", graphs.edges), stored, self._selection.total)
+        return EdgeReadout.of(graphs.extra.get("edge_label_index", graphs.edges), stored, self._selection.total)
 
     # -- the node, subgraph and multiplicity of each row ---------------------------------------------------------
 

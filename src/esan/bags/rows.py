@@ -1,4 +1,4 @@
-"""`Rows`: the stored (node, subgraph) pairs of a bag, their multiplicities and the edges between them."""
+"""`Rows`: the rows of a bag: each stands for one or more (node, subgraph) pairs; its multiplicity says how many."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from esan.ops.caching import cached
 from esan.ops.dispatch import implementation
 from esan.ops.edges import PickedEdges
 from esan.policies import Selection
-from esan.record import TensorRecord
+from esan.tensor_record import TensorRecord
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""`SharedEdges`: the edges of the pooled adjacency matrix of a bag, along which its subgraphs share information."""
+"""`SharedEdges`: the edges of the pooled adjacency matrix, along which the subgraphs of a DSS-GNN share information."""
 
 import torch
 from torch import Tensor

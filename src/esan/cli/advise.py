@@ -11,15 +11,15 @@ from rich.text import Text
 
 from esan import wl
 from esan.cli import options
-from esan.cli.plainly import console, plainly
-from esan.cli.sources import all_graphs, is_collection, is_table
+from esan.cli.console import console, plainly
+from esan.cli.graph_arguments import all_graphs, is_collection, is_table
 from esan.cli.tables import plain_table
-from esan.counted import counted
-from esan.data.own import label_file
-from esan.data.tables import other_columns
+from esan.data.csv_files import other_columns
+from esan.data.custom import label_file
+from esan.plural import counted
 from esan.train.recipes.fields import joined
-from esan.wl.advice_plot import plot_advice
-from esan.wl.advising import POLICIES
+from esan.wl.advising.advice_plot import plot_advice
+from esan.wl.advising.advise import POLICIES
 
 
 @plainly

@@ -9,10 +9,10 @@ from rich.text import Text
 
 from esan.bags import Bag, is_bag_file
 from esan.cli import options
-from esan.cli.plainly import console, plainly
-from esan.cli.sources import some_graphs
+from esan.cli.console import console, plainly
+from esan.cli.graph_arguments import some_graphs
 from esan.cli.tables import plain_table
-from esan.wl.pictures import picture_file
+from esan.wl.drawing.picture_file import picture_file
 
 
 @plainly

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from esan.checks import device_here, device_named
 from esan.cli import options
-from esan.cli.executing import MOST_NUMBERS, whole_numbers
-from esan.cli.plainly import console, plainly
+from esan.cli.console import console, plainly
+from esan.cli.job_commands import MOST_NUMBERS, whole_numbers
 from esan.cli.tables import plain_table
 from esan.report.timing import EpochTimes, measure
 from esan.train.runs.directory import write_text

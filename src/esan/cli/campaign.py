@@ -6,9 +6,9 @@ import typer
 from rich.text import Text
 
 from esan.cli import options
-from esan.cli.executing import campaign_settings, chosen_folds, chosen_numbers, executor_named, tell, told_numbers
-from esan.cli.plainly import console, plainly, resumable
-from esan.counted import counted
+from esan.cli.console import console, plainly, resumable
+from esan.cli.job_commands import campaign_settings, chosen_folds, chosen_numbers, executor_named, tell, told_numbers
+from esan.plural import counted
 from esan.train.campaigns.campaign import run_campaign
 from esan.train.campaigns.grid import select_jobs
 from esan.train.recipes.catalogue import find_recipe

@@ -4,9 +4,9 @@ import torch
 from rich.progress import track
 
 import esan
-from esan.cli.plainly import console, plainly
-from esan.counted import counted
+from esan.cli.console import console, plainly
 from esan.ops.numba.compiling import compile_all, loops
+from esan.plural import counted
 
 
 @plainly

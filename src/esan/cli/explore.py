@@ -9,10 +9,10 @@ import typer
 from rich.text import Text
 
 from esan import wl
-from esan.cli.plainly import console, plainly
+from esan.cli.console import console, plainly
 from esan.explore import Choice, Server, save_page
 from esan.explore.page import html_file
-from esan.wl.kinds import test_named
+from esan.wl.registry import test_named
 
 
 @plainly

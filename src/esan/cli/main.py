@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from esan.cli.loading import interruptible
-from esan.cli.plainly import Commands
+from esan.cli.console import Commands
+from esan.cli.import_interrupts import interruptible
 
 #: The commands: the module of each, and the first sentence of its help, which the list of commands shows.
 COMMANDS = {

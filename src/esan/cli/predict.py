@@ -10,11 +10,11 @@ from rich.text import Text
 from esan import data
 from esan.checks import device_named
 from esan.cli import options
-from esan.cli.plainly import console, plainly
+from esan.cli.console import console, plainly
 from esan.data import Dataset
+from esan.train.match_inputs import is_table, lines_of, read_graphs
 from esan.train.predictions import Predictions, target_columns
 from esan.train.predictor import Predictor
-from esan.train.reading import is_table, lines_of, read_graphs
 from esan.train.runs.prepare import find_data, is_dataset_name, read_options, splits_for
 
 

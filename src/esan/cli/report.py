@@ -7,9 +7,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from esan.cli.plainly import console, plainly
+from esan.cli.console import console, plainly
 from esan.cli.tables import rows_table
-from esan.counted import counted
+from esan.plural import counted
 from esan.report import gather, html, load_predictions, markdown
 from esan.report.formatting import escape_markdown
 from esan.train.runs.directory import write_text

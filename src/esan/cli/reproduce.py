@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from esan.cli import options
-from esan.cli.executing import campaign_settings, chosen_numbers, executor_named, tell
-from esan.cli.plainly import console, plainly, resumable
+from esan.cli.console import console, plainly, resumable
+from esan.cli.job_commands import campaign_settings, chosen_numbers, executor_named, tell
 from esan.cli.tables import plain_table, rows_table
 from esan.report.paper_tables import TABLES
 from esan.report.reproducing import (

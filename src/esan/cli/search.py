@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from esan.cli import options
-from esan.cli.executing import campaign_settings, chosen_folds, chosen_numbers, executor_named, tell
-from esan.cli.plainly import console, plainly, resumable
+from esan.cli.console import console, plainly, resumable
+from esan.cli.job_commands import campaign_settings, chosen_folds, chosen_numbers, executor_named, tell
 from esan.cli.tables import number, plain_table
 from esan.train.campaigns.grid import Search, search
 from esan.train.recipes.catalogue import find_recipe

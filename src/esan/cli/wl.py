@@ -9,14 +9,14 @@ from rich.text import Text
 
 from esan import wl
 from esan.cli import options
-from esan.cli.plainly import console, plainly
-from esan.cli.sources import one_graph
+from esan.cli.console import console, plainly
+from esan.cli.graph_arguments import one_graph
 from esan.cli.tables import plain_table
 from esan.explore import Choice, save_page
 from esan.explore.page import html_file
 from esan.graphs.readers.anything import GraphLike
-from esan.wl.kinds import test_named
-from esan.wl.pictures import picture_file
+from esan.wl.drawing.picture_file import picture_file
+from esan.wl.registry import test_named
 
 #: Graphs with longer names, such as graph6 text, are called G and H.
 _LONGEST = 16

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from esan.checks import shown, whole_number
-from esan.counted import counted
 from esan.graphs import Channels, Graphs
-from esan.graphs.ids import Ids, graph_ids
+from esan.graphs.indexing import Ids, graph_ids
+from esan.plural import counted
 
 #: What a user calls the classes 0, 1, ...: whole numbers or words.
 Classes: TypeAlias = tuple[int | str, ...]

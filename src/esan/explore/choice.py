@@ -15,7 +15,7 @@ from esan.graphs import Graphs, graph_of, read
 from esan.graphs.readers.anything import GraphLike, graph_in_words
 from esan.policies import Augmented, NodeDeletion, Policy, as_policy
 from esan.wl import TESTS
-from esan.wl.kinds import Test, policy_for, short_name, test_named
+from esan.wl.registry import Test, policy_for, short_name, test_named
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from esan.atomic import write_file
 from esan.explore.choice import TEST_NAMES, Choice
 from esan.explore.stories import STORIES, PageView
 from esan.explore.view import view
-from esan.graphs.known import SMALL
+from esan.graphs.networkx_graphs import SMALL
 from esan.inline import asset, digest, script_data
 from esan.wl import TESTS
 

@@ -13,8 +13,8 @@ from esan.graphs import Graphs
 from esan.graphs.readers.molecule import SMILES, atom_symbols
 from esan.policies import Augmented, EgoNets, Policy
 from esan.wl import History, Verdict, separates
+from esan.wl.drawing.layout import places
 from esan.wl.history import copies_of
-from esan.wl.layout import places
 
 #: Layers that the growth of a compact bag is followed for, at most.
 MOST_LAYERS = 10

@@ -7,12 +7,12 @@ from typing import ClassVar, Literal, Self
 import torch
 from torch import Tensor
 
-from esan.counted import counted
-from esan.graphs.extra import ExtraFields
-from esan.graphs.ids import Ids, graph_ids
+from esan.graphs.extra_fields import ExtraFields
+from esan.graphs.indexing import Ids, graph_ids
 from esan.ops import ragged
 from esan.ops.caching import cached
-from esan.record import TensorRecord
+from esan.plural import counted
+from esan.tensor_record import TensorRecord
 
 Level = Literal["graph", "node", "edge"]
 

@@ -9,9 +9,9 @@ import torch
 from torch_geometric.data import Data
 
 from esan.checks import seed_number, shown, whole_number
-from esan.graphs.named import check_size, undirected
+from esan.graphs.generators import check_size, undirected
 from esan.graphs.readers.graph6 import read_graph6
-from esan.limits import refuse_beyond_memory
+from esan.memory_limits import refuse_beyond_memory
 
 
 @cache

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch_geometric.data import Data
 
-from esan.graphs.named import csl, cycle, disjoint_union, path, rook, shrikhande, star
+from esan.graphs.generators import csl, cycle, disjoint_union, path, rook, shrikhande, star
 
 
 class Pair(NamedTuple):

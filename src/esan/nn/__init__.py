@@ -1,15 +1,15 @@
 """Networks on bags: convolutions, layers, encoders, set encoders and the two architectures of the paper."""
 
-from esan.graphs.channels import ATOMS as ATOMS
-from esan.graphs.channels import BONDS as BONDS
-from esan.graphs.channels import Categories as Categories
-from esan.graphs.channels import OneHot as OneHot
-from esan.nn.convs.base import Conv as Conv
-from esan.nn.convs.base import GCNConv as GCNConv
-from esan.nn.convs.base import GINConv as GINConv
-from esan.nn.convs.base import GINEConv as GINEConv
-from esan.nn.convs.base import GraphConv as GraphConv
-from esan.nn.convs.base import OGBGCNConv as OGBGCNConv
+from esan.graphs.feature_kinds import ATOMS as ATOMS
+from esan.graphs.feature_kinds import BONDS as BONDS
+from esan.graphs.feature_kinds import Categories as Categories
+from esan.graphs.feature_kinds import OneHot as OneHot
+from esan.nn.convs.paper_convs import Conv as Conv
+from esan.nn.convs.paper_convs import GCNConv as GCNConv
+from esan.nn.convs.paper_convs import GINConv as GINConv
+from esan.nn.convs.paper_convs import GINEConv as GINEConv
+from esan.nn.convs.paper_convs import GraphConv as GraphConv
+from esan.nn.convs.paper_convs import OGBGCNConv as OGBGCNConv
 from esan.nn.convs.pyg import PyGConv as PyGConv
 from esan.nn.encoder import Encoded as Encoded
 from esan.nn.encoder import Encoder as Encoder

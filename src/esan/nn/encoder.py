@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from esan.bags import Bag, LayerView
 from esan.bags.dedup import DedupLayerView
-from esan.nn.convs.base import unknown_why
+from esan.nn.convs.paper_convs import unknown_why
 from esan.nn.dropout import drop
-from esan.nn.execution.supported import stackable
+from esan.nn.execution.capabilities import stackable
 from esan.nn.layer import DSLayer, DSSLayer, Layer
 from esan.ops.dispatch import is_plain, never_compiled
 from esan.ops.gin import aligned_width, without_fused_gradient

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from esan.bags import Bag, LayerView
 from esan.bags.dedup import DedupLayerView
 from esan.graphs import Graphs
-from esan.graphs.channels import Categories, Channels, OneHot, check_channels
-from esan.nn.execution.supported import stackable
+from esan.graphs.feature_kinds import Categories, Channels, OneHot, check_channels
+from esan.nn.execution.capabilities import stackable
 from esan.ops.caching import plain_tensors
 from esan.ops.device import is_capturing, is_gpu
 from esan.ops.dispatch import is_plain, is_plain_table

@@ -1,4 +1,4 @@
-"""The equivariant layer of the paper: message passing in each subgraph, and one pass shared by all of them."""
+"""The equivariant layer of the paper, a sum of terms: message passing in each subgraph, plus one pass shared by all."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from esan.bags import Bag, LayerView
 from esan.bags.dedup import DedupLayerView
-from esan.nn.convs.base import Conv, EdgeFeatures, GINConv, GINEConv, WeightedMLP
+from esan.nn.convs.paper_convs import Conv, EdgeFeatures, GINConv, GINEConv, WeightedMLP
+from esan.nn.execution.capabilities import stackable, usual_activation
 from esan.nn.execution.replay import in_part, may_replay, replaying
-from esan.nn.execution.supported import stackable, usual_activation
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, is_relu, on_rows
 from esan.nn.terms import Inside, Shared, SharedByOthers, Term

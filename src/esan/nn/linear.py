@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from esan.nn.execution.supported import stackable
+from esan.nn.execution.capabilities import stackable
 from esan.ops.dispatch import MAX_WIDTH
 from esan.ops.linear import linear
 

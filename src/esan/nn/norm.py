@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from esan.nn.execution.supported import capturable, stackable
+from esan.nn.execution.capabilities import capturable, stackable
 from esan.nn.linear import Linear
 from esan.ops.dispatch import is_plain
 from esan.ops.norm import NormState, batch_norm

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Bag
-from esan.nn.execution.supported import stackable
+from esan.nn.execution.capabilities import stackable
 from esan.nn.linear import Linear
 
 

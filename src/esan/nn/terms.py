@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from esan.bags import Bag, LayerView
-from esan.nn.convs.base import Conv, why_every_pair_in
+from esan.nn.convs.paper_convs import Conv, why_every_pair_in
 from esan.nn.execution.replay import call_conv
 from esan.nn.norm import why_every_pair
 

@@ -1,4 +1,4 @@
-"""`cached`: cached properties whose tensors are ordinary ones, whatever mode they were first computed in."""
+"""`cached`: cached properties whose tensors are never inference-mode tensors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
 
-from esan.ops.compile_messages import report_triton
+from esan.ops.compile_progress import report_triton
 from esan.ops.numba import runtime
 
 

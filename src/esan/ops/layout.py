@@ -1,4 +1,4 @@
-"""All fields of padded batches, gathered from the dataset and renumbered for the batch.
+"""Gather and renumber all fields of padded batches (see `bags.padded`).
 
 A dataset has *axes* (its nodes, its edges, ...). The items of an axis come in one block or several, and within a block
 graph by graph. A batch has the same axes: each block holds the items of the batch's graphs, then padding up to its

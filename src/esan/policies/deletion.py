@@ -1,4 +1,4 @@
-"""Policies that delete few edges: node-deleted (ND, k-ND) and edge-deleted (ED) subgraphs."""
+"""Deletion policies: node-deleted (ND, k-ND) and edge-deleted (ED) subgraphs."""
 
 from dataclasses import dataclass
 from math import comb
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from esan.checks import shown, whole_number
 from esan.graphs import Graphs
-from esan.limits import refuse_beyond_memory
+from esan.memory_limits import refuse_beyond_memory
 from esan.ops import ragged
 from esan.policies.policy import Policy
 from esan.policies.selection import Selection

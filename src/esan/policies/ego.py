@@ -1,4 +1,4 @@
-"""Policies that keep few edges: ego-networks (EGO, EGO+) and single edges (SE)."""
+"""Policies that keep a small part of the graph: ego-networks (EGO; EGO+ marks the root) and single edges (SE)."""
 
 from dataclasses import dataclass
 
@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from esan.checks import truth_value, whole_number
-from esan.counted import counted
 from esan.graphs import Graphs
-from esan.limits import SMALL, available_memory, refuse_beyond_memory
+from esan.memory_limits import SMALL, available_memory, refuse_beyond_memory
 from esan.ops import ragged
 from esan.ops.dispatch import implementation
+from esan.plural import counted
 from esan.policies.policy import Keep, Policy
 from esan.policies.selection import Selection, count_subgraphs
 

@@ -1,4 +1,4 @@
-"""Policies that keep all edges: node marking (NM) and the identity."""
+"""Policies that keep the whole graph: node marking (NM) and the identity."""
 
 from dataclasses import dataclass
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from esan.graphs import Graphs, read
-from esan.policies.selected import SelectedData, graphs_of
+from esan.policies.pyg_data import SelectedData, graphs_of
 from esan.policies.selection import Selection
 
 #: The number of subgraphs of each graph → which of them are kept, one truth value per subgraph.

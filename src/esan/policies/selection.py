@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from esan.counted import counted
 from esan.graphs import Graphs
 from esan.ops import ragged
 from esan.ops.caching import cached
-from esan.record import TensorRecord
+from esan.plural import counted
+from esan.tensor_record import TensorRecord
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from esan.counted import counted
+from esan.plural import counted
 from esan.report.formatting import escape_markdown, signed
 from esan.report.rows import Row
 

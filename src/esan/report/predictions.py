@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from esan.counted import counted
+from esan.plural import counted
 from esan.report.plots import PlotAxis, short, span
 from esan.report.rows import Row
 from esan.report.svg import dot, drawing, line, polyline, rect, text

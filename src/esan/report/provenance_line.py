@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from esan.counted import counted
+from esan.plural import counted
 from esan.report.formatting import escape_markdown
 from esan.train.runs.records import Record
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from esan.counted import counted
+from esan.plural import counted
 from esan.report.deviation import deviation_line
 from esan.report.formatting import escape_markdown
 from esan.report.gather import gather

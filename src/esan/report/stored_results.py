@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from esan.counted import counted
+from esan.plural import counted
 from esan.report.gather import GatheredRecords, gather
 from esan.report.paper_tables import table_rows
 from esan.report.rows import Row, empty_row, row_of
 from esan.train.campaigns.campaign import differences, same_training
 from esan.train.recipes.catalogue import named
-from esan.train.recipes.earlier import RENAMED
+from esan.train.recipes.legacy_fields import RENAMED
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
 from esan.train.runs.record_table import is_table, read_table

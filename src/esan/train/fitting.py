@@ -10,7 +10,7 @@ import torch
 from esan import data
 from esan.checks import device_here, device_named, seed_number, truth_value
 from esan.data import Dataset
-from esan.data.own import Labels
+from esan.data.custom import Labels
 from esan.graphs import Source
 from esan.policies import Policy, as_policy, checked_source
 from esan.train.predictor import Predictor

@@ -9,8 +9,8 @@ from torch import nn
 from esan.data import Dataset, Task
 from esan.data.dataset import Classes
 from esan.graphs import Categories, Channels, OneHot
-from esan.graphs.channels import check_channels
-from esan.limits import refuse_beyond_memory
+from esan.graphs.feature_kinds import check_channels
+from esan.memory_limits import refuse_beyond_memory
 from esan.nn import GINConv, GINEConv, SubgraphGNN, ds_gnn, dss_gnn
 from esan.nn.features import NodeFeatures
 from esan.nn.linear import Linear

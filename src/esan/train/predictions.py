@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from esan.counted import counted
 from esan.data.dataset import Classes, Dataset
+from esan.plural import counted
 from esan.train.runs.directory import write_text
 from esan.train.runs.metrics import average_samples
 

@@ -15,8 +15,8 @@ from esan.policies import policy_name
 from esan.train.engines.engine import EagerEngine
 from esan.train.engines.objective import Objective
 from esan.train.engines.samples import training_bag
+from esan.train.match_inputs import read_graphs, targets_for, with_targets
 from esan.train.predictions import Predictions
-from esan.train.reading import read_graphs, targets_for, with_targets
 from esan.train.recipes.baselines import with_walks
 from esan.train.runs.checkpoints import CheckpointHeader, check_same_run, load_checkpoint, save_checkpoint
 from esan.train.runs.directory import WEIGHT_FILES, find_run_directory

@@ -10,10 +10,10 @@ from torch import Tensor
 from esan.graphs import Source
 from esan.graphs.readers.anything import GraphLike
 from esan.policies import Policy
-from esan.wl.board import Board, numpy
 from esan.wl.inputs import collection, labels_of
-from esan.wl.kinds import Test, policy_for, test_named
 from esan.wl.palette import Colours, Palette
+from esan.wl.refinement import ColourRefinement, numpy
+from esan.wl.registry import Test, policy_for, test_named
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +116,15 @@ class _RoundColours:
     graphs: Colours
 
     @staticmethod
-    def of(board: Board, palette: Palette, colours: Colours) -> "_RoundColours":
+    def of(board: ColourRefinement, palette: Palette, colours: Colours) -> "_RoundColours":
         subgraphs = board.subgraph_colours(palette, colours)
         graphs = palette.multiset(board.subgraph_graph, subgraphs, len(board.graphs))
         return _RoundColours(colours, subgraphs, graphs)
 
 
-def _one(board: Board, kind: Test, policy: Policy | None, steps: list[_RoundColours], graph: int) -> Colouring:
+def _one(
+    board: ColourRefinement, kind: Test, policy: Policy | None, steps: list[_RoundColours], graph: int
+) -> Colouring:
     n, m = int(board.graphs.num_nodes[graph]), int(board.selection.num_subgraphs[graph])
     shape = (m, *(n, n)) if kind.couples else (m, n)
     mine, of_bag = board.cell_graph == graph, numpy(board.selection.subgraph_graph) == graph

@@ -7,8 +7,8 @@ import numpy as np
 from esan.bags.build.literal import literal_rows
 from esan.graphs import Graphs
 from esan.policies import Selection
-from esan.wl.board import Board, Labels, SeenCells, numpy
 from esan.wl.palette import Colours, Ints, Palette
+from esan.wl.refinement import ColourRefinement, Labels, SeenCells, numpy
 
 #: A round of 2-FWL lists every triple of nodes; beyond this many it would take tens of gigabytes.
 _MOST_TRIPLES = 400_000_000
@@ -22,7 +22,7 @@ class _Triples(NamedTuple):
     right: Ints
 
 
-class FWLBoard(Board):
+class FWLBoard(ColourRefinement):
     r"""2-FWL in every subgraph by itself; with the bag {G} it is 2-FWL.
 
     .. math:: c^{t+1}_{uv} = \mathrm{HASH}\big(c^t_{uv},\; \{\{(c^t_{uw}, c^t_{wv}) : w \in V\}\}\big)

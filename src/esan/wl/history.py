@@ -8,10 +8,10 @@ import numpy as np
 from esan.graphs import Graphs, Source
 from esan.graphs.readers.anything import GraphLike
 from esan.policies import Policy
-from esan.wl.board import Board
 from esan.wl.inputs import collection, labels_of
-from esan.wl.kinds import Test, policy_for, test_named
 from esan.wl.palette import Colours, Ints, Palette
+from esan.wl.refinement import ColourRefinement
+from esan.wl.registry import Test, policy_for, test_named
 
 
 class Numbering:
@@ -96,7 +96,7 @@ class NodeMultisets:
         return list(zip(self.number[mine].tolist(), self.times[mine].tolist(), strict=True))
 
 
-def meanings(board: Board, before: Ints, now: Ints) -> Meanings:
+def meanings(board: ColourRefinement, before: Ints, now: Ints) -> Meanings:
     """What the colours `now` stand for, given the numbers `before` of the round before."""
     colours = int(now.max(initial=-1)) + 1
     example = np.zeros(colours, dtype=np.int64)
@@ -113,7 +113,7 @@ def meanings(board: Board, before: Ints, now: Ints) -> Meanings:
     return Meanings(before[example], seen.ptr, saw, label, shared, example)
 
 
-def copies_of(board: Board, numbers: Ints) -> NodeMultisets | None:
+def copies_of(board: ColourRefinement, numbers: Ints) -> NodeMultisets | None:
     """What each node has in all subgraphs, if the test looks at it."""
     if not board.shares:
         return None

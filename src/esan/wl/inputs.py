@@ -9,8 +9,8 @@ from torch import Tensor
 from esan.checks import shown, truth_value
 from esan.graphs import Graphs, Source, graph_of, read
 from esan.graphs.readers.anything import GraphLike
-from esan.wl.board import Labels, numpy
 from esan.wl.palette import Colours, Palette
+from esan.wl.refinement import Labels, numpy
 
 
 def collection(things: "Source | list[GraphLike]") -> Graphs:

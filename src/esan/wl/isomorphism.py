@@ -6,9 +6,9 @@ import numpy as np
 
 from esan.graphs import Graphs
 from esan.policies import Whole
-from esan.wl.board import Board, Labels, numpy
-from esan.wl.kinds import TESTS
 from esan.wl.palette import Colours, Palette
+from esan.wl.refinement import ColourRefinement, Labels, numpy
+from esan.wl.registry import TESTS
 
 Relation = Literal["identical", "isomorphic", "not isomorphic", "unknown"]
 
@@ -41,7 +41,7 @@ def relation(graphs: Graphs, labels: Labels) -> Relation:
     return _search(one, other, stable[: n[0]], stable[n[0] :])
 
 
-def _stable(board: Board) -> Colours:
+def _stable(board: ColourRefinement) -> Colours:
     palette = Palette()
     colours = board.initial(palette)
     while (refined := board.refine(palette, colours)).count > colours.count:

@@ -1,4 +1,4 @@
-"""`classes`: a whole collection of graphs, divided by what a test tells apart, with one shared palette."""
+"""`classes`: the partition of a collection into classes of graphs that a test cannot tell apart."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ import torch
 from esan.graphs import Graphs, Source
 from esan.graphs.readers.anything import GraphLike
 from esan.policies import Policy, Selection
-from esan.wl.board import Board, Labels, numpy
 from esan.wl.inputs import collection, labels_of
-from esan.wl.kinds import Test, policy_for, test_named
 from esan.wl.palette import Colours, Ints, Palette, distinct
+from esan.wl.refinement import ColourRefinement, Labels, numpy
+from esan.wl.registry import Test, policy_for, test_named
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def divide(read: Graphs, selection: Selection, labels: Labels, kind: Test, limit
     return _by_first_appearance(result)
 
 
-def partition(board: Board, rebuild: float = Limits.rebuild) -> Colours:
+def partition(board: ColourRefinement, rebuild: float = Limits.rebuild) -> Colours:
     """The class of each graph on the board, when nothing more can part."""
     for state in rounds(board, rebuild):
         last = state
@@ -95,7 +95,7 @@ class Round:
     cells: Colours
 
 
-def rounds(board: Board, rebuild: float = Limits.rebuild) -> Iterator[Round]:
+def rounds(board: ColourRefinement, rebuild: float = Limits.rebuild) -> Iterator[Round]:
     """Refine until every graph is alone in its class or its colours are stable; one record a round.
 
     A graph that is alone stays alone, and a class whose colours did not multiply is stable for good; neither says
@@ -130,7 +130,7 @@ def _crowded(found: Colours, place: Ints) -> np.ndarray:
     return np.bincount(found.values, minlength=found.count)[found.values[place]] > 1
 
 
-def _stable(board: Board, before: Colours, after: Colours, colours: Colours, refined: Colours) -> np.ndarray:
+def _stable(board: ColourRefinement, before: Colours, after: Colours, colours: Colours, refined: Colours) -> np.ndarray:
     """For each graph, whether its class stayed whole and its colours did not multiply: then they never will.
 
     The graphs of a class have equal histograms, so one of them speaks for all.

@@ -1,4 +1,4 @@
-"""`separates`: a test of two graphs, and a verdict that says when they part or why that proves nothing."""
+"""`separates`: a test on two graphs; the verdict names the round that separates them, or says why it is undecided."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +10,9 @@ from esan.policies import Policy, Selection
 from esan.wl.history import Numbering
 from esan.wl.inputs import collection, labels_of
 from esan.wl.isomorphism import Relation, relation
-from esan.wl.kinds import policy_for, test_named
 from esan.wl.palette import Ints, Palette
 from esan.wl.partition import rounds
+from esan.wl.registry import policy_for, test_named
 from esan.wl.witness import Witness, of_colours, of_sizes
 
 #: Longer texts are not what a graph is called in a sentence.

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from esan.counted import counted
-from esan.wl.board import Board, numpy
+from esan.plural import counted
 from esan.wl.history import Meanings, NodeMultisets, copies_of, meanings
 from esan.wl.palette import Ints
+from esan.wl.refinement import ColourRefinement, numpy
 
 #: Longer lists of what was seen are cut in a sentence.
 _MOST_SEEN = 8
@@ -57,7 +57,7 @@ def of_sizes(a: int, b: int, what: str, names: tuple[str, str]) -> Witness:
 
 
 def of_colours(
-    board: Board, t: int, before: Ints | None, now: Ints, subgraph_colours: Ints, names: tuple[str, str]
+    board: ColourRefinement, t: int, before: Ints | None, now: Ints, subgraph_colours: Ints, names: tuple[str, str]
 ) -> Witness:
     """The witness of two graphs that part in round t.
 
@@ -100,7 +100,7 @@ def of_colours(
     )
 
 
-def _of_subgraphs(board: Board, t: int, now: Ints, colours: Ints, names: tuple[str, str]) -> Witness:
+def _of_subgraphs(board: ColourRefinement, t: int, now: Ints, colours: Ints, names: tuple[str, str]) -> Witness:
     """Each colour occurs as often in both graphs, but not in the same subgraphs."""
     count = np.stack([np.bincount(colours[board.subgraph_graph == g], minlength=colours.max() + 1) for g in (0, 1)])
     differs = np.flatnonzero(count[0] != count[1])
@@ -125,7 +125,7 @@ def _of_subgraphs(board: Board, t: int, now: Ints, colours: Ints, names: tuple[s
     )
 
 
-def _described(board: Board, seen: Meanings | None, before: Ints | None, number: int) -> str:
+def _described(board: ColourRefinement, seen: Meanings | None, before: Ints | None, number: int) -> str:
     """The cells of a colour in words: only as much as tells them from all others of the round."""
     noun = "a couple of nodes" if board.couples else "a node"
     if seen is None or before is None:
@@ -150,7 +150,7 @@ def _described(board: Board, seen: Meanings | None, before: Ints | None, number:
     return text
 
 
-def _shared(board: Board, before: Ints, seen: Meanings, number: int, alike: list[int]) -> str:
+def _shared(board: ColourRefinement, before: Ints, seen: Meanings, number: int, alike: list[int]) -> str:
     """What a node has in all subgraphs, and its neighbours there: as much as tells it from all that are alike."""
     copies = copies_of(board, before)
     assert copies is not None

@@ -1,4 +1,4 @@
-"""Chunks of graphs, and the rows of consecutive chunks concatenated to those of all graphs."""
+"""Split graphs into chunks, and concatenate the rows that are built from each."""
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate

@@ -1,4 +1,4 @@
-"""Compact rows: the background once, and the pairs that differ from it; linear in the nodes for bounded degrees."""
+"""Compact rows: pairs equal to the unchanged graph share one row per node (the background); others have their own."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
-from esan.limits import refuse_beyond_memory
+from esan.memory_limits import refuse_beyond_memory
 from esan.ops import ragged
 from esan.ops.edges import Edges
 from esan.ops.segments import CSR

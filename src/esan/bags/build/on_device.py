@@ -1,4 +1,4 @@
-"""Compact bags built on a GPU, one chunk of graphs at a time, and stored on the host."""
+"""Build compact rows on a GPU, one chunk of graphs at a time, and move them to the host."""
 
 import torch
 from torch import Tensor

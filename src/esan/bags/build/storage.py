@@ -1,4 +1,4 @@
-"""Which rows a bag stores: literal or compact, refused before memory runs out; samples only, if a bag is too large."""
+"""Choose between literal and compact rows, and refuse a bag that would not fit in memory before it is built."""
 
 import torch
 
@@ -6,9 +6,9 @@ from esan.bags.build.compact import compact_rows
 from esan.bags.build.literal import literal_rows
 from esan.bags.rows import Rows
 from esan.checks import MOST_LAYERS, truth_value, whole_number
-from esan.counted import counted
 from esan.graphs import Graphs
-from esan.limits import SMALL, available_memory, in_words, refuse_beyond_memory
+from esan.memory_limits import SMALL, available_memory, in_words, refuse_beyond_memory
+from esan.plural import counted
 from esan.policies import Sampled, Selection
 
 #: Above this many (node, subgraph) pairs of all graphs together, the bag that a `Sampled` policy samples from is not

@@ -16,10 +16,10 @@ from esan.bags.padded.views import Fields, PaddedCSR, PaddedLayerView, PaddedSha
 from esan.bags.rows import Rows
 from esan.bags.shared_edges import SharedEdges
 from esan.checks import device_here
-from esan.counted import counted
 from esan.graphs import Graphs
 from esan.ops.caching import cached
 from esan.ops.segments import CSR
+from esan.plural import counted
 from esan.policies import Selection
 
 

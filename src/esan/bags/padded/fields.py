@@ -23,7 +23,7 @@ from esan.bags.padded.axes import (
     Axis,
     Order,
 )  # fmt: skip
-from esan.bags.padded.source import Column, ColumnSource, GroupSize, GroupStart, OwnIndex, PerLayerView
+from esan.bags.padded.compute_columns import Column, ColumnSource, GroupSize, GroupStart, OwnIndex, PerLayerView
 
 
 class PaddingIndex(Enum):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from esan.bags.bag import Bag
-from esan.bags.padded.columns import USUAL, ColumnLimits, Columns
+from esan.bags.padded.column_store import USUAL, ColumnLimits, Columns
 from esan.bags.padded.fields import fields_of
 from esan.bags.padded.plan import BatchBuffers, Plan
 from esan.bags.padded.shapes import GraphCounts, Shape

@@ -1,4 +1,4 @@
-"""`Plan`: the table of fields compiled for batches of one shape, and `BatchBuffers`, the batches that it lays out."""
+"""`Plan`: the gathers of all fields of a batch of one shape; `BatchBuffers`: the memory that they fill."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from esan.bags.padded.axes import AnyAxis, Axis
-from esan.bags.padded.columns import Columns, as_int32
+from esan.bags.padded.column_store import Columns, as_int32
+from esan.bags.padded.compute_columns import index_bits
 from esan.bags.padded.fields import BatchField, FieldColumn, PaddingCount, PaddingIndex
 from esan.bags.padded.shapes import Shape
-from esan.bags.padded.source import index_bits
 from esan.ops import ragged
 from esan.ops.device import event
 from esan.ops.dispatch import implementation

@@ -11,7 +11,7 @@ import torch
 from esan.data.dataset import Split
 from esan.data.sets.arrays import SetArrays
 from esan.data.sets.downloads import fetch_ogb_files
-from esan.data.sets.folders import DataFolders
+from esan.data.sets.paths import DataFolders
 from esan.graphs.readers.archives import gunzipped
 from esan.graphs.readers.arrays import GraphArrays, counts
 

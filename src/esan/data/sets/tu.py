@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from esan.data.features import MOST_CATEGORIES
+from esan.data.infer_features import MOST_CATEGORIES
 from esan.data.sets.arrays import SetArrays, category_column
 from esan.data.sets.downloads import fetch_gin_file, fetch_tu_files
-from esan.data.sets.folders import DataFolders
-from esan.data.sets.gin import read_gin
+from esan.data.sets.gin_text_format import read_gin
+from esan.data.sets.paths import DataFolders
 from esan.graphs.readers.arrays import GraphArrays, whole
 from esan.graphs.readers.tu import TUFiles as TUFiles
 from esan.graphs.readers.tu import TUGraphs

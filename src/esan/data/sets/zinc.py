@@ -11,8 +11,8 @@ import torch
 from esan.data.dataset import Split
 from esan.data.sets.arrays import SetArrays, arrays_in, category_column, checked_arrays, concatenate, write_arrays
 from esan.data.sets.downloads import fetch_zinc_files
-from esan.data.sets.folders import DataFolders
-from esan.data.sets.unpickle import numbers, unpickled
+from esan.data.sets.paths import DataFolders
+from esan.data.sets.safe_unpickle import numbers, unpickled
 from esan.graphs.readers.arrays import GraphArrays, whole
 
 _PARTS = ("train", "val", "test")

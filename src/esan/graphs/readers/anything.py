@@ -13,8 +13,8 @@ import torch
 from torch_geometric.data import Data
 
 from esan.checks import shown
-from esan.graphs import named
-from esan.graphs.known import KNOWN
+from esan.graphs import generators
+from esan.graphs.networkx_graphs import KNOWN
 from esan.graphs.readers.arrays import MOST_NODES
 from esan.graphs.readers.graph6 import from_graph6, graph6_line, read_graph6
 from esan.graphs.readers.molecule import SMILES, molecule
@@ -22,13 +22,13 @@ from esan.graphs.readers.molecule import SMILES, molecule
 GraphLike: TypeAlias = Data | nx.Graph | str | Path | Sequence[tuple[int, int]] | np.ndarray
 
 NAMED: dict[str, Callable[..., Data]] = {
-    "cycle": named.cycle,
-    "path": named.path,
-    "star": named.star,
-    "complete": named.complete,
-    "csl": named.csl,
-    "rook": named.rook,
-    "shrikhande": named.shrikhande,
+    "cycle": generators.cycle,
+    "path": generators.path,
+    "star": generators.star,
+    "complete": generators.complete,
+    "csl": generators.csl,
+    "rook": generators.rook,
+    "shrikhande": generators.shrikhande,
     **KNOWN,
 }
 _NAME = re.compile(r"(?P<times>\d+x)?(?P<name>[a-z_]+)(?:\((?P<numbers>\d+(?:,\s*\d+)*)\))?")
@@ -71,8 +71,8 @@ def _from_text(text: str, files: bool = True) -> Data:
     if all(part is not None and part["name"] in NAMED for part in parts):
         graphs = [_named(part) for part in parts if part is not None]
         edges = sum(graph.num_edges for graph in graphs) // 2
-        named.check_size(text[:40], sum(graph.num_nodes or 0 for graph in graphs), edges)
-        return graphs[0] if len(graphs) == 1 else named.disjoint_union(*graphs)
+        generators.check_size(text[:40], sum(graph.num_nodes or 0 for graph in graphs), edges)
+        return graphs[0] if len(graphs) == 1 else generators.disjoint_union(*graphs)
     if files and _is_file(text):
         return _from_file(Path(text))
     file, _, line = text.rpartition(":")
@@ -101,8 +101,8 @@ def _from_line_of_edges(text: str) -> Data:
             )
         most = max(most, *(int(end) for end in ends))
         edges += [(int(ends[0]), int(ends[1]))] if len(ends) == 2 else []
-    named.check_size(text[:40], most + 1, len(edges))
-    return named.undirected(most + 1, torch.tensor(edges, dtype=torch.long).reshape(-1, 2))
+    generators.check_size(text[:40], most + 1, len(edges))
+    return generators.undirected(most + 1, torch.tensor(edges, dtype=torch.long).reshape(-1, 2))
 
 
 def _is_file(text: str) -> bool:
@@ -124,8 +124,8 @@ def _named(match: re.Match[str]) -> Data:
     graph, times = make(*numbers), _number((match["times"] or "1x")[:-1])
     if times < 1:
         raise ValueError(f"Expected at least one copy of a graph (got {match[0]!r}). Write e.g. 2xcycle(3).")
-    named.check_size(match[0][:40], (graph.num_nodes or 0) * times, graph.num_edges // 2 * times)
-    return graph if times == 1 else named.copies(graph, times)
+    generators.check_size(match[0][:40], (graph.num_nodes or 0) * times, graph.num_edges // 2 * times)
+    return graph if times == 1 else generators.copies(graph, times)
 
 
 def _number(digits: str) -> int:
@@ -194,4 +194,4 @@ def _from_edges(edges: Any) -> Data:
             f"Expected node numbers below {MOST_NODES:,} in a list of edges (got {largest}). Number the nodes 0, 1, "
             "2, ... without gaps: all numbers up to the largest are nodes."
         )
-    return named.undirected(largest + 1, torch.from_numpy(ends.astype(np.int64)))
+    return generators.undirected(largest + 1, torch.from_numpy(ends.astype(np.int64)))

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from esan.checks import shown, whole_number
-from esan.counted import counted
 from esan.graphs.collection import Level
+from esan.plural import counted
 
 
 def edge_index(data: Data, where: str) -> Tensor:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from esan.graphs.named import undirected
+from esan.graphs.generators import undirected
 
 _HEADER = ">>graph6<<"
 #: A character stands for six bits, counted from this code.

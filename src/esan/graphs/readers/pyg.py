@@ -12,12 +12,12 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
 from esan.checks import shown
-from esan.graphs import extra
+from esan.graphs import extra_fields
 from esan.graphs.collection import Graphs
-from esan.graphs.extra import ExtraFields
+from esan.graphs.extra_fields import ExtraFields
 from esan.graphs.readers import fields
 from esan.graphs.readers.from_networkx import from_networkx
-from esan.limits import refuse_beyond_memory
+from esan.memory_limits import refuse_beyond_memory
 from esan.ops import ragged
 
 Source: TypeAlias = Graphs | Data | nx.Graph | Dataset | Sequence[Data | nx.Graph]
@@ -55,7 +55,7 @@ def read(source: Source) -> Graphs:
     ]
     for place, graph in enumerate(graphs):
         parts.add(place, graph)
-    parts.extra = extra.of_list(graphs, parts.num_nodes, parts.edge_index[0].device)
+    parts.extra = extra_fields.of_list(graphs, parts.num_nodes, parts.edge_index[0].device)
     return _assemble(parts)
 
 
@@ -111,7 +111,7 @@ class _GraphFields:
         self.edge_attr.append(fields.edge_features(data, edge_index.size(1), where))
         self.edge_weight.append(fields.edge_weights(data, edge_index.size(1), where))
         if "edge_label_index" in data:
-            extra.check_pairs(data.edge_label_index, where)
+            extra_fields.check_pairs(data.edge_label_index, where)
         self.y.append(fields.target(data.y, where))
 
 
@@ -133,7 +133,9 @@ def _fields_of_batch(batch: Batch) -> _GraphFields:
     parts.x = [fields.node_features(batch, int(n.sum()), where)]
     parts.edge_attr = [fields.edge_features(batch, edge_index.size(1), where)]
     parts.edge_weight = [fields.edge_weights(batch, edge_index.size(1), where)]
-    parts.extra = extra.of_batch(batch, extra.BatchCounts(n, columns, torch.argsort(of_column, stable=True)))
+    parts.extra = extra_fields.of_batch(
+        batch, extra_fields.BatchCounts(n, columns, torch.argsort(of_column, stable=True))
+    )
     # PyG leaves what it cannot stack as a list with one entry per graph.
     is_list = isinstance(batch.y, list) and len(batch.y) == n.numel()
     labels = enumerate(batch.y) if is_list else ()
@@ -185,7 +187,7 @@ def _assemble(parts: _GraphFields) -> Graphs:
     x = fields.concatenate(parts.x, "x")
     edge_attr = fields.concatenate(parts.edge_attr, "edge_attr")
     edge_weight = fields.concatenate(parts.edge_weight, "edge_weight")
-    extra.check_pair_range(parts.extra, num_nodes)
+    extra_fields.check_pair_range(parts.extra, num_nodes)
     y, level = fields.targets(parts.y, num_nodes, num_directed_edges)
     edge_graph = ragged.segment_index(num_nodes)[arranged.edges[0]]
     return Graphs(

@@ -14,8 +14,8 @@ from torch_geometric.nn import aggr
 from torch_geometric.utils import add_self_loops
 
 from esan.bags import Edges
-from esan.graphs.channels import Channels
-from esan.nn.convs.base import Conv
+from esan.graphs.feature_kinds import Channels
+from esan.nn.convs.paper_convs import Conv
 from esan.nn.execution.replay import edge_part
 from esan.nn.features import encoder
 from esan.ops.dispatch import is_changed

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from esan.bags import Bag
 from esan.bags.dedup import DedupLayerView, dedup_layer_views
-from esan.nn.convs.base import EdgeFeatures, GINEConv
+from esan.nn.convs.paper_convs import EdgeFeatures, GINEConv
 from esan.nn.encoder import Encoder
 from esan.nn.features import Constant, Embeddings, NodeFeatures, Numbers, OneHotEncoder
 from esan.nn.layer import DSLayer

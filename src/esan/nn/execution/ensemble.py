@@ -1,4 +1,4 @@
-"""`Ensemble`: several networks of one kind as one, each trained and evaluated as if it were alone."""
+"""`Ensemble`: independent networks of one architecture, computed together in one pass; predictions are not averaged."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from esan.bags import Bag
-from esan.nn.execution.stack import kind_of, stack, stackable, unstacked
+from esan.nn.execution.stack_parameters import kind_of, stack, stackable, unstacked
 from esan.nn.models.subgraph_gnn import SubgraphGNN
 from esan.ops import Backend, backend
 

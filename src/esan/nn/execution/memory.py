@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from esan.bags import Bag
 from esan.bags.build.literal import literal_bytes, literal_edges
-from esan.limits import SMALL, available_memory, in_words, refuse_beyond_memory
+from esan.memory_limits import SMALL, available_memory, in_words, refuse_beyond_memory
 from esan.ops.device import is_gpu
 
 #: Bytes of the indices that a step makes for itself, per edge and row that a layer works on.

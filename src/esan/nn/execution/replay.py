@@ -13,10 +13,10 @@ from torch.nn.modules.module import _has_any_global_hook
 from esan.bags import Bag, LayerView
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import BatchFields, MissingFieldError
-from esan.nn.execution.supported import Survey
+from esan.nn.execution.called_networks import is_watched
+from esan.nn.execution.capabilities import Survey
 from esan.ops.device import Recording, graph_pool, is_capturing, is_gpu, on_capture_stream, refusing_to_wait
 from esan.ops.dispatch import autocasts, first_order
-from esan.watching import is_watched
 
 #: A part of a forward pass: a bag, one of its views (None if it needs none) and tensors → tensors.
 Part = Callable[..., Tensor | tuple[Tensor, ...]]

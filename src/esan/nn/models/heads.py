@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from esan.nn.execution.supported import stackable
+from esan.nn.execution.capabilities import stackable
 from esan.nn.linear import Linear
 
 

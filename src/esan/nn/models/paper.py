@@ -9,10 +9,9 @@ from torch_geometric.nn.resolver import activation_resolver
 
 from esan.bags.shared_edges import ADJACENCIES
 from esan.checks import check_known, real_number, truth_value, whole_number
-from esan.counted import counted
-from esan.graphs.channels import Categories, Channels, OneHot, check_channels
-from esan.limits import refuse_beyond_memory
-from esan.nn.convs.names import ConvChoice, make_conv
+from esan.graphs.feature_kinds import Categories, Channels, OneHot, check_channels
+from esan.memory_limits import refuse_beyond_memory
+from esan.nn.convs.registry import ConvChoice, make_conv
 from esan.nn.dropout import DROPOUTS_ON
 from esan.nn.encoder import Encoder
 from esan.nn.features import NodeFeatures
@@ -22,6 +21,7 @@ from esan.nn.models.ppgn import PPGNBlock, PPGNEncoder, PPGNLayer
 from esan.nn.models.subgraph_gnn import JKS, OUTPUTS, READOUTS, SubgraphGNN
 from esan.nn.norm import NORMS
 from esan.nn.set_encoder import SET_ENCODERS
+from esan.plural import counted
 
 
 def ds_gnn(

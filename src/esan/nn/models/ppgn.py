@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from esan.bags import Bag, LayerView
-from esan.graphs.channels import Channels
+from esan.graphs.feature_kinds import Channels
 from esan.nn.dropout import drop
 from esan.nn.encoder import Encoded
 from esan.nn.features import encoded_width, encoder, rename_key

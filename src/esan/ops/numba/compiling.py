@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-from esan.ops.compile_messages import NUMBA
+from esan.ops.compile_progress import NUMBA
 from esan.ops.numba import runtime
 
 

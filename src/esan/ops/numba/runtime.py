@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from esan.ops.compile_messages import report_numba
+from esan.ops.compile_progress import report_numba
 
 #: Rows of one chunk of work. Sums are taken chunk by chunk and then added up in order, so they do not depend on the
 #: number of threads; 128 rows of width 64 stay in the nearest cache.

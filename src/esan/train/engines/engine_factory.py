@@ -5,7 +5,7 @@ from torch import Tensor
 
 from esan.bags import Bag
 from esan.nn import SubgraphGNN
-from esan.nn.execution.stack import kind_of, stackable
+from esan.nn.execution.stack_parameters import kind_of, stackable
 from esan.nn.linear import Linear, is_wide
 from esan.policies import Policy, Sampled
 from esan.train.engines.engine import Augment, EagerEngine, Engine, model_device, needs_literal_bag

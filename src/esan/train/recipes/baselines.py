@@ -10,7 +10,7 @@ from torch import Tensor
 from esan.bags import Bag
 from esan.data import Dataset
 from esan.graphs import Graphs
-from esan.nn.convs.base import GraphConv
+from esan.nn.convs.paper_convs import GraphConv
 from esan.nn.features import FeatureEncoder, NodeFeatures
 from esan.policies import Policy, Selection
 from esan.train.engines.engine import Augment

@@ -11,7 +11,7 @@ from typing import Any
 
 from esan.checks import MOST_LAYERS, SEEDS, check_known, real_number, shown
 from esan.policies import Policy, as_policy, policy_name
-from esan.train.recipes.earlier import RENAMED
+from esan.train.recipes.legacy_fields import RENAMED
 
 #: What the fields that choose among names may hold.
 CHOICES: dict[str, tuple[str, ...]] = {

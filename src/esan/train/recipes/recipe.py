@@ -1,4 +1,4 @@
-"""`Recipe`: the frozen settings of a run, from data to selection rule; read from and written to TOML."""
+"""`Recipe`: the frozen settings of a training, from the dataset to the rule that chooses the epoch; also as TOML."""
 
 import itertools
 import math
@@ -12,8 +12,8 @@ from typing import Any
 from esan.checks import shown
 from esan.data.sets.catalogue import known_name
 from esan.policies import EgoNets, Policy, Sampled, Whole
-from esan.train.recipes.earlier import RENAMED, from_earlier
 from esan.train.recipes.fields import checked, checked_grid, parsed, plain, refuse_unknown, short
+from esan.train.recipes.legacy_fields import RENAMED, from_earlier
 from esan.train.recipes.toml_text import to_toml
 from esan.train.runs.directory import write_text
 

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a training on disk with a header that says which; another training's is refused."""
+"""Checkpoints: the state of a training, with a header that names its job; that of another job is refused."""
 
 import io
 import json

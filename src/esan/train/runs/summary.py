@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import Any
 
-from esan.counted import counted
+from esan.plural import counted
 from esan.train.runs.records import Record
 
 

@@ -10,7 +10,7 @@ from numba import carray, cfunc, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from esan.ops.compile_messages import NUMBA
+from esan.ops.compile_progress import NUMBA
 from esan.ops.numba.runtime import drop_stale_cache
 
 drop_stale_cache()

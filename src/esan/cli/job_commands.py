@@ -1,4 +1,4 @@
-"""What commands that run jobs share: the seeds and folds, the executor, and how results and failures are shown."""
+"""What train, search, campaign and reproduce share: seeds, folds, executors, and how results and failures are shown."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from esan.checks import check_known, device_named, shown
-from esan.cli.plainly import BUG, INPUT, console
+from esan.cli.console import BUG, INPUT, console
 from esan.cli.tables import plain_table, spread
-from esan.counted import counted
+from esan.plural import counted
 from esan.train.campaigns.executors import Executor, Failure, Processes, Serial
 from esan.train.campaigns.ray_cluster import TIMEOUT, RayCluster
 from esan.train.recipes.recipe import Recipe

@@ -1,11 +1,11 @@
-"""Named graphs as PyG data: cycles, paths, stars, circulant skip links, Rook's graph, the Shrikhande graph."""
+"""Standard graphs: cycles, paths, stars, circulants (CSL), Rook's graph and the Shrikhande graph."""
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from esan.checks import shown, whole_number
-from esan.limits import refuse_beyond_memory
+from esan.memory_limits import refuse_beyond_memory
 
 #: Named graphs are examples: more nodes or edges are refused, since everything done with a graph takes many times its
 #: memory. Larger graphs are passed as PyG data.

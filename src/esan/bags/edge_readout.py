@@ -1,4 +1,4 @@
-"""`EdgePool`: the features of edges and other node pairs, pooled over the bag from the rows of their two nodes."""
+"""`EdgeReadout`: vectors of edges and node pairs, for predictions about edges, pooled over the subgraphs."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,7 +39,7 @@ class PairLookup:
 
 
 @dataclass(frozen=True, eq=False)
-class EdgePool:
+class EdgeReadout:
     """The (edge, subgraph) entries with a stored row at one end or both; all others have two background rows.
 
     Attributes:
@@ -57,7 +57,7 @@ class EdgePool:
     num_background: Tensor | None
 
     @staticmethod
-    def of(edges: Tensor, stored: PairLookup, total: int) -> "EdgePool":
+    def of(edges: Tensor, stored: PairLookup, total: int) -> "EdgeReadout":
         """The entries of these node pairs.
 
         Args:
@@ -81,7 +81,7 @@ class EdgePool:
         num_entries = torch.bincount(edge, minlength=edges.size(1))
         num_subgraphs = stored.num_subgraphs[edges[0]]
         num_background = num_subgraphs - num_entries if stored.background else None
-        return EdgePool(edges, num_subgraphs, torch.stack(rows), edge, num_background)
+        return EdgeReadout(edges, num_subgraphs, torch.stack(rows), edge, num_background)
 
     def pool(self, h: Tensor) -> Tensor:
         r"""The mean over the bag of :math:`[h_u + h_v,\; h_u \odot h_v]`, one row per edge {u, v}, `[E, 2d]`."""

@@ -13,11 +13,11 @@ from esan.checks import whole_number
 from esan.graphs import Graphs
 from esan.graphs.readers.anything import GraphLike
 from esan.policies import Augmented, EgoNets, Policy
+from esan.wl.drawing.layout import Point, places
+from esan.wl.drawing.picture_file import picture_file
 from esan.wl.history import History
 from esan.wl.inputs import collection
-from esan.wl.kinds import policy_for, short_name, test_named
-from esan.wl.layout import Point, places
-from esan.wl.pictures import picture_file
+from esan.wl.registry import policy_for, short_name, test_named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""`Board`: the cells that a test colours, and the rule by which one round refines their colours."""
+"""`ColourRefinement`: the elements that a WL test colours (nodes, pairs, ...), and one round of colour refinement."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class SeenCells:
     label: Ints | None = None
 
 
-class Board(ABC):
+class ColourRefinement(ABC):
     """Cells of any number of bags, graph by graph, subgraph by subgraph, and the rule that refines their colours.
 
     Args:
@@ -100,7 +100,7 @@ class Board(ABC):
         r""":math:`c_G = \{\{c_S : S \in \mathcal{G}\}\}`, one colour per graph: what a test compares."""
         return palette.multiset(self.subgraph_graph, self.subgraph_colours(palette, colours), len(self.graphs))
 
-    def only(self, kept: np.ndarray) -> "Board":
+    def only(self, kept: np.ndarray) -> "ColourRefinement":
         """The same board for the graphs where `kept` is true."""
         ids = torch.from_numpy(np.flatnonzero(kept))
         taken = self.graphs.take(ids)

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
-from esan.counted import counted
+from esan.plural import counted
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Interrupts: Ctrl-C ends the process at once while modules load or options are parsed; a command may save its work."""
+"""Ctrl-C while modules are imported ends the process with one line."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Which modules may be computed for several networks at once, and which in a CUDA graph."""
+"""Which modules can run for several networks at once, and which inside a CUDA graph."""
 
 from functools import cache
 from typing import Any, TypeVar

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from torch import nn
 
-from esan.graphs.channels import Channels
-from esan.nn.convs.base import Conv, GCNConv, GINConv, GINEConv, GraphConv, OGBGCNConv
+from esan.graphs.feature_kinds import Channels
+from esan.nn.convs.paper_convs import Conv, GCNConv, GINConv, GINEConv, GraphConv, OGBGCNConv
 from esan.nn.convs.pyg import PyGConv
 
 #: A name from `CONVS`, or a callable (in_channels, out_channels) → convolution, PyG's or ours.

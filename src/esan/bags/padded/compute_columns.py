@@ -1,4 +1,4 @@
-"""`ColumnSource`: computes the columns of a dataset that batches are gathered from: values, orders, packed indices."""
+"""`ColumnSource`: computes the arrays of `Columns`: values, sort orders, packed indices."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Fields of recipes that earlier versions wrote under other names, read as what they are called now."""
+"""Read recipes of earlier versions: old names of fields become current ones."""
 
 from collections.abc import Mapping
 from typing import Any

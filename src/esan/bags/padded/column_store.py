@@ -1,4 +1,4 @@
-"""`Columns`: the columns of a dataset that batches are gathered from, on the GPU or in pinned memory."""
+"""`Columns`: arrays of a bag in GPU or pinned memory, computed once, from which batches are gathered."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from torch import Tensor
 from esan.bags.bag import Bag
 from esan.bags.build.chunks import chunks
 from esan.bags.padded.axes import AnyAxis, Axis
-from esan.bags.padded.source import Column, ColumnSource
+from esan.bags.padded.compute_columns import Column, ColumnSource
 from esan.ops.device import is_gpu
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data, Dataset
 
-from esan.counted import counted
 from esan.graphs import Graphs, Source, read, several
+from esan.plural import counted
 from esan.policies.selection import Selection
 
 _PREFIX = "selection_"

@@ -1,4 +1,4 @@
-"""Records which networks are called while a step runs; networks report it themselves, since a hook would slow them."""
+"""Which networks a step calls; each network reports its own calls, since forward hooks would be slow."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

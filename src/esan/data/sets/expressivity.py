@@ -9,8 +9,8 @@ from torch_geometric.data import Data
 
 from esan.data.sets.arrays import SetArrays, arrays_in, category_column, checked_arrays
 from esan.data.sets.downloads import CEXP_FILE, EXP_FILE, fetch_file
-from esan.data.sets.folders import DataFolders
-from esan.data.sets.unpickle import numbers, unpickled
+from esan.data.sets.paths import DataFolders
+from esan.data.sets.safe_unpickle import numbers, unpickled
 from esan.graphs import csl
 from esan.graphs.readers.archives import check_archive
 from esan.graphs.readers.arrays import GraphArrays, counts_between, whole

@@ -6,11 +6,11 @@ from esan.bags.build.literal import literal_copies, literal_rows
 from esan.bags.shared_edges import edges_of
 from esan.graphs import Graphs
 from esan.policies import Selection
-from esan.wl.board import Board, Labels, SeenCells, numpy
 from esan.wl.palette import Colours, Ints, Palette
+from esan.wl.refinement import ColourRefinement, Labels, SeenCells, numpy
 
 
-class DSBoard(Board):
+class DSBoard(ColourRefinement):
     r"""DS-WL: 1-WL in every subgraph by itself; with the bag {G} it is 1-WL.
 
     .. math:: c^{t+1}_{v,S} = \mathrm{HASH}\big(c^t_{v,S},\; N^t_{v,S}\big), \quad

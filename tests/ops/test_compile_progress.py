@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 import esan
-from esan.ops import compile_messages
-from esan.ops.compile_messages import CompileMessage
+from esan.ops import compile_progress
+from esan.ops.compile_progress import CompileMessage
 from esan.ops.numba import runtime
 
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs the extra fast")
@@ -99,7 +99,7 @@ def run(code: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[s
 def test_loops_say_that_they_are_compiled_and_are_kept(tmp_path: Path) -> None:
     code = """
 import sys
-from esan.ops.compile_messages import NUMBA
+from esan.ops.compile_progress import NUMBA
 NUMBA.patience = float(sys.argv[1])
 from esan.ops.numba import runtime
 assert runtime.available()
@@ -113,7 +113,7 @@ print(first > 0, NUMBA._spent > first)
 """
     # A busy machine may take its time to read what was kept.
     first, again = (run(code, patience, NUMBA_CACHE_DIR=str(tmp_path)) for patience in ("0.2", "60"))
-    assert first.stderr == compile_messages.NUMBA.message + "\n"
+    assert first.stderr == compile_progress.NUMBA.message + "\n"
     assert first.stdout == "True True\n"  # those that are called by their types count too
     assert again.stderr == ""
     assert again.stdout == "False False\n"
@@ -161,7 +161,7 @@ def test_kernels_say_that_they_are_compiled() -> None:
     names = ("jit_cache_hook", "jit_post_compile_hook")
     hooks = {name: lambda name=name, **given: asked.append(name) for name in names}
     knobs = SimpleNamespace(runtime=SimpleNamespace(**hooks), compilation=SimpleNamespace(listener=None))
-    compile_messages.report_triton(wait, knobs)
+    compile_progress.report_triton(wait, knobs)
 
     def compiled(seconds: float, cache_hit: bool, fails: bool = False) -> None:
         assert not knobs.runtime.jit_cache_hook(key="k", repr="r", fn=None, compile={}, is_manual_warmup=False)

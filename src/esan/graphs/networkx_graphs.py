@@ -8,7 +8,7 @@ import torch
 from torch_geometric.data import Data
 
 from esan.checks import shown
-from esan.graphs.named import check_size, undirected
+from esan.graphs.generators import check_size, undirected
 
 
 def _converted(graph: nx.Graph) -> Data:

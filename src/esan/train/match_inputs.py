@@ -1,4 +1,4 @@
-"""Graphs for a trained network: with the features that it was built for, and targets in its own class numbers."""
+"""Match new graphs to a trained network: check their features, map targets to its classes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +9,8 @@ from torch import Tensor
 
 from esan import data
 from esan.data import Dataset, Task
+from esan.data.csv_files import _rows
 from esan.data.dataset import Classes
-from esan.data.tables import _rows
 from esan.graphs import Source, load_graphs, read
 from esan.policies import Sampled, checked_source
 from esan.train.model_spec import ModelSpec

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from esan.wl.advice import Advice, Option
-from esan.wl.pictures import picture_file
+from esan.wl.advising.advice import Advice, Option
+from esan.wl.drawing.picture_file import picture_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from esan.data.dataset import SkippedLine
+from esan.data.infer_task import TargetCells
 from esan.data.smiles import MOST_CHARACTERS, molecule_arrays, molecules
-from esan.data.targets import TargetCells
 from esan.graphs.readers.archives import gunzipped
 from esan.graphs.readers.arrays import GraphArrays
 

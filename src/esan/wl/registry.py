@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from esan.checks import shown
 from esan.policies import Augmented, Policy, Whole, as_policy, policy_named
-from esan.wl.board import Board
 from esan.wl.fwl import FWLBoard
-from esan.wl.variants import DSBoard, DSSBoard, ExcludingBoard
+from esan.wl.refinement import ColourRefinement
+from esan.wl.subgraph_wl import DSBoard, DSSBoard, ExcludingBoard
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Test:
     """
 
     name: str
-    board: type[Board]
+    board: type[ColourRefinement]
     subgraphs: bool
     couples: bool
 

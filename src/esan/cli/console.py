@@ -1,4 +1,4 @@
-"""How commands print: one console; errors, warnings and interrupts in one line, without a traceback."""
+"""The console of all commands: errors, warnings and interrupts are one line, without a traceback."""
 
 import functools
 import inspect
@@ -16,8 +16,8 @@ from rich.markup import escape
 from rich.text import Text
 from typer.core import TyperGroup
 
-from esan.cli.loading import INTERRUPTED, stoppable
-from esan.cli.wording import Options
+from esan.cli.error_text import Options
+from esan.cli.import_interrupts import INTERRUPTED, stoppable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -113,7 +113,7 @@ def words_of(error: Exception) -> str | None:
     """An error of the input in one line; None for one that can only be a bug."""
     # Here, because both load torch, which a start without errors need not wait for.
     from esan.checks import shown
-    from esan.limits import available_memory, in_words
+    from esan.memory_limits import available_memory, in_words
 
     # Here, because both load torch, which a start without errors need not wait for.
 

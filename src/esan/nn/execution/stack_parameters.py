@@ -1,4 +1,4 @@
-"""Several networks of one kind as one: every parameter and buffer has a leading dimension, one entry per network."""
+"""Stack the parameters and buffers of several networks along a leading dimension, as `torch.func` does."""
 
 import copy
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from esan.nn.execution.supported import activations, all_stackable
+from esan.nn.execution.capabilities import activations, all_stackable
 from esan.nn.models.subgraph_gnn import SubgraphGNN
 
 

@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Edges
-from esan.graphs.channels import Channels
+from esan.graphs.feature_kinds import Channels
+from esan.nn.execution.capabilities import capturable, stackable
 from esan.nn.execution.replay import conv_part
-from esan.nn.execution.supported import capturable, stackable
 from esan.nn.features import FeatureEncoder, encoder, rename_key
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, on_rows, why_every_pair

@@ -1,4 +1,4 @@
-"""Available memory, and the error for sizes that would not fit, raised before anything is allocated."""
+"""Available memory, and the error for what would not fit, raised before anything is allocated."""
 
 import os
 import sys

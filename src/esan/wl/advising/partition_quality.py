@@ -1,4 +1,4 @@
-"""`Judge`: a partition of graphs against that of 1-WL and against the labels of the graphs."""
+"""`Judge`: compares the classes of graphs that a test finds with those of 1-WL and with the labels."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from esan.checks import shown
 from esan.graphs import Graphs
-from esan.wl.advice import Option
+from esan.wl.advising.advice import Option
 from esan.wl.palette import Colours, Palette
 
 

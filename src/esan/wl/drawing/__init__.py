@@ -1,0 +1,1 @@
+"""Pictures of colour refinement: where nodes stand, what is drawn, and in which file."""
