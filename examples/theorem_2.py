@@ -20,12 +20,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
 import esan
 from esan import wl
 from esan.graphs import hard_pair
-from esan.nn.convs.paper_convs import GraphConv
-from esan.nn.layer import DSSLayer
+from esan.nn import DSSLayer, GraphConv
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def whole_projection(values: Tensor) -> Tensor:
     raise ValueError(f"Expected few enough vectors to tell apart by whole numbers (got {values.size(0)}).")
 
 
-def simulate(graphs: list[esan.graphs.named.Data], policy: esan.Policy, rounds: int) -> list[Round]:
+def simulate(graphs: list[Data], policy: esan.Policy, rounds: int) -> list[Round]:
     """Run the network, building each layer for the finite set that reaches it; one record per round, from round 0.
 
     Args:
