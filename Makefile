@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 DOCS := $(VENV)/.docs
 # Two workers suit two cores; each keeps torch to one thread.
 WORKERS ?= 2
+# Tests start processes, each of which would compile the package again without its bytecode.
+TEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: demo test test-all docs check lint types format install clean
 
@@ -22,15 +24,15 @@ demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+	$(TEST)
 
 test-all: $(STAMP)
-	OMP_NUM_THREADS=1 ESAN_EXAMPLES=10 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "exhaustive or not exhaustive"
+	ESAN_EXAMPLES=10 $(TEST) -m "exhaustive or not exhaustive"
 
 # The site in site/: tutorials are run, links are checked, and every Python block of every page runs.
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal tests/test_docs.py
+	$(TEST) tests/test_docs.py
 
 $(DOCS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"

@@ -96,6 +96,7 @@ def run(code: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[s
 
 
 @needs_numba
+@pytest.mark.exhaustive
 def test_loops_say_that_they_are_compiled_and_are_kept(tmp_path: Path) -> None:
     code = """
 import sys

@@ -89,6 +89,7 @@ def sleep_and_write(folder: str) -> None:
     (Path(folder) / "too late").touch()
 
 
+@pytest.mark.exhaustive
 def test_workers_end_when_their_campaign_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(here=str(Path(__file__).parent), folder=str(tmp_path)))

@@ -132,6 +132,7 @@ class Mark(SendsSignal):
             self.file.touch()
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_is_stopped_writes_a_checkpoint(tmp_path: Path) -> None:
     """As a campaign stops its workers when it is interrupted."""
     job = Job(recipe(write_set(tmp_path), epochs=100_000))

@@ -14,7 +14,7 @@ from small_campaign import recipe, write_set
 from esan.train import Job, Record, run_jobs
 
 #: Epochs are quick; this many keep a process busy while it is being killed.
-EPOCHS = 40
+EPOCHS = 20
 
 
 def started(command: list[str]) -> "subprocess.Popen[bytes]":
