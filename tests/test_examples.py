@@ -27,6 +27,7 @@ def test_a_policy_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
     assert "MarkedDeletion()" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     demo = load("demo")

@@ -23,6 +23,16 @@ LINE = strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)
 
 @pytest.mark.pairwise
 @EVERY_POLICY
+@pytest.mark.parametrize("encoder", ["gin", "gcn-bonds"])
+@EVERY_ARCHITECTURE
+def test_every_policy(architecture: str, encoder: str, policy: esan.Policy) -> None:
+    """With a convolution that sees its neighbours alone, and with one that sees their degrees."""
+    network = strategies.model(architecture, encoder, policy)
+    assert_same_execution(network, [*strategies.odd_graphs(), LINE], policy, one_by_one=False)
+
+
+@pytest.mark.each_value
+@EVERY_POLICY
 @EVERY_LOCAL_ENCODER
 @EVERY_ARCHITECTURE
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["double", "single"])
@@ -64,6 +74,7 @@ def test_one_graph_at_a_time(policy: esan.Policy) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("encoder", ["gin", "gcn-bonds"])
+@pytest.mark.each_value
 @examples(1)
 @given(graphs=strategies.batches())
 def test_every_choice(encoder: str, choices: dict[str, Any], graphs: list[Data]) -> None:

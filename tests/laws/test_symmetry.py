@@ -47,7 +47,7 @@ def test_one_of_each_kind_of_graph(architecture: str, encoder: str, policy: esan
 
 @EVERY_ENCODER
 @EVERY_ARCHITECTURE
-@examples(2)
+@examples(1)
 @given(graphs=strategies.batches(), policy=strategies.policies())
 def test_any_graphs(architecture: str, encoder: str, policy: esan.Policy, graphs: list[Data]) -> None:
     _check(architecture, encoder, policy, graphs)

@@ -120,6 +120,7 @@ def test_rows_of_multiplicity_0_are_zeroed(networks: int) -> None:
     agree(kernel, plain, torch.randn(networks * LINES, OUTER), *drawn_parameters(networks, OUTER))
 
 
+@pytest.mark.exhaustive
 def test_a_norm_wider_than_a_program() -> None:
     """Columns in chunks, the last of them not whole."""
     weight, running = drawn_weight(3, True), fresh_buffers(3, 150)

@@ -115,6 +115,7 @@ def test_norms() -> None:
     check(norm_backward(grad, y, norm.x, norm.weight, norm.moments, sums, REAL), back, "gradient of x")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "outer", [pytest.param(9, id="narrow"), pytest.param(130, id="wide", marks=pytest.mark.exhaustive)]
 )
@@ -186,6 +187,7 @@ class Messages:
             self.kind = torch.cat([self.kind, kind])
 
 
+@pytest.mark.exhaustive
 def test_messages() -> None:
     m, x, grad, norm = Messages(), lines(), lines(), Norm()
     table, own = torch.randn(NETWORKS, 3, WIDTH), torch.rand(NETWORKS)

@@ -155,6 +155,7 @@ def test_gradients_of_a_table_that_is_too_large() -> None:
         messages_backward(grad, x, table, torch.rand(1), edges.target_by_source, kind, edges.by_source.ptr, None, None)
 
 
+@pytest.mark.exhaustive
 def test_lines_wider_than_a_program() -> None:
     """Columns in chunks, the last of them not whole."""
     group, index, edges = CSR(torch.randint(9, (ROWS,)), 11), torch.randint(7, (ROWS,)), _edges(ROWS, 90, 25)

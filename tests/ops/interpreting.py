@@ -11,7 +11,7 @@ from torch import Tensor
 #: The kernels are chosen when they are imported: the variable must be there before.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 ONLY_INTERPRETED = pytest.mark.skipif(not INTERPRETED, reason="run by test_gpu_kernels.py, with TRITON_INTERPRET=1")
-ONE_OR_THREE = pytest.mark.parametrize("networks", [1, 3])
+ONE_OR_THREE = pytest.mark.parametrize("networks", [pytest.param(1, marks=pytest.mark.exhaustive), 3])
 WEIGHTED = pytest.mark.parametrize("weighted", [False, True])
 
 Compute = Callable[..., Tensor | Sequence[Tensor]]

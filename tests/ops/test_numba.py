@@ -28,6 +28,7 @@ print([str(one.message) for one in caught if "numba" in str(one.message)])
     assert done.stdout.count("Expected a numba that can be imported (got: needs another numpy)") == 1
 
 
+@pytest.mark.exhaustive
 def test_a_loop_is_compiled_when_it_is_needed_in_the_precision_that_is_asked_for(tmp_path: Path) -> None:
     # Numba may be there already: PyG imports it where it is installed.
     code = """

@@ -1,4 +1,4 @@
-"""A campaign on a real Ray cluster of two nodes, one of which is killed: every record is there, written once."""
+"""Campaigns on real Ray clusters; of one with two nodes, one is killed: every record is there, written once."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -54,6 +54,7 @@ class Killing(RayCluster):
             yield done
 
 
+@pytest.mark.exhaustive
 def test_a_campaign_survives_the_death_of_a_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -86,3 +87,16 @@ def test_a_campaign_survives_the_death_of_a_node(
     assert len(after) == len(jobs) == 6
     assert executor.before.items() <= after.items(), "what the dead node had written was not written again"
     assert any(name.startswith(lost[0].split("-", 1)[1].replace("-", "/")) for name in executor.before)
+
+
+def test_a_campaign_on_a_cluster_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    monkeypatch.setenv("ESAN_CACHE", str(tmp_path / "cache"))
+    one = recipe(write_set(tmp_path / "data"), epochs=1)
+    jobs = protocol(one, seeds=1)
+    options = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False, "log_to_driver": False}
+    outcome = run_campaign(jobs, tmp_path / "runs", RayCluster(options=options), together=2)
+    assert not outcome.failures
+    assert [(record.recipe, record.fold) for record in outcome.records] == [(one, job.fold) for job in jobs]
+    assert not ray.is_initialized(), "the cluster that was started here has ended"

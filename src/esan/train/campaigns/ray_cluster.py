@@ -80,7 +80,7 @@ class RayCluster:
                 "address, start the cluster with ray start --head, or leave the address out to start one here."
             )
         try:
-            ray.init(address=self.address, include_dashboard=None, log_to_driver=False, **self.options)
+            ray.init(**{"address": self.address, "include_dashboard": None, "log_to_driver": False} | self.options)
         except (OSError, RuntimeError, ValueError, TypeError) as error:
             words = " ".join(str(error).split())
             raise ValueError(
