@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,12 @@ import esan
 
 ROOT = Path(esan.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
 
 BELOW_ALL = {"atomic", "checks", "tensor_record", "ops", "version", "plural", "memory_limits", "inline"}
 #: What each part of the package may import, besides itself and what lies below all.
@@ -71,7 +78,7 @@ def test_imports_go_one_way() -> None:
         if part != "__init__":
             assert part in MAY_IMPORT, f"{part} has no place in the order of imports: give it one above"
             allowed = MAY_IMPORT[part] | BELOW_ALL | {part}
-            wrong = sorted(set(_imports(ast.parse(path.read_text()))) - allowed)
+            wrong = sorted(set(_imports(_tree(path))) - allowed)
             assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}, which lie above {part}"
 
 
@@ -114,7 +121,7 @@ def _cycle(edges: dict[str, set[str]]) -> list[str]:
 
 def test_no_module_imports_itself_through_others() -> None:
     modules = _modules()
-    edges = {name: _edges(name, ast.parse(path.read_text()), modules) for name, path in modules.items()}
+    edges = {name: _edges(name, _tree(path), modules) for name, path in modules.items()}
     assert not _cycle(edges)
 
 
@@ -148,7 +155,7 @@ def test_imports_stand_at_the_top() -> None:
     for path in FILES:
         if _part(path) in ("cli", "__main__", "__init__"):  # the last of them is `esan`, whose names are lazy
             continue
-        odd = [name for name in _inside(ast.parse(path.read_text())) if not _allowed(name)]
+        odd = [name for name in _inside(_tree(path)) if not _allowed(name)]
         assert not odd, f"{path.relative_to(ROOT)} imports {odd} inside a function"
 
 
@@ -178,7 +185,7 @@ MACHINE = re.compile(r"\b(is_cuda|cuda|numba|triton)\b")
 def test_mathematics_names_no_machine(part: str) -> None:
     """Which implementation of an operator runs is decided in `esan.ops` alone; comments and docstrings may speak."""
     for path in sorted((ROOT / part).rglob("*.py")):
-        tree = ast.parse(path.read_text())
+        tree = _tree(path)
         named = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.ImportFrom)]
         odd = [text for text in named if MACHINE.search(text)]
         compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
@@ -191,7 +198,7 @@ def test_init_files_only_export(path: Path) -> None:
     """But for `esan` itself, which is lazy (tests/test_startup.py)."""
     if path == ROOT / "__init__.py":
         return
-    for node in ast.parse(path.read_text()).body:
+    for node in _tree(path).body:
         docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         assert docstring or isinstance(node, ast.ImportFrom | ast.Import), ast.unparse(node)
 
@@ -225,7 +232,7 @@ def _shared_names(trees: dict[str, ast.AST]) -> dict[str, list[str]]:
 
 
 def test_no_two_classes_share_a_name() -> None:
-    shared = _shared_names({str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in FILES})
+    shared = _shared_names({str(path.relative_to(ROOT)): _tree(path) for path in FILES})
     assert not shared, f"rename all but one of these classes: {shared}"
 
 
@@ -247,7 +254,7 @@ def _patched(tree: ast.AST) -> Iterator[str]:
 def test_tests_replace_nothing_private() -> None:
     """What a test must change is an argument, a context or a documented constant."""
     for path in sorted(Path(__file__).parent.rglob("*.py")):
-        odd = list(_patched(ast.parse(path.read_text())))
+        odd = list(_patched(_tree(path)))
         assert not odd, f"{path.name} replaces {odd}"
 
 
@@ -284,7 +291,7 @@ def test_a_fixed_place_would_be_seen() -> None:
 
 def test_things_that_never_appear() -> None:
     for path in FILES:
-        _check_what_never_appears(path, ast.parse(path.read_text()))
+        _check_what_never_appears(path, _tree(path))
 
 
 def _check_what_never_appears(path: Path, tree: ast.Module) -> None:

@@ -192,7 +192,7 @@ def test_an_exported_page_steps_without_a_network(browser: Any, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("scheme", "width", "tabs"),
     [
-        ("light", 1280, ["subgraphs", "shared"]),
+        pytest.param("light", 1280, ["subgraphs", "shared"], marks=pytest.mark.exhaustive),
         ("dark", 1280, ["colours", "bag"]),
         ("light", 390, ["subgraphs"]),
     ],

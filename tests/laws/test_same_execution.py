@@ -83,7 +83,7 @@ def test_every_choice(encoder: str, choices: dict[str, Any], graphs: list[Data])
         assert_same_execution(network, [*graphs, LINE], policy, one_by_one=False)
 
 
-@examples(3)
+@examples(1)
 @given(graphs=strategies.batches(max_drawn=3))
 def test_samples_of_a_bag(graphs: list[Data]) -> None:
     for policy in (esan.NodeDeletion(), esan.EgoNets(hops=2, marked=True)):

@@ -12,7 +12,7 @@ from torch import Tensor
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 ONLY_INTERPRETED = pytest.mark.skipif(not INTERPRETED, reason="run by test_gpu_kernels.py, with TRITON_INTERPRET=1")
 ONE_OR_THREE = pytest.mark.parametrize("networks", [pytest.param(1, marks=pytest.mark.exhaustive), 3])
-WEIGHTED = pytest.mark.parametrize("weighted", [False, True])
+WEIGHTED = pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 
 Compute = Callable[..., Tensor | Sequence[Tensor]]
 

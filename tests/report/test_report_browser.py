@@ -197,7 +197,9 @@ def test_without_a_script_the_tables_and_pictures_are_there(browser: Any, url: s
         assert page.locator(".static svg:visible").count() == 0, "the charts stand in their place"
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize(
+    ("scheme", "width"), [pytest.param("light", 1280, marks=pytest.mark.exhaustive), ("dark", 390)]
+)
 def test_the_report_is_open_to_all_readers(browser: Any, url: str, scheme: str, width: int) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe, which checks the page").Axe()
     with Tab(browser, url, viewport={"width": width, "height": 900}, color_scheme=scheme) as page:
