@@ -60,6 +60,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # the list of commands is plain text: rich's Markdown takes a third of the start-up
 )
 
 
@@ -68,7 +69,7 @@ def _listed() -> None:
 
 
 for _name, (_, _help) in COMMANDS.items():
-    app.command(_name, help=_help)(_listed)
+    app.command(_name, short_help=_help)(_listed)
 
 
 def _version(asked: bool) -> None:
