@@ -30,7 +30,7 @@ def test_pools(weighted: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["ED", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("ND", "NM"))])
-def test_rows_of_a_stage(name: str) -> None:
+def test_rows_of_a_layer_view(name: str) -> None:
     """The plain code takes double precision, and is the meaning."""
     bag = esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3)
     early, late = bag.layer_view(1), bag.layer_view(3)

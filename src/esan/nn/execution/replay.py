@@ -103,8 +103,8 @@ def edge_part(conv: nn.Module, work: Callable[..., Tensor], modules: Sequence[nn
         return work(*given)
     count, arguments = len(given), called.arguments
 
-    def part(bag: Bag, stage: LayerView) -> Tensor:
-        return work(*arguments(bag, stage)[:count])
+    def part(bag: Bag, view: LayerView) -> Tensor:
+        return work(*arguments(bag, view)[:count])
 
     return in_part(part, modules, called.bag, called.view)
 
