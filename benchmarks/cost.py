@@ -18,8 +18,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from esan.report.paper_tables import method
+from esan.report.reproduction.stored_results import load_results, result_rows
 from esan.report.rows import Row
-from esan.report.stored_results import load_results, result_rows
 from esan.train import named
 
 HERE = Path(__file__).parent

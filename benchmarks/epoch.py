@@ -23,7 +23,7 @@ import usual
 from esan.data import load
 from esan.graphs import Graphs
 from esan.policies import EgoNets, policy_name
-from esan.report.timing import measure
+from esan.report.reproduction.timing import measure
 from esan.train import named
 from esan.train.engines.samples import training_bag
 from report import machine, markdown, print_table

@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from esan.report.grid_results import GRIDS
 from esan.report.paper_tables import TABLES
-from esan.report.results_page import EARLIER
-from esan.report.stored_results import is_current, name_of_settings
-from esan.report.timing import TIMES, load_times, save_times
+from esan.report.reproduction.grid_results import GRIDS
+from esan.report.reproduction.results_page import EARLIER
+from esan.report.reproduction.stored_results import is_current, name_of_settings
+from esan.report.reproduction.timing import TIMES, load_times, save_times
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.directory import json_line, read_json_lines, write_text
 from esan.train.runs.job import Job

@@ -15,7 +15,7 @@ pytest_plugins = ["pytester"]
 # The same examples in every run: a suite that fails now and then teaches nobody.
 settings.register_profile(
     "esan",
-    max_examples=drawn(12),
+    max_examples=drawn(6),
     derandomize=True,
     deadline=None,
     database=None,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from esan.cli import compiling as command
+from esan.cli.commands import compile as command
 from esan.cli.main import app
 from esan.ops.numba import compiling
 from esan.ops.numba import runtime as cpu

@@ -12,14 +12,12 @@ from typer.testing import CliRunner, Result
 
 from esan.cli.error_text import Options
 from esan.cli.job_commands import chosen_numbers, whole_numbers
-from esan.cli.main import app
+from esan.cli.main import COMMANDS, app
 from esan.graphs import cycle, disjoint_union, path, star, to_graph6
 from esan.ops.numba import runtime as cpu
 from esan.policies import Whole
 from esan.train.recipes.recipe import Recipe
 
-MODULES = {name: name for name in ("advise", "bag", "bench", "campaign", "predict", "report", "reproduce", "search")}
-MODULES |= {"train": "train", "wl": "wl", "explore": "explore", "compile": "compiling"}
 #: Options whose meaning and default are the same in every command that has them.
 SHARED: tuple[str, ...] = (
     "seeds",
@@ -69,8 +67,8 @@ def whole(done: Result) -> str:
 @pytest.mark.parametrize("option", SHARED)
 def test_an_option_means_the_same_in_every_command(option: str) -> None:
     found: dict[str, Any] = {}
-    for command, module in MODULES.items():
-        run = import_module(f"esan.cli.{module}").run
+    for command in COMMANDS:
+        run = import_module(f"esan.cli.commands.{command}").run
         for parameter in inspect.signature(run).parameters.values():
             if option in Options.of(run).names and _named(parameter) == f"--{option.replace('_', '-')}":
                 found[command] = (parameter.annotation, parameter.default)
@@ -82,7 +80,7 @@ def _named(parameter: inspect.Parameter) -> str:
     return next((str(extra.default) for extra in getattr(parameter.annotation, "__metadata__", ())), "")
 
 
-@pytest.mark.parametrize("command", ["", *MODULES])
+@pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_is_whole_at_80_columns(command: str) -> None:
     text = whole(esan(*command.split(), "--help"))
     assert "Usage: esan" in text
@@ -116,8 +114,8 @@ def test_seeds_are_counted_and_named_alike(
         asked.extend(jobs)
         raise ValueError("Expected nothing more (got jobs).")
 
-    monkeypatch.setattr("esan.cli.train.run_jobs", stop)
-    for module in ("esan.cli.campaign", "esan.train.campaigns.grid", "esan.report.reproducing"):
+    monkeypatch.setattr("esan.cli.commands.train.run_jobs", stop)
+    for module in ("esan.cli.commands.campaign", "esan.train.campaigns.grid", "esan.report.reproduction.reproducing"):
         monkeypatch.setattr(f"{module}.run_campaign", stop)
     what = ("zinc", "--row", "gin") if command == "reproduce" else ("own.toml",)
     assert "Expected nothing more" in esan(command, *what, *options).stderr

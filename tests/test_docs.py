@@ -54,7 +54,15 @@ def run_page(page: Path) -> None:
             run(block, page, names)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=short)
+#: The pages whose code `make test` runs; `make docs` runs that of all.
+QUICK = ("README.md", "docs/bags.md", "docs/models.md", "docs/own_policy.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=() if short(page) in QUICK else pytest.mark.exhaustive) for page in PAGES],
+    ids=short,
+)
 def test_the_code_on_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(page)

@@ -206,7 +206,7 @@ def test_init_files_only_export(path: Path) -> None:
 ALONE = """
 import sys
 
-for name in ("matplotlib", "ogb", "rdkit", "ray", "hypothesis", "lightning"):
+for name in ("matplotlib", "numba", "ogb", "rdkit", "ray", "hypothesis", "lightning"):
     sys.modules[name] = None  # as if it were not installed
 import esan, esan.testing
 from esan.graphs import csl

@@ -65,6 +65,7 @@ def test_files_of_the_version_before_are_read_and_checked(file: Path) -> None:
         esan.Bag.load(file)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("literal", [True, None])
 @pytest.mark.parametrize("number", [-1, 2**62, -(2**63), 10**6])
 def test_indices_are_checked_whatever_the_digest_says(literal: bool | None, number: int, tmp_path: Path) -> None:

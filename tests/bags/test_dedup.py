@@ -154,7 +154,7 @@ def test_representatives_are_the_colours_of_the_literal_bag(kinds: int, num_laye
 
 
 @pytest.mark.usefixtures("always_deduplicated")
-@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@examples(10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(graphs=strategies.batches(), policy=strategies.policies(), num_layers=st.integers(1, 4), kinds=st.integers(1, 3))
 def test_representatives_of_any_graphs(kinds: int, num_layers: int, policy: esan.Policy, graphs: list[Data]) -> None:
     """Also of a part of a bag, in another order."""

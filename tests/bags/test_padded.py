@@ -122,6 +122,7 @@ def test_padded_batches(literal: bool | None, encoder: str, architecture: str, p
     ids=str,
 )
 @LITERAL
+@pytest.mark.each_value
 def test_every_choice(literal: bool | None, choices: dict[str, Any]) -> None:
     for policy in (esan.NodeDeletion(), esan.EgoNets(hops=1, marked=True)):
         check(strategies.model("dss", "gine", policy, **choices), policy, literal)

@@ -41,7 +41,7 @@ def batch_ids(draw: st.DrawFn, graphs: int) -> tuple[Tensor, int]:
     return torch.tensor(ids).reshape(steps, given_to, size), networks
 
 
-@examples(40)
+@examples(12)
 @given(
     data=st.data(), graphs=strategies.batches(), policy=st.sampled_from(POLICIES), literal=st.sampled_from([True, None])
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from torch_geometric.data import Data
 
 import esan
@@ -16,9 +16,10 @@ from esan import wl
 from esan.explore import STORIES, Choice, FieldError, view
 from esan.explore.choice import Reader, plain_choice
 from esan.graphs import read, to_graph6
+from examples import examples
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(graph=strategies.graphs(max_nodes=6), policy=strategies.policies())
 def test_a_view_holds_the_colours_and_the_subgraphs(graph: Data, policy: esan.Policy) -> None:
     plain = Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)
@@ -40,7 +41,7 @@ def test_a_view_holds_the_colours_and_the_subgraphs(graph: Data, policy: esan.Po
         assert one["marks"] == marked
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(graph=strategies.graphs(max_nodes=7), policy=strategies.policies())
 def test_a_view_tells_how_the_compact_bag_grows(graph: Data, policy: esan.Policy) -> None:
     plain = Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)

@@ -18,9 +18,9 @@ from esan.data.sets.tu import TUFiles, read_tu
 from esan.data.sets.zinc import read_zinc_part
 from esan.graphs import Graphs, graph_of, load_graphs, read
 from esan.report.gather import gather
-from esan.report.html_page import html
+from esan.report.page.html_page import html
+from esan.report.reproduction.timing import load_times
 from esan.report.tables import markdown
-from esan.report.timing import load_times
 from esan.train import Predictor
 from esan.train.campaigns.grid import read_scores
 from esan.train.recipes.recipe import Recipe

@@ -512,10 +512,10 @@ def scores(base: Path, folder: Path, seed: int) -> Trial:
 
 GROUPS: dict[str, Group] = {
     "bag-bytes": Group(bag_bytes, write_bags, 160, 4),
-    "bag-arrays": Group(bag_arrays, write_bags, 360, 8),
+    "bag-arrays": Group(bag_arrays, write_bags, 360, 4),
     "bag-headers": Group(bag_headers, write_bags, 60, 3),
     "bag-lies": Group(bag_lies, write_bags, 24, 3),
-    "bag-forged": Group(bag_forged, write_bags, 300, 8),
+    "bag-forged": Group(bag_forged, write_bags, 300, 4),
     "npz-arrays": Group(npz_arrays, nothing, 300, 15),
     "npz-harmless": Group(npz_harmless, nothing, 18, 3),
     "npz-bytes": Group(npz_bytes, nothing, 80, 4),

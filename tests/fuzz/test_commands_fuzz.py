@@ -93,7 +93,7 @@ def check_any(line: list[str], files: dict[str, str]) -> None:
         check_error(result)
 
 
-@examples(10)
+@examples(5)
 @given(st.sampled_from(["bag", "wl"]), st.lists(WORDS, max_size=4))
 def test_some_words(files: dict[str, str], command: str, words: list[str]) -> None:
     check_any([command, *(word.replace("{", "").replace("}", "") for word in words)], files)
@@ -119,8 +119,8 @@ def test_an_interrupt_is_one_line(line: list[str], files: dict[str, str], monkey
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("esan.cli.bag.some_graphs", interrupt)
-    monkeypatch.setattr("esan.cli.train.run_jobs", interrupt)
+    monkeypatch.setattr("esan.cli.commands.bag.some_graphs", interrupt)
+    monkeypatch.setattr("esan.cli.commands.train.run_jobs", interrupt)
     result = invoked(line, files)
     assert result.exit_code == 130
     assert result.stderr.startswith("Interrupted.")
@@ -131,7 +131,7 @@ def test_a_bug_has_its_traceback_and_says_how_to_report_it(monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise AttributeError("nobody's input")
 
-    monkeypatch.setattr("esan.cli.bag.some_graphs", fail)
+    monkeypatch.setattr("esan.cli.commands.bag.some_graphs", fail)
     result = RUNNER.invoke(app, ["bag", "rook"])
     assert result.exit_code == 1
     assert "Traceback" in result.stderr
@@ -158,7 +158,7 @@ def test_errors_of_other_libraries_are_one_line(error: Exception, words: str, mo
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("esan.cli.bag.some_graphs", fail)
+    monkeypatch.setattr("esan.cli.commands.bag.some_graphs", fail)
     result = RUNNER.invoke(app, ["bag", "rook"])
     assert result.exit_code == 2
     assert result.stderr.startswith(words)

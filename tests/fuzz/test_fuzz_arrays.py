@@ -54,7 +54,7 @@ def nearly_graphs(draw: st.DrawFn) -> dict[str, np.ndarray]:
 
 
 @given(nearly_graphs())
-@examples(150)
+@examples(60)
 def test_an_npz_means_what_it_says_or_is_refused(arrays: dict[str, np.ndarray]) -> None:
     expected = oracles.npz(arrays)
     found, refused = None, ""
@@ -78,7 +78,7 @@ def bags() -> dict[str, esan.Bag]:
 
 
 @given(st.data())
-@examples(200)
+@examples(80)
 def test_an_index_outside_its_range_is_found(bags: dict[str, esan.Bag], data: st.DataObject) -> None:
     """Whatever number is put wherever: none that compiled loops would follow out of an array is let through."""
     bag = bags[data.draw(st.sampled_from(sorted(bags)))]

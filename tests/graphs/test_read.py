@@ -14,14 +14,14 @@ from esan.graphs import Graphs, permuted, read
 from examples import examples
 
 
-@examples(40)
+@examples(15)
 @given(graphs=strategies.batches(max_drawn=4))
 def test_list_and_batch_are_the_same_graphs(graphs: list[Data]) -> None:
     assert read(graphs).fingerprint == read(Batch.from_data_list(graphs)).fingerprint
     assert read(read(graphs)).fingerprint == read(graphs).fingerprint
 
 
-@examples(40)
+@examples(15)
 @given(graphs=strategies.batches(max_drawn=4))
 def test_counts_undirected_and_directed_edges(graphs: list[Data]) -> None:
     collection = read(graphs)
@@ -45,7 +45,7 @@ def test_counts_undirected_and_directed_edges(graphs: list[Data]) -> None:
     assert torch.equal(collection.degree, torch.bincount(target, minlength=whole.num_nodes))
 
 
-@examples(30)
+@examples(15)
 @given(graphs=strategies.batches(max_drawn=3), data=st.data())
 def test_take(graphs: list[Data], data: st.DataObject) -> None:
     ids = data.draw(st.lists(st.integers(0, len(graphs) - 1), min_size=1, max_size=6))

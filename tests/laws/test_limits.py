@@ -73,7 +73,7 @@ def plain_gnn(network: Any, encoder: str, batch: Batch, readout: str) -> Tensor:
 
 @pytest.mark.parametrize("encoder", PLAIN)
 @pytest.mark.parametrize("readout", ["sum", "mean"])
-@examples(5)
+@examples(3)
 @given(graphs=strategies.batches(max_drawn=3))
 def test_identity_policy_is_the_plain_gnn(readout: str, encoder: str, graphs: list[Data]) -> None:
     network = strategies.model("ds", encoder, esan.Whole(), readout=readout, set_encoder="mean")

@@ -20,7 +20,7 @@ def _same(one: esan.Bag, other: esan.Bag) -> bool:
 
 
 @EVERY_POLICY
-@examples(10)
+@examples(4)
 @given(graphs=strategies.batches())
 def test_multiplicities_sum_to_the_number_of_pairs(policy: esan.Policy, graphs: list[Data]) -> None:
     compact, literal = esan.Bag.of(graphs, policy, 3), esan.Bag.of(graphs, policy, literal=True)
@@ -40,7 +40,7 @@ def test_multiplicities_sum_to_the_number_of_pairs(policy: esan.Policy, graphs: 
 
 
 @EVERY_POLICY
-@examples(10)
+@examples(4)
 @given(graphs=strategies.batches())
 def test_to_literal_is_the_bag_built_literal(policy: esan.Policy, graphs: list[Data]) -> None:
     literal, compact = esan.Bag.of(graphs, policy, literal=True), esan.Bag.of(graphs, policy, 2)
@@ -51,7 +51,7 @@ def test_to_literal_is_the_bag_built_literal(policy: esan.Policy, graphs: list[D
 
 
 @EVERY_POLICY
-@examples(8)
+@examples(4)
 @given(graphs=strategies.batches(max_drawn=3), data=st.data())
 def test_part_of_a_bag_is_the_bag_of_that_part(policy: esan.Policy, graphs: list[Data], data: st.DataObject) -> None:
     ids = data.draw(st.lists(st.integers(0, len(graphs) - 1), min_size=1, max_size=5), label="ids")
@@ -63,7 +63,7 @@ def test_part_of_a_bag_is_the_bag_of_that_part(policy: esan.Policy, graphs: list
 
 
 @EVERY_POLICY
-@examples(5)
+@examples(3)
 @given(graphs=strategies.batches(), seed=st.integers(0, 9))
 def test_part_of_the_subgraphs(policy: esan.Policy, graphs: list[Data], seed: int) -> None:
     literal, compact = esan.Bag.of(graphs, policy, literal=True), esan.Bag.of(graphs, policy, 3)

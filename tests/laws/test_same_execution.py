@@ -49,7 +49,13 @@ def test_any_graphs_batched_and_alone(architecture: str, encoder: str, policy: e
     assert_same_execution(strategies.model(architecture, encoder, policy, num_layers=2), [*graphs, LINE], policy)
 
 
-@EVERY_POLICY
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(policy, id=name, marks=() if name in ("ED", "EGO+(2)", "ND^") else pytest.mark.exhaustive)
+        for name, policy in strategies.POLICIES.items()
+    ],
+)
 def test_one_graph_at_a_time(policy: esan.Policy) -> None:
     assert_same_execution(
         strategies.model("dss", "gin", policy, num_layers=2), [*strategies.odd_graphs(), LINE], policy

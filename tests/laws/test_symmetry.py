@@ -17,7 +17,7 @@ EVERY_ARCHITECTURE = pytest.mark.parametrize("architecture", strategies.ARCHITEC
 
 
 @EVERY_POLICY
-@examples(15)
+@examples(5)
 @given(graphs=strategies.batches())
 def test_policies_ignore_numbering_and_company(policy: esan.Policy, graphs: list[Data]) -> None:
     assert_policy_invariant(policy, graphs, trials=2)
@@ -55,7 +55,7 @@ def test_any_graphs(architecture: str, encoder: str, policy: esan.Policy, graphs
 
 @pytest.mark.parametrize("output", ["node", "edge"])
 @EVERY_ENCODER
-@examples(3)
+@examples(1)
 @given(graphs=strategies.batches())
 def test_outputs_about_nodes_and_edges_are_equivariant(encoder: str, output: str, graphs: list[Data]) -> None:
     policy = esan.EgoNets(hops=1, marked=True)
@@ -77,7 +77,7 @@ def test_outputs_about_nodes_and_edges_are_equivariant(encoder: str, output: str
     ],
     ids=str,
 )
-@examples(3)
+@examples(1)
 @example(graphs=strategies.odd_graphs())
 @given(graphs=strategies.batches())
 def test_every_choice_is_invariant(choices: dict[str, Any], graphs: list[Data]) -> None:

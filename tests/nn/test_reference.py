@@ -161,7 +161,7 @@ def test_one_of_each_kind_of_graph(architecture: str, encoder: str, policy: esan
     check_close(network(esan.Bag.of(graphs, policy, literal=True)), expected, "the reference")
 
 
-@examples(12)
+@examples(6)
 @given(graphs=strategies.batches(), policy=strategies.policies())
 def test_any_graphs(graphs: list[Data], policy: esan.Policy) -> None:
     network = strategies.model("dss", "gine", policy, num_layers=2)

@@ -54,6 +54,7 @@ def test_each_as_if_it_were_alone() -> None:
     ensembles.check_alone(trial(), [torch.arange(1), torch.arange(3)])
 
 
+@pytest.mark.exhaustive
 @REFERENCE_LAYOUT
 def test_each_as_if_it_were_alone_for_an_epoch() -> None:
     ensembles.check_alone(trial(), [torch.arange(1), torch.arange(3)], epochs=1)

@@ -54,7 +54,7 @@ def same_gradients(ours: dict[str, Tensor | None], theirs: dict[str, Tensor | No
         pytest.param("ds", "gine", "NM", False, {"set_encoder": "max"}, marks=pytest.mark.exhaustive),
         pytest.param("ds", "gin", "ED", False, {"degrees": 5}, marks=pytest.mark.exhaustive),
         pytest.param("ds", "gin", "EGO+(2)", True, {}, marks=pytest.mark.exhaustive),
-        ("dss", "graphconv", "ND", False, {}),
+        pytest.param("dss", "graphconv", "ND", False, {}, marks=pytest.mark.exhaustive),
     ],
 )
 def test_networks(architecture: str, encoder: str, name: str, literal: bool, choices: dict[str, Any]) -> None:

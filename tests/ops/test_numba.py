@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("error", ["ImportError", pytest.param("OSError", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("error", ["ImportError", "OSError"])
 def test_a_numba_that_cannot_be_imported_is_done_without(error: str, tmp_path: Path) -> None:
     """It is said once, and networks go on."""
     (tmp_path / "numba.py").write_text(f"raise {error}('needs another numpy')")

@@ -61,6 +61,7 @@ def test_proposition_6_depth_of_ego_networks() -> None:
     assert found == [False, True, False]
 
 
+@pytest.mark.exhaustive
 def test_csl_41_9_and_12() -> None:
     """CSL(41,9) and CSL(41,12): EGO and EGO+ of depth 1, 2, 3 cannot, depth 4 can. ND: the colours are equal after 3
     rounds and differ after 4.

@@ -18,7 +18,7 @@ def _seen(subgraph: Data) -> Subgraph:
 @pytest.mark.parametrize(
     "policy", [*strategies.POLICIES.values(), esan.NodeDeletion(3), esan.EgoNets(3), esan.EgoNets(2)], ids=repr
 )
-@examples(20)
+@examples(8)
 @given(graphs=strategies.batches(max_nodes=7))
 def test_subgraphs_are_those_of_the_definition(policy: esan.Policy, graphs: list[Data]) -> None:
     bag = esan.Bag.of(graphs, policy, literal=True)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from made_up import record
 
-from esan.report.deviation import Deviation, deviation_line
 from esan.report.paper_tables import PaperNumber
-from esan.report.provenance_line import provenance_line
+from esan.report.reproduction.deviation import Deviation, deviation_line
+from esan.report.reproduction.provenance_line import provenance_line
 from esan.report.rows import Measured, Row
 
 

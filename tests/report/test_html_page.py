@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from esan.cli.main import app
 from esan.report.gather import gather
-from esan.report.html_page import html
-from esan.report.page_data import LEVELS, binned, packed
+from esan.report.page.html_page import html
+from esan.report.page.page_data import LEVELS, binned, packed
 from esan.report.rows import empty_row, row_of
 from esan.train.recipes.catalogue import named
 from esan.train.runs.records import Epoch

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from made_up import record
 
-from esan.report.grid_results import load_grid_results
-from esan.report.results_page import earlier_text, table_text
-from esan.report.stored_results import load_results
-from esan.report.timing import load_times
+from esan.report.reproduction.grid_results import load_grid_results
+from esan.report.reproduction.results_page import earlier_text, table_text
+from esan.report.reproduction.stored_results import load_results
+from esan.report.reproduction.timing import load_times
 from esan.train.recipes.catalogue import named
 from esan.train.runs.record_table import read_table
 

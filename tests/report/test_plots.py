@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from esan.report.plots import (
+from esan.report.page.plots import (
     LOSS,
     VALID,
     ComparisonRow,

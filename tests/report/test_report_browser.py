@@ -12,7 +12,7 @@ import pytest
 from made_up import record
 
 from browsers import Tab, launched, needs_chromium
-from esan.report.html_page import html
+from esan.report.page.html_page import html
 from esan.report.rows import empty_row, row_of
 from esan.train.recipes.catalogue import named
 

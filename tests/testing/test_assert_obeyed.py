@@ -42,7 +42,7 @@ def pairwise_cases() -> list[tuple[str, str, bool, bool, str]]:
     return cases
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @pytest.mark.parametrize(("architecture", "encoder", "literal", "training", "change"), pairwise_cases())
 def test_every_module(architecture: str, encoder: str, literal: bool, training: bool, change: str) -> None:
     model = network(architecture, encoder)

@@ -91,7 +91,7 @@ def test_an_epoch_is_only_finished_where_something_would_be_lost(every: float, f
 
 def test_the_command_ends_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe(write_set(tmp_path), epochs=4).save(tmp_path / "small.toml")
-    monkeypatch.setattr("esan.cli.train.ProgressBars", lambda: SendsSignal(after=2))
+    monkeypatch.setattr("esan.cli.commands.train.ProgressBars", lambda: SendsSignal(after=2))
     command = [
         "train",
         str(tmp_path / "small.toml"),

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 from small_campaign import recipe, write_set
+from typer.testing import CliRunner
 
+from esan.cli.main import app
 from esan.train import Job, Record, run_jobs
 
 #: Epochs are quick; this many keep a process busy while it is being killed.
@@ -51,8 +53,7 @@ def test_a_killed_training_continues(kills: int, tmp_path: Path, monkeypatch: py
         assert not (curve.parent / "record.json").exists()
     assert lengths == sorted({*lengths})
     assert lengths[-1] <= EPOCHS
-    process = started(command)
-    result = process.communicate()[1]
-    assert process.returncode == 0, result.decode()
+    finished = CliRunner().invoke(app, command)
+    assert finished.exit_code == 0, finished.output
     assert Record.load(curve.parent / "record.json") == undisturbed
     assert not list(curve.parent.glob("*.part"))

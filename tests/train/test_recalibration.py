@@ -111,7 +111,7 @@ def test_a_network_without_norms_has_nothing_to_recalibrate() -> None:
         assert torch.equal(tensor, recalibrating.model.state_dict()[name])
 
 
-@pytest.mark.parametrize("more", [{}, SAMPLES])
+@pytest.mark.parametrize("more", [{}, pytest.param(SAMPLES, marks=pytest.mark.exhaustive)])
 def test_the_training_is_the_same(more: dict[str, Any]) -> None:
     assert Recipe(data="zinc").recalibrate_norms is False
     plain, recalibrating = (
@@ -136,7 +136,7 @@ def test_batches_of_another_size() -> None:
     assert [line.loss for line in lines[2]] == [line.loss for line in lines[4]]
 
 
-@pytest.mark.parametrize("more", [{}, SAMPLES])
+@pytest.mark.parametrize("more", [{}, pytest.param(SAMPLES, marks=pytest.mark.exhaustive)])
 def test_an_interrupted_run_ends_as_if_it_had_not_been(more: dict[str, Any], tmp_path: Path) -> None:
     job, dataset = Job(quick(recalibrate_norms=True, **more)), small("regression")
     (whole,) = run_jobs([job], None, dataset=dataset)
@@ -146,6 +146,7 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(more: dict[str, Any], tmp
         assert run_jobs([job], tmp_path / str(after), dataset=dataset) == [whole], f"after epoch {after}"
 
 
+@pytest.mark.exhaustive
 def test_jobs_side_by_side_are_what_they_are_alone() -> None:
     dataset, recipe = small(), quick(split="folds", folds=2, select="mean-valid", recalibrate_norms=True)
     jobs = [Job(recipe, 0, 0), Job(recipe, 1, 0), Job(recipe, 1, 7)]

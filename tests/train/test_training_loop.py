@@ -70,7 +70,14 @@ def test_predictions_of_the_best_epoch_are_saved_with_their_targets(kind: str, t
             assert all(0 <= float(row[name]) <= 1 for row in mine for name in row if name.startswith("prediction"))
 
 
-@pytest.mark.parametrize("more", [{}, RANDOM, {"model": "gnn", "policy": "identity", "random_features": 0.5}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({}, marks=pytest.mark.exhaustive),
+        RANDOM,
+        {"model": "gnn", "policy": "identity", "random_features": 0.5},
+    ],
+)
 def test_a_seed_decides_every_bit(more: dict[str, Any]) -> None:
     recipe, dataset = quick(**more), small()
     runs = [run_jobs([Job(recipe, seed=seed)], None, dataset=dataset)[0] for seed in (0, 0, 1)]
@@ -96,7 +103,14 @@ def test_jobs_side_by_side_are_what_they_are_alone() -> None:
     assert together[0].final.test is None
 
 
-@pytest.mark.parametrize("more", [{}, RANDOM, {"schedule": "plateau", "patience": 0, "factor": 0.1, "min_lr": 1e-4}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({}, marks=pytest.mark.exhaustive),
+        RANDOM,
+        {"schedule": "plateau", "patience": 0, "factor": 0.1, "min_lr": 1e-4},
+    ],
+)
 def test_an_interrupted_run_ends_as_if_it_had_not_been(more: dict[str, Any], tmp_path: Path) -> None:
     job, dataset = Job(quick(**more)), small()
     (whole,) = run_jobs([job], None, dataset=dataset)
@@ -125,7 +139,7 @@ def test_another_recipe_of_the_same_name_is_refused(tmp_path: Path) -> None:
         run_jobs([Job(quick(lr=0.5))], tmp_path, dataset=small())
 
 
-@pytest.mark.parametrize("more", [{}, {"policy": "ND@0.5", "votes": 2}])
+@pytest.mark.parametrize("more", [{}, pytest.param({"policy": "ND@0.5", "votes": 2}, marks=pytest.mark.exhaustive)])
 def test_a_full_disk_costs_nothing_but_time(
     more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

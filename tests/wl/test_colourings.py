@@ -49,7 +49,7 @@ def test_every_round_refines_the_one_before_and_the_last_is_stable() -> None:
 
 
 @pytest.mark.parametrize("test", wl.TESTS)
-@examples(15)
+@examples(6)
 @given(graph=strategies.graphs(max_nodes=5), policy=strategies.policies(), seed=st.integers(0, 2**16))
 def test_colours_are_canonical(test: str, graph: Data, policy: esan.Policy, seed: int) -> None:
     chosen = policy if wl.TESTS[test].subgraphs else None

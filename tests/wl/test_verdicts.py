@@ -17,7 +17,7 @@ from examples import examples
 
 
 @pytest.mark.parametrize("test", wl.TESTS)
-@examples(25)
+@examples(10)
 @given(graph=strategies.graphs(max_nodes=6), policy=strategies.policies(), seed=st.integers(0, 2**16))
 def test_isomorphic_copies_are_never_separated(test: str, graph: Data, policy: esan.Policy, seed: int) -> None:
     copy = permuted(graph, torch.Generator().manual_seed(seed))
@@ -103,6 +103,14 @@ def test_a_users_own_policy() -> None:
     assert not wl.separates("rook", "shrikhande", "dss", HighDegreeDeleted())
 
 
+@pytest.mark.parametrize("test", ["ds", "dss"])
+def test_without_a_policy_edges_are_deleted(test: str) -> None:
+    verdict = wl.separates("cycle(6)", "2xcycle(3)", test)
+    assert verdict
+    assert verdict.policy == wl.separates("cycle(6)", "2xcycle(3)", test, "ED").policy
+    assert wl.separates("cycle(6)", "2xcycle(3)", "1").policy is None
+
+
 def _directed() -> Data:
     return Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2)
 
@@ -116,7 +124,6 @@ def _real() -> Data:
     [
         ((path(2), path(2), "3-wl"), "Expected the name of a test .*Known: 1, ds, dss"),
         ((path(2), path(2), "dss", "EDD"), "Expected the name of a policy"),
-        ((path(2), path(2), "dss"), "Expected a policy for the test"),
         ((path(2), path(2), "1", "ED"), "Expected no policy"),
         ((path(2), path(2), "ds", "ED@0.5"), "Expected a policy that draws nothing"),
         ((path(2), Data(num_nodes=0), "1"), "at least one node"),

@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
@@ -14,6 +14,7 @@ import esan
 import strategies
 from esan import wl
 from esan.graphs import cycle, path, permuted, read
+from examples import examples
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_no_witness_where_graphs_do_not_part() -> None:
 
 
 @pytest.mark.parametrize("test", wl.TESTS)
-@settings(max_examples=40)
+@examples(15)
 @given(one=strategies.graphs(max_nodes=5), other=strategies.graphs(max_nodes=5), policy=strategies.policies())
 def test_a_witness_is_true(test: str, one: Data, other: Data, policy: esan.Policy) -> None:
     """What it says of the counts holds in the colourings, and its example is where it says."""
@@ -70,7 +71,7 @@ def test_a_witness_is_true(test: str, one: Data, other: Data, policy: esan.Polic
         assert witness.counts[0] != witness.counts[1]
 
 
-@settings(max_examples=60)
+@examples(15)
 @given(graph=strategies.graphs(max_nodes=6), policy=strategies.policies(), test=st.sampled_from(["ds", "dss"]))
 def test_what_colours_saw(graph: Data, policy: esan.Policy, test: str) -> None:
     """Every cell, not the example alone, saw what its colour says: the neighbours in its subgraph, and its copies."""
@@ -92,7 +93,7 @@ def test_what_colours_saw(graph: Data, policy: esan.Policy, test: str) -> None:
                     assert dict(copies.of(int(copies.of_node[v]))) == Counter(before[:, v].tolist())
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(graph=strategies.graphs(max_nodes=6), policy=strategies.policies())
 def test_numbers_stay_while_classes_are_split(graph: Data, policy: esan.Policy) -> None:
     history = wl.History([graph], "dss", policy, node_labels=False, edge_labels=False)
@@ -129,7 +130,7 @@ def test_labels_belong_to_what_is_identical() -> None:
     assert wl.separates(one, other, "1", node_labels=False).relation == "identical"
 
 
-@settings(max_examples=60)
+@examples(15)
 @given(one=strategies.graphs(max_nodes=5), other=strategies.graphs(max_nodes=5))
 def test_relations_agree_with_networkx(one: Data, other: Data) -> None:
     verdict = wl.separates(one, other, "1", node_labels=False, edge_labels=False)

@@ -1,1 +1,1 @@
-"""The command line: one module per command; `main` registers them."""
+"""The command line: `main` is the program, `commands` has a module per command; the rest is what commands share."""

@@ -1,4 +1,4 @@
-"""The command line: `esan COMMAND`. Each command is a module of `esan.cli`, imported when it is run."""
+"""The command line: `esan COMMAND`. Each command is a module of `esan.cli.commands`, imported when it is run."""
 
 from importlib import import_module
 from typing import Annotated, Any
@@ -9,29 +9,20 @@ from typer.main import get_command
 from esan.cli.console import Commands
 from esan.cli.import_interrupts import interruptible
 
-#: The commands: the module of each, and the first sentence of its help, which the list of commands shows.
+#: The commands, each a module of its name, with the first sentence of its help, which the list of commands shows.
 COMMANDS = {
-    "bag": ("bag", "Show what a bag holds: subgraphs, (node, subgraph) pairs, and the rows that each layer computes."),
-    "wl": ("wl", "Test whether two graphs are separated, and show the colours of each round."),
-    "explore": ("explore", "Explore bags, subgraphs and Weisfeiler-Leman refinement in the browser."),
-    "advise": (
-        "advise",
-        "Find out whether your graphs need more than 1-WL, and the cheapest policy that suffices.",
-    ),
-    "train": ("train", "Train a recipe on its folds and seeds."),
-    "predict": ("predict", "Predict for every graph of DATA, and write a CSV file with one row per graph."),
-    "campaign": ("campaign", "Train several recipes, each with all its folds and seeds."),
-    "search": ("search", "Train every configuration of a recipe's grid, and choose the best on validation."),
-    "report": ("report", "Write a page with tables, learning curves and the paper's numbers beside yours."),
-    "reproduce": (
-        "reproduce",
-        "Run the rows of a table of the paper, and write the table with the paper's numbers and yours.",
-    ),
-    "bench": (
-        "bench",
-        "Time training epochs as esan train runs them: batches, forward, backward, optimiser and loss.",
-    ),
-    "compile": ("compiling", "Compile the CPU kernels now; otherwise each is compiled when it is first used."),
+    "bag": "Show what a bag holds: subgraphs, (node, subgraph) pairs, and the rows that each layer computes.",
+    "wl": "Test whether two graphs are separated, and show the colours of each round.",
+    "explore": "Explore bags, subgraphs and Weisfeiler-Leman refinement in the browser.",
+    "advise": "Find out whether your graphs need more than 1-WL, and the cheapest policy that suffices.",
+    "train": "Train a recipe on its folds and seeds.",
+    "predict": "Predict for every graph of DATA, and write a CSV file with one row per graph.",
+    "campaign": "Train several recipes, each with all its folds and seeds.",
+    "search": "Train every configuration of a recipe's grid, and choose the best on validation.",
+    "report": "Write a page with tables, learning curves and the paper's numbers beside yours.",
+    "reproduce": "Run the rows of a table of the paper, and write the table with the paper's numbers and yours.",
+    "bench": "Time training epochs as esan train runs them: batches, forward, backward, optimiser and loss.",
+    "compile": "Compile the CPU kernels now; otherwise each is compiled when it is first used.",
 }
 
 
@@ -45,9 +36,8 @@ class LoadedCommands(Commands):
 
 def load(name: str) -> Any:
     """A command by its name, with its options."""
-    module, _ = COMMANDS[name]
     with interruptible():
-        run = import_module(f"esan.cli.{module}").run
+        run = import_module(f"esan.cli.commands.{name}").run
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.command(name)(run)
     return get_command(alone)
@@ -68,7 +58,7 @@ def _listed() -> None:
     """Stands for a command in the list of them; `LoadedCommands` runs the command itself."""
 
 
-for _name, (_, _help) in COMMANDS.items():
+for _name, _help in COMMANDS.items():
     app.command(_name, short_help=_help)(_listed)
 
 

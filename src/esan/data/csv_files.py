@@ -1,6 +1,7 @@
 """Text tables: a CSV of molecules with targets, and a file of labels; errors name the line."""
 
 import csv
+import difflib
 import io
 import re
 import warnings
@@ -172,8 +173,11 @@ def _smiles_column(header: list[str], smiles: str | None, path: Path) -> int:
 
 def _place(header: list[str], name: str, path: Path) -> int:
     if header.count(name) != 1:
+        near = difflib.get_close_matches(name, header, 1)
+        meant = f" Did you mean {near[0]!r}?" if near and name not in header else ""
         raise ValueError(
-            f"Expected one column {name!r} (got {header.count(name)} in {path}). It has {', '.join(header)[:200]}."
+            f"Expected one column {name!r} (got {header.count(name)} in {path}).{meant} "
+            f"It has {', '.join(header)[:200]}."
         )
     return header.index(name)
 

@@ -1,5 +1,6 @@
 """SMILES → graphs with OGB's features of atoms and bonds (needs the extra `molecules`)."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,7 +64,9 @@ def scaffolds(smiles: Sequence[str], chirality: bool = False) -> list[str]:
 def _feature_makers() -> tuple[Callable[[Any], list[int]], Callable[[Any], list[int]]]:
     """OGB's features of an atom and of a bond, each computed once for all that are alike in what it looks at."""
     try:
-        from ogb.utils.features import atom_to_feature_vector, bond_to_feature_vector
+        with warnings.catch_warnings():  # ogb looks for a newer version of itself, and warns where there is no network
+            warnings.simplefilter("ignore")
+            from ogb.utils.features import atom_to_feature_vector, bond_to_feature_vector
     except ImportError as error:
         raise ImportError(f"Expected ogb, which names the features of atoms (got none: {error}). {_EXTRA}") from None
     atoms: dict[Any, list[int]] = {}

@@ -137,7 +137,7 @@ class History:
     Args:
         graphs: the graphs, coloured together: equal numbers are equal colours.
         test: the name of the test.
-        policy: how subgraphs are selected, for the tests that work on bags.
+        policy: how subgraphs are selected, for the tests that work on bags; None for edge deletion.
         node_labels: whether the rows of `x`, integers, are initial colours.
         edge_labels: whether the rows of `edge_attr`, integers, are labels of edges.
 

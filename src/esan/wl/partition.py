@@ -46,7 +46,8 @@ def classes(
     Args:
         graphs: a PyG dataset, or a list of whatever `esan.graphs.graph_of` reads.
         test: "1", "ds", "dss", "dss-excluding", "2-fwl" or "ds-2-fwl".
-        policy: how subgraphs are selected, an object or a name, for the tests that work on bags.
+        policy: how subgraphs are selected, an object or a name, for the tests that work on bags; None for
+            edge deletion.
         node_labels: whether the lines of `x`, integers, are initial colours; False ignores them.
         edge_labels: whether the lines of `edge_attr`, integers, are labels of edges; False ignores them.
     """

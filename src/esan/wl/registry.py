@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from esan.checks import shown
-from esan.policies import Augmented, Policy, Whole, as_policy, policy_named
+from esan.policies import Augmented, EdgeDeletion, Policy, Whole, as_policy, policy_named
 from esan.wl.fwl import FWLBoard
 from esan.wl.refinement import ColourRefinement
 from esan.wl.subgraph_wl import DSBoard, DSSBoard, ExcludingBoard
@@ -47,7 +47,7 @@ def test_named(name: str) -> Test:
 
 
 def policy_for(test: Test, policy: Policy | str | None) -> Policy:
-    """The policy that `test` runs with: the one given, or the bag {G} for a test that takes none."""
+    """The policy of a test: the one given, edge deletion if none is, or the bag {G} for a test of the graph alone."""
     if not test.subgraphs:
         if policy is not None:
             raise ValueError(
@@ -55,11 +55,7 @@ def policy_for(test: Test, policy: Policy | str | None) -> Policy:
                 'Leave it out, or use the test "ds" or "dss".'
             )
         return Whole()
-    if policy is None:
-        raise ValueError(
-            f'Expected a policy for the test "{test.name}" (got None). Pass one, e.g. policy=esan.EdgeDeletion().'
-        )
-    policy = as_policy(policy)
+    policy = EdgeDeletion() if policy is None else as_policy(policy)
     if policy.random:
         raise ValueError(
             f"Expected a policy that draws nothing (got {policy!r}): two samples of one graph may differ, so a test "

@@ -72,7 +72,8 @@ def separates(
         first: one graph: PyG data, networkx, a name, graph6, a file or a list of edges (see `esan.graphs.graph_of`).
         second: the other.
         test: "1", "ds", "dss", "dss-excluding", "2-fwl" or "ds-2-fwl".
-        policy: how subgraphs are selected, an object or a name, for the tests that work on bags.
+        policy: how subgraphs are selected, an object or a name, for the tests that work on bags; None for
+            edge deletion.
         node_labels: whether the rows of `x`, integers, are initial colours; False ignores them.
         edge_labels: whether the rows of `edge_attr`, integers, are labels of edges; False ignores them.
         names: what the witness calls the two graphs; None for the text that names them, or G and H.

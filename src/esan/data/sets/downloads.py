@@ -4,6 +4,7 @@ import csv
 import hashlib
 import shutil
 import urllib.request
+import warnings
 from http.client import HTTPMessage
 from pathlib import Path
 from typing import IO
@@ -64,7 +65,9 @@ def fetch_zinc_files(folder: Path) -> Path:
 def fetch_ogb_files(folder: Path, name: str) -> None:
     """OGB's files of a set into `folder`, with OGB's own address of it."""
     try:
-        from ogb import graphproppred
+        with warnings.catch_warnings():  # ogb looks for a newer version of itself, and warns where there is no network
+            warnings.simplefilter("ignore")
+            from ogb import graphproppred
     except ImportError:
         raise ImportError("the package ogb has the address, and is missing: pip install 'esan[molecules]'") from None
     with (Path(graphproppred.__file__).parent / "master.csv").open(encoding="utf-8") as file:

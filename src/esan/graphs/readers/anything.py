@@ -82,10 +82,13 @@ def _from_text(text: str, files: bool = True) -> Data:
         return from_graph6(text)
     except ValueError as error:
         near = difflib.get_close_matches(text.partition("(")[0], NAMED, 3)
-        meant = f"Did you mean {' or '.join(near)}? " if near else ""
+        expected = (
+            f"Expected the name of a graph, {'a file or' if files else 'or'} a line of graph6 (got {shown(text)})."
+        )
+        if near:
+            raise ValueError(f"{expected} Did you mean {' or '.join(near)}?") from None
         raise ValueError(
-            f"Expected the name of a graph, {'a file or' if files else 'or'} a line of graph6 (got {shown(text)}). "
-            f"{meant}Known names: {', '.join(list(NAMED)[:_LISTED])}, as in csl(12,3) or 2xcycle(3), and "
+            f"{expected} Known names: {', '.join(list(NAMED)[:_LISTED])}, as in csl(12,3) or 2xcycle(3), and "
             f"{len(NAMED) - _LISTED} more (esan.graphs.readers.anything.NAMED). As graph6: {error}"
         ) from None
 

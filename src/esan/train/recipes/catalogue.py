@@ -95,7 +95,10 @@ def named(name: str) -> Recipe:
     values |= _encoder(family, conv) | _read(family, model, conv) | _input(data) | _BASELINES[match["baseline"]]
     if model == "gnn" and conv == "gin" and data in SOCIAL:
         values["hidden_channels"] = 64
-    policy = Whole() if model == "gnn" else policy_named(match["policy"], hops=HOPS.get(data, 2))
+    try:
+        policy = Whole() if model == "gnn" else policy_named(match["policy"], hops=HOPS.get(data, 2))
+    except ValueError as error:
+        raise ValueError(f"Expected the name of a recipe (got {shown(name)}): {error}") from None
     values["policy"] = policy
     if data == "csl" and isinstance(policy_of(policy), EdgeDeletion | NodeDeletion):
         # CSL(41, 9) and CSL(41, 12) differ after 5 rounds of refinement of edge-deleted bags only, and after 4 of

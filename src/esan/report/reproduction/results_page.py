@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from esan.plural import counted
-from esan.report.deviation import deviation_line
 from esan.report.formatting import escape_markdown
 from esan.report.gather import gather
-from esan.report.grid_results import grid_results_table, load_grid_results
 from esan.report.paper_tables import TABLES
-from esan.report.provenance_line import provenance_line
+from esan.report.reproduction.deviation import deviation_line
+from esan.report.reproduction.grid_results import grid_results_table, load_grid_results
+from esan.report.reproduction.provenance_line import provenance_line
+from esan.report.reproduction.stored_results import load_results, result_rows
+from esan.report.reproduction.timing import load_times, times_table
 from esan.report.rows import Row
-from esan.report.stored_results import load_results, result_rows
 from esan.report.tables import by_data, by_metric, markdown, rule_line, table
-from esan.report.timing import load_times, times_table
 
 _HEAD = """# All tables
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from esan.report.plots import LOSS, TEST, VALID
+from esan.report.page.plots import LOSS, TEST, VALID
 from esan.report.rows import Measured, Row
 from esan.train.runs.records import Record
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from esan.plural import counted
-from esan.report.plots import PlotAxis, short, span
+from esan.report.page.plots import PlotAxis, short, span
+from esan.report.page.svg import dot, drawing, line, polyline, rect, text
 from esan.report.rows import Row
-from esan.report.svg import dot, drawing, line, polyline, rect, text
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.directory import PREDICTIONS
 

@@ -15,7 +15,7 @@ from esan.cli import options
 from esan.cli.console import console, plainly
 from esan.cli.job_commands import MOST_NUMBERS, whole_numbers
 from esan.cli.tables import plain_table
-from esan.report.timing import EpochTimes, measure
+from esan.report.reproduction.timing import EpochTimes, measure
 from esan.train.runs.directory import write_text
 from esan.train.runs.records import peak_bytes
 

@@ -51,4 +51,6 @@ def run(
     console.print(rows_table([row for row in rows if row.records or row.unfinished]))
     done = sum(bool(row.records) for row in rows)
     console.print(Text(f"{done} of {counted(len(rows), 'row')} run, {counted(len(found.records), 'run')}."))
+    if other := sum("~" in row.recipe for row in rows):
+        console.print(Text(f"{counted(other, 'row')} with other settings than the recipe's, named after the ~."))
     console.print(Text(f"Saved: {target}, {target.with_suffix('.md')}"), soft_wrap=True)

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from esan.report.grid_results import load_grid_results, save_grid_result
 from esan.report.paper_tables import TABLES, table_named
-from esan.report.results_page import EARLIER, README, earlier_text, results_page, table_text
+from esan.report.reproduction.grid_results import load_grid_results, save_grid_result
+from esan.report.reproduction.results_page import EARLIER, README, earlier_text, results_page, table_text
+from esan.report.reproduction.stored_results import chosen_rows, is_selected, load_results, result_rows, stored_records
+from esan.report.reproduction.timing import load_times, measure, save_times, timing_recipes
 from esan.report.rows import Row
-from esan.report.stored_results import chosen_rows, is_selected, load_results, result_rows, stored_records
-from esan.report.timing import load_times, measure, save_times, timing_recipes
 from esan.train.campaigns.campaign import finished_record, run_campaign
 from esan.train.campaigns.executors import Executor, Failure
 from esan.train.campaigns.grid import search, select_jobs
@@ -34,7 +34,7 @@ def table_jobs(
 
     Args:
         table: its name.
-        rows: which rows, see `esan.report.stored_results.chosen_rows`; empty for all.
+        rows: which rows, see `esan.report.reproduction.stored_results.chosen_rows`; empty for all.
         seeds: how many seeds, or which; None for those of the recipes.
         changes: settings such as "lr=0.001" that make variants of the rows.
     """

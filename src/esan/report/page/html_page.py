@@ -10,11 +10,11 @@ from typing import Any
 
 from esan.inline import asset, digest
 from esan.report.formatting import NOT_RUN, UNITS, duration
-from esan.report.page_data import page_data
-from esan.report.plots import ComparisonRow, comparison, learning_curves
-from esan.report.predictions import JobKey, PredictionTable, pictures
+from esan.report.page.page_data import page_data
+from esan.report.page.plots import ComparisonRow, comparison, learning_curves
+from esan.report.page.predictions import JobKey, PredictionTable, pictures
+from esan.report.page.svg import tones
 from esan.report.rows import Row
-from esan.report.svg import tones
 from esan.report.tables import HEAD, by_metric, columns, rule_of
 from esan.train.recipes.toml_text import to_toml
 from esan.train.runs.records import Record
@@ -75,7 +75,7 @@ def html(
         ),
         _origins(records),
     ]
-    style, script = tones() + asset("esan.report", "report.css"), asset("esan.report", "report.js")
+    style, script = tones() + asset("esan.report.page", "report.css"), asset("esan.report.page", "report.js")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, script)}">\n'

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from esan.report.svg import area, dot, drawing, line, polyline, text
+from esan.report.page.svg import area, dot, drawing, line, polyline, text
 
 #: The columns of a curve.
 EPOCH, LR, LOSS, VALID, TEST = range(5)

@@ -1,0 +1,1 @@
+"""`esan reproduce`: running the tables of the paper, storing their results, and writing their pages."""
