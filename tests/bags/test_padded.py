@@ -174,7 +174,7 @@ def test_padding_that_counts_would_be_seen(names: str, seen: str) -> None:
         compare(network, batches.over(fields), copy.deepcopy(network), plain, "with padding that counts")
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @EVERY_POLICY
 @EVERY_ARCHITECTURE
 @LITERAL

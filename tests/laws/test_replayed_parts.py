@@ -163,11 +163,16 @@ CONVS: dict[str, Any] = {
     "OwnGIN": OwnGIN,
 }
 
+#: What `make test` leaves out: they are called as another one is.
+ALIKE = ("gcn", "GATv2Conv", "GINConv", "SAGEConv", "TransformerConv")
+
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("shares", [False, True], ids=["ds", "dss"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["single", "double"])
-@pytest.mark.parametrize("conv", CONVS)
+@pytest.mark.parametrize(
+    "conv", [pytest.param(name, marks=pytest.mark.exhaustive if name in ALIKE else ()) for name in CONVS]
+)
 def test_convolutions(conv: str, dtype: torch.dtype, shares: bool, device: torch.device) -> None:
     model = network(CONVS[conv], shares, device, dtype)
     check(model)
@@ -215,10 +220,15 @@ PLACES: dict[str, Callable[[Any], nn.Module]] = {
 #: The encoder gives no tensors, for which torch calls no backward hooks.
 CASES = [(place, kind) for place in PLACES for kind in ("forward", "pre", "backward")]
 CASES.remove(("encoder", "backward"))
+#: Places that `make test` has of each kind of part: one that is a network's, a layer's, a convolution's and a norm's.
+SOME = ("network", "layer", "conv", "norm", "linear")
 
 
 @pytest.mark.each_value
-@pytest.mark.parametrize(("place", "kind"), CASES)
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [pytest.param(*case, marks=() if case[0] in SOME else pytest.mark.exhaustive) for case in CASES],
+)
 def test_hooks_are_called_and_change_nothing(place: str, kind: str, device: torch.device) -> None:
     model = network("gin", True, device)
     seen: list[int] = []
@@ -230,7 +240,14 @@ def test_hooks_are_called_and_change_nothing(place: str, kind: str, device: torc
     assert replayed_parts(model) >= 1
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if place not in ("network", "encoder")])
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(place, marks=() if place in SOME else pytest.mark.exhaustive)
+        for place in PLACES
+        if place not in ("network", "encoder")
+    ],
+)
 def test_hooks_that_change_what_a_module_gives(place: str, device: torch.device) -> None:
     model = network("gin", True, device)
     PLACES[place](model).register_forward_hook(lambda module, given, out: 0.5 * out)

@@ -41,6 +41,7 @@ def test_one_of_each_kind_of_graph(dtype: torch.dtype, architecture: str, encode
     assert_same_execution(network, [*strategies.odd_graphs(), LINE], policy, one_by_one=False)
 
 
+@pytest.mark.each_value
 @EVERY_LOCAL_ENCODER
 @EVERY_ARCHITECTURE
 @examples(1)
@@ -98,7 +99,7 @@ def test_samples_of_a_bag(graphs: list[Data]) -> None:
 
 
 @EVERY_POLICY
-@examples(2)
+@examples(1)
 @given(graphs=strategies.batches())
 def test_a_bag_for_more_layers_changes_nothing(policy: esan.Policy, graphs: list[Data]) -> None:
     assert_same_execution(strategies.model("dss", "gcn", policy), graphs, policy, num_layers=7, one_by_one=False)

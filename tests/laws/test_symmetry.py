@@ -45,6 +45,7 @@ def test_one_of_each_kind_of_graph(architecture: str, encoder: str, policy: esan
     _check(architecture, encoder, policy, strategies.odd_graphs())
 
 
+@pytest.mark.each_value
 @EVERY_ENCODER
 @EVERY_ARCHITECTURE
 @examples(1)
@@ -53,6 +54,7 @@ def test_any_graphs(architecture: str, encoder: str, policy: esan.Policy, graphs
     _check(architecture, encoder, policy, graphs)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("output", ["node", "edge"])
 @EVERY_ENCODER
 @examples(1)

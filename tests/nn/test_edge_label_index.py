@@ -26,6 +26,7 @@ def network(policy: esan.Policy, jk: str = "cat") -> esan.nn.SubgraphGNN:
     return strategies.model("dss", "gin", policy, output="edge", jk=jk)
 
 
+@pytest.mark.each_value
 @EVERY_POLICY
 @pytest.mark.parametrize("jk", ["cat", "last"])
 def test_pairs_are_scored_alike_on_both_bags(jk: str, policy: esan.Policy) -> None:

@@ -44,7 +44,7 @@ def network(architecture: Any, conv: Any, policy: esan.Policy, **choices: Any) -
     return model.double()
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @pytest.mark.parametrize("policy", [esan.NodeDeletion(), esan.EgoNets(1, marked=True)], ids=repr)
 @pytest.mark.parametrize(("architecture", "choices"), CHOICES.values(), ids=CHOICES)
 @pytest.mark.parametrize("conv", CONVS.values(), ids=CONVS)

@@ -238,6 +238,7 @@ def test_nothing_of_an_ensemble_stays() -> None:
     assert not alive(EnsembleEngine, Padder, Plan, PaddedBag, Columns, ColumnSource)
 
 
+@pytest.mark.exhaustive
 def test_the_fields_of_a_plan_wait_for_no_collector() -> None:
     """Gigabytes of a GPU would wait with them."""
     t = trial()

@@ -56,7 +56,8 @@ def test_another_capacity(name: str, literal: bool | None, monkeypatch: pytest.M
 )
 def test_every_field(name: str, literal: bool | None) -> None:
     padder = Padder(esan.Bag.of(GRAPHS, strategies.POLICIES[name], 3, literal=literal), 3)
-    check(padder, IDS, capacity(padder), 2)
+    # In `make test` the second step alone, which lacks graphs and has a batch without any.
+    check(padder, IDS if (name, literal) in OTHERS else IDS[1:], capacity(padder), 2)
 
 
 @pytest.mark.exhaustive
@@ -94,6 +95,7 @@ def test_a_sample_without_the_last_rows() -> None:
     check(Padder(whole[[0, 1, 2]], 3), torch.tensor([[[2, 0, 1]], [[1, 2, -1]]]), capacity(Padder(whole, 3)))
 
 
+@pytest.mark.exhaustive
 def test_graphs_without_an_edge() -> None:
     padder = Padder(esan.Bag.of([strategies.from_edges(n, [], n) for n in (1, 3, 2)], esan.NodeDeletion(), 3), 3)
     ids = torch.tensor([[[2, 0]], [[1, -1]]])

@@ -57,7 +57,7 @@ def _same_moments(part: TileMoments, plain: Plain, networks: int) -> None:
 @pytest.mark.parametrize(
     ("networks", "weighted", "gated", "inner", "outer"),
     [
-        (1, True, True, INNER, OUTER),
+        pytest.param(1, True, True, INNER, OUTER, marks=pytest.mark.exhaustive),
         (3, True, False, OUTER, INNER),
         pytest.param(3, False, True, INNER, OUTER, marks=pytest.mark.exhaustive),
         pytest.param(1, False, False, 65, 33, marks=pytest.mark.exhaustive),  # tiles of fewer lines

@@ -162,7 +162,7 @@ def test_one_row_alone() -> None:
 
 
 @ONE_OR_THREE
-@pytest.mark.parametrize("zero_empty", [False, True])
+@pytest.mark.parametrize("zero_empty", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_rows_and_the_row_of_their_node(networks: int, zero_empty: bool) -> None:
     """The end of an equivariant layer: two normalised branches, one of them with a line for several rows."""
     nodes = 9

@@ -53,7 +53,7 @@ def _same_pools(view: LayerView, reduce: str) -> None:
 
 
 @ONE_OR_THREE
-@pytest.mark.parametrize("rows", [5, 150])
+@pytest.mark.parametrize("rows", [pytest.param(5, marks=pytest.mark.exhaustive), 150])
 def test_lookups(networks: int, rows: int) -> None:
     index = torch.randint(7, (networks * rows,))
     network = torch.arange(networks).repeat_interleave(rows)

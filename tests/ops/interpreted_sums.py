@@ -212,7 +212,9 @@ def test_pools_beside_sums(messages: bool) -> None:
     agree(kernel, plain, x, e, own)
 
 
-@pytest.mark.parametrize("width", [WIDTH, 80], ids=["whole", "in chunks"])
+@pytest.mark.parametrize(
+    "width", [pytest.param(WIDTH, id="whole"), pytest.param(80, id="in chunks", marks=pytest.mark.exhaustive)]
+)
 def test_gradients_of_rows_that_were_normalised(width: int) -> None:
     """The gradient is taken through the ReLU, and summed, for each of three networks; wide rows in chunks."""
     edges, networks = _edges(36, 90, 25), 3

@@ -49,6 +49,7 @@ LINE = strategies.from_edges(9, [(i, i + 1) for i in range(8)], 3)
 
 
 @pytest.mark.parametrize("policy", [esan.NodeDeletion(), esan.EgoNets(1, marked=True)], ids=repr)
+@pytest.mark.each_value
 @pytest.mark.parametrize("encoder", ["gin", "gcn"])
 def test_accepts_the_models_of_the_paper(encoder: str, policy: esan.Policy) -> None:
     assert_same_execution(strategies.model("dss", encoder, policy), [*strategies.odd_graphs(), LINE], policy)

@@ -1,5 +1,6 @@
 """A job over two processes: the files and, up to rounding, the record of one process, also when it was interrupted."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from esan.train.runs.distributed import run_over
 from esan.train.runs.job import Job
 from esan.train.runs.training_loop import run_jobs
 
-pytest.importorskip("lightning", reason="needs the extra fabric: pip install 'esan[fabric]'")
+pytestmark = pytest.mark.skipif(
+    find_spec("lightning") is None, reason="needs the extra fabric: pip install 'esan[fabric]'"
+)
 
 
 @pytest.mark.exhaustive

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from esan.train.engines.engine import EagerEngine, Engine
 from esan.train.engines.objective import Objective
 from esan.train.engines.sync_batch_norm import SyncBatchNorm, convert_sync_batch_norm
 
-pytest.importorskip("lightning", reason="needs the extra fabric: pip install 'esan[fabric]'")
+pytestmark = pytest.mark.skipif(
+    find_spec("lightning") is None, reason="needs the extra fabric: pip install 'esan[fabric]'"
+)
 
 CASES: dict[str, tuple[Policy, Callable[..., SubgraphGNN]]] = {
     "dss": (esan.EgoNets(2, marked=True), esan.dss_gnn),

@@ -130,8 +130,11 @@ def test_graphs_that_carry_another_policy() -> None:
 
 @pytest.mark.parametrize(
     "policy",
-    [EdgeDeletion(), Sampled(EdgeDeletion(), 0.5), Sampled(EdgeDeletion(), 1.0)],
-    ids=["whole", "sampled", "sampled whole"],
+    [
+        pytest.param(EdgeDeletion(), id="whole", marks=pytest.mark.exhaustive),
+        pytest.param(Sampled(EdgeDeletion(), 0.5), id="sampled"),
+        pytest.param(Sampled(EdgeDeletion(), 1.0), id="sampled whole", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_graphs_that_carry_the_policy_of_a_network(policy: Policy) -> None:
     """What `fit` took, `predict` and `score` take."""

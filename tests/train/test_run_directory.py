@@ -40,7 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return found
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @pytest.mark.parametrize("weights", ["best", "last"])
 @pytest.mark.parametrize(
     ("change", "words"),

@@ -108,7 +108,9 @@ def test_jobs_side_by_side_are_what_they_are_alone() -> None:
     [
         pytest.param({}, marks=pytest.mark.exhaustive),
         RANDOM,
-        {"schedule": "plateau", "patience": 0, "factor": 0.1, "min_lr": 1e-4},
+        pytest.param(
+            {"schedule": "plateau", "patience": 0, "factor": 0.1, "min_lr": 1e-4}, marks=pytest.mark.exhaustive
+        ),
     ],
 )
 def test_an_interrupted_run_ends_as_if_it_had_not_been(more: dict[str, Any], tmp_path: Path) -> None:

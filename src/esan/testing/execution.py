@@ -44,13 +44,14 @@ def assert_same_execution(
     """
     compact = Bag.of(source, policy, layers_of(model, num_layers), literal=False, generator=generator)
     literal = compact.to_literal()
+    copied = _Copy(model)
     for training in (True, False):
         mode = "training" if training else "evaluation"
-        batched = _compared(model, literal, compact, training, f"while {mode}", generator, tolerance)
+        batched = _compared(copied, literal, compact, training, f"while {mode}", generator, tolerance)
         if not one_by_one:
             continue
         alone = [
-            _compared(model, literal[i], compact[i], training, f"while {mode}, graph {i} alone", generator, tolerance)
+            _compared(copied, literal[i], compact[i], training, f"while {mode}, graph {i} alone", generator, tolerance)
             for i in range(len(literal))
         ]
         if not training and batched is not None:
@@ -69,8 +70,27 @@ class _StepResults:
     after: Tensor
 
 
+class _Copy:
+    """A copy of a model that begins every run as the model stands."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model, self._copy = model, copy.deepcopy(model)
+
+    def fresh(self, training: bool) -> nn.Module:
+        """The copy with the parameters and buffers of the model, and without gradients."""
+        with torch.no_grad():
+            for mine, theirs in zip(_tensors(self._copy), _tensors(self.model), strict=True):
+                mine.copy_(theirs)
+        self._copy.zero_grad()
+        return self._copy.train(training)
+
+
+def _tensors(model: nn.Module) -> list[Tensor]:
+    return [*model.parameters(), *model.buffers()]
+
+
 def _compared(
-    model: nn.Module,
+    model: _Copy,
     literal: Bag,
     compact: Bag,
     training: bool,
@@ -96,7 +116,7 @@ def _compared(
             raise AssertionError(f"Expected {what} of the same names on both bags {when} (got {odd} on one only).")
         # Gradients that vanish are sums of large terms which cancel: measured against the largest of all.
         scale = max([1.0, *(float(t.abs().max()) for t in theirs.values() if t.is_floating_point() and t.numel())])
-        corners = _corners(model, what)
+        corners = _corners(model.model, what)
         for name in theirs:
             where = f"{what} of both bags, {name}, {when}{corners}"
             check_close(mine[name], theirs[name], where, scale=scale, tolerance=tolerance)
@@ -112,9 +132,8 @@ def _corners(model: nn.Module, what: str) -> str:
     return " (biases are 0: where features are alike, rounding decides the slope of a ReLU; give them random values)"
 
 
-def _run(model: nn.Module, bag: Bag, training: bool, seed: int) -> _StepResults:
-    mine = copy.deepcopy(model).train(training)
-    mine.zero_grad()
+def _run(model: _Copy, bag: Bag, training: bool, seed: int) -> _StepResults:
+    mine = model.fresh(training)
     output = mine(bag)
     noise = torch.randn(output.shape, generator=torch.Generator().manual_seed(seed), dtype=output.dtype)
     (output * noise.to(output.device)).sum().backward()
