@@ -25,7 +25,7 @@ from esan.graphs import Graphs
 from esan.policies import EgoNets, policy_name
 from esan.report.reproduction.timing import measure
 from esan.train import named
-from esan.train.engines.samples import training_bag
+from esan.train.engines.subgraph_sampling import training_bag
 from report import machine, markdown, print_table
 
 NOTE = (

@@ -19,7 +19,7 @@ import torch
 
 from esan.train import EagerEngine, named, protocol
 from esan.train.runs.metrics import METRICS
-from esan.train.runs.prepare import prepare
+from esan.train.runs.prepare_data import prepare
 from esan.train.runs.run import Run
 
 

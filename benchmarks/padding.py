@@ -18,7 +18,7 @@ from esan.bags.padded.shapes import GraphCounts, KnownShapes, smallest_shapes
 from esan.data import load
 from esan.train import named
 from esan.train.engines.ensemble_engine import ensemble_batches
-from esan.train.engines.samples import training_bag
+from esan.train.engines.subgraph_sampling import training_bag
 from report import machine, markdown, print_table
 
 RECIPES = ["zinc/dss-gin-ego+", "zinc/dss-gin-ed", "nci1/dss-gin-ego+", "nci1/dss-gin-ed"]

@@ -18,7 +18,7 @@ from esan.train import named
 from esan.train.engines.engine import EagerEngine
 from esan.train.engines.engine_factory import EngineFactory
 from esan.train.runs.job import Job
-from esan.train.runs.prepare import prepare
+from esan.train.runs.prepare_data import prepare
 from esan.train.runs.run import Run
 from report import machine
 

@@ -21,10 +21,10 @@ from esan.report.reproduction.results_page import EARLIER
 from esan.report.reproduction.stored_results import is_current, name_of_settings
 from esan.report.reproduction.timing import TIMES, load_times, save_times
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.directory import json_line, read_json_lines, write_text
 from esan.train.runs.job import Job
 from esan.train.runs.record_table import RECIPES, add_records, read_table
 from esan.train.runs.records import Record
+from esan.train.runs.run_files import json_line, read_json_lines, write_text
 
 
 def main() -> None:

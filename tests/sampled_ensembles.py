@@ -10,7 +10,7 @@ import esan
 import trials
 from esan.testing.compare import check_close
 from esan.train.engines.engine import EagerEngine, Engine
-from esan.train.engines.samples import graphs_only_bag
+from esan.train.engines.subgraph_sampling import graphs_only_bag
 
 
 def check_new_samples(t: trials.Trial) -> None:

@@ -7,7 +7,7 @@ from typing import IO
 import pytest
 
 import esan
-from esan.atomic import write_file
+from esan.atomic_write import write_file
 
 
 def _full(file: IO[bytes]) -> None:

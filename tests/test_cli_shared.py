@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from esan.cli.error_text import Options
+from esan.cli.error_text import OptionNames
 from esan.cli.job_commands import chosen_numbers, whole_numbers
 from esan.cli.main import COMMANDS, app
 from esan.graphs import cycle, disjoint_union, path, star, to_graph6
@@ -70,7 +70,7 @@ def test_an_option_means_the_same_in_every_command(option: str) -> None:
     for command in COMMANDS:
         run = import_module(f"esan.cli.commands.{command}").run
         for parameter in inspect.signature(run).parameters.values():
-            if option in Options.of(run).names and _named(parameter) == f"--{option.replace('_', '-')}":
+            if option in OptionNames.of(run).names and _named(parameter) == f"--{option.replace('_', '-')}":
                 found[command] = (parameter.annotation, parameter.default)
     assert found
     assert len({str(value) for value in found.values()}) == 1, found
@@ -115,7 +115,7 @@ def test_seeds_are_counted_and_named_alike(
         raise ValueError("Expected nothing more (got jobs).")
 
     monkeypatch.setattr("esan.cli.commands.train.run_jobs", stop)
-    for module in ("esan.cli.commands.campaign", "esan.train.campaigns.grid", "esan.report.reproduction.reproducing"):
+    for module in ("esan.cli.commands.campaign", "esan.train.campaigns.grid", "esan.report.reproduction.run_tables"):
         monkeypatch.setattr(f"{module}.run_campaign", stop)
     what = ("zinc", "--row", "gin") if command == "reproduce" else ("own.toml",)
     assert "Expected nothing more" in esan(command, *what, *options).stderr
@@ -193,7 +193,7 @@ def test_one_graph_of_many(place: Path) -> None:
 
 
 def test_errors_name_options_where_options_were_used() -> None:
-    options = Options(
+    options = OptionNames(
         {"num_layers": "--num-layers", "skip_unreadable": "--skip-unreadable", "set": "--set", "weights": "--weights"},
         {"node_labels": "--no-node-labels"},
         frozenset({"skip_unreadable"}),

@@ -19,7 +19,7 @@ import esan
 from esan.cli.main import app
 from esan.graphs import Graphs
 from esan.train import Recipe, named
-from esan.train.recipes.fields import plain
+from esan.train.recipes.recipe_fields import plain
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "tools"))

@@ -21,17 +21,26 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-BELOW_ALL = {"atomic", "checks", "tensor_record", "ops", "version", "plural", "memory_limits", "inline"}
+BELOW_ALL = {
+    "atomic_write",
+    "checks",
+    "tensor_dataclass",
+    "ops",
+    "version",
+    "plural",
+    "memory_limits",
+    "single_file_html",
+}
 #: What each part of the package may import, besides itself and what lies below all.
 MAY_IMPORT: dict[str, set[str]] = {
-    "atomic": set(),
+    "atomic_write": set(),
     "checks": set(),
-    "tensor_record": set(),
+    "tensor_dataclass": set(),
     "ops": set(),
     "version": set(),
     "plural": set(),
     "memory_limits": set(),
-    "inline": set(),
+    "single_file_html": set(),
     "graphs": set(),
     "policies": {"graphs"},
     "bags": {"graphs", "policies"},

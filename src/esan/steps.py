@@ -1,4 +1,4 @@
-"""`step`: a user's own training step, captured once per batch shape as a CUDA graph and replayed for every batch."""
+"""`step`: a training step written by the user, captured once per batch shape as a CUDA graph, then replayed."""
 
 import inspect
 import warnings

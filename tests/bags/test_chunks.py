@@ -9,11 +9,11 @@ import esan
 import strategies
 from esan.bags.build import compact
 from esan.bags.build.chunks import chunks
-from esan.bags.build.on_device import bag_built_on
+from esan.bags.build.on_gpu import bag_built_on
 from esan.graphs import Graphs, read
 from esan.policies import Policy, Selection
 from esan.train.engines.engine import bag_on
-from esan.train.engines.samples import training_bag
+from esan.train.engines.subgraph_sampling import training_bag
 
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]

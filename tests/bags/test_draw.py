@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 import esan
 from esan.bags.draw import ACCENT, INK, PALE
-from esan.bags.node_positions import layout
+from esan.bags.node_positions import positions_by_hops
 from esan.graphs import Graphs
 from esan.policies import Policy, Selection
 
@@ -133,8 +133,8 @@ def test_a_bag_of_a_users_own_policy_is_drawn() -> None:
 def test_layouts_repeat_and_keep_nodes_apart() -> None:
     for graph in (esan.graphs.star(5), esan.graphs.rook(3), esan.graphs.path(7), esan.graphs.csl(11, 3)):
         edges = esan.graphs.read(graph).edges.numpy()
-        place = layout(int(graph.num_nodes or 0), edges)
-        assert np.array_equal(place, layout(len(place), edges))
+        place = positions_by_hops(int(graph.num_nodes or 0), edges)
+        assert np.array_equal(place, positions_by_hops(len(place), edges))
         assert np.abs(place).max() == pytest.approx(1, abs=0.02)
         apart = np.linalg.norm(place[:, None] - place, axis=-1) + 9 * np.eye(len(place))
         assert apart.min() > 0.1

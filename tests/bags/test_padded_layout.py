@@ -16,7 +16,7 @@ from esan.bags.padded.column_store import ColumnLimits, Columns
 from esan.bags.padded.compute_columns import ColumnSource
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
-from esan.ops.layout import Fill
+from esan.ops.padded_layout import Fill
 from examples import examples
 from layout_oracle import check_batches
 

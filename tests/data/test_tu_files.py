@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from esan.data.sets.arrays import arrays_in, checked_arrays
 from esan.data.sets.gin_text_format import read_gin
-from esan.data.sets.tu import TUFiles, read_tu
-from esan.graphs.readers.arrays import GraphArrays
+from esan.data.sets.set_arrays import arrays_in, checked_arrays
+from esan.data.sets.tu_sets import TUFiles, read_tu
+from esan.graphs.readers.graph_arrays import GraphArrays
 
 #: A triangle and an edge; an edge twice and a self-loop, which are dropped.
 TEXTS = {

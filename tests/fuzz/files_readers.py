@@ -14,7 +14,7 @@ from esan.data.csv_files import read_labels, read_molecules
 from esan.data.sets.expressivity import _from_list
 from esan.data.sets.gin_text_format import read_gin
 from esan.data.sets.ogb import _read as read_ogb
-from esan.data.sets.tu import TUFiles, read_tu
+from esan.data.sets.tu_sets import TUFiles, read_tu
 from esan.data.sets.zinc import read_zinc_part
 from esan.graphs import Graphs, graph_of, load_graphs, read
 from esan.report.gather import gather

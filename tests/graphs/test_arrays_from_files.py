@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from esan.graphs import load_graphs, read
-from esan.graphs.readers.arrays import arrays_in
+from esan.graphs.readers.graph_arrays import arrays_in
 
 #: A path of three nodes and a cycle of four, with features.
 WHOLE: dict[str, Any] = {

@@ -9,7 +9,7 @@ import esan
 import strategies
 import unpaired
 from esan.bags.build import compact
-from esan.bags.build.on_device import bag_built_on
+from esan.bags.build.on_gpu import bag_built_on
 from esan.bags.padded.column_store import ColumnLimits
 from esan.bags.padded.padder import Padder
 from esan.nn.linear import Linear

@@ -105,7 +105,7 @@ def test_a_literal_bag_beyond_memory_is_refused_before_it_is_built(
     monkeypatch.setattr(esan.Bag, "to_literal", noted)
     # The bag alone would take less than 800 MiB, and a step on it more.
     monkeypatch.setattr(memory_limits, "available_memory", lambda device=None: 800 * 2**20 if grad else 100 * 2**20)
-    monkeypatch.setattr(esan.nn.execution.memory, "available_memory", memory_limits.available_memory)
+    monkeypatch.setattr(esan.nn.execution.cost_estimate, "available_memory", memory_limits.available_memory)
     match = rf"literal bag of 2,250,000 rows and 8,988,000 edges, .*\({why}\), .*iB needed.*Use {instead}, a Sampled"
     with torch.set_grad_enabled(grad), pytest.raises(ValueError, match=match):
         model(bag)

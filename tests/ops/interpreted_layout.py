@@ -14,8 +14,8 @@ from esan.bags.padded.column_store import ColumnLimits, Columns
 from esan.bags.padded.compute_columns import ColumnSource
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
-from esan.ops.layout import BatchSegments, FieldGather, Fill
-from esan.ops.triton.layout import LayoutTables, lay_out
+from esan.ops.padded_layout import BatchSegments, FieldGather, Fill
+from esan.ops.triton.padded_layout import LayoutTables, lay_out
 from layout_oracle import check_batches
 
 pytestmark = ONLY_INTERPRETED

@@ -16,8 +16,8 @@ import unpaired
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.padder import Padder
 from esan.nn import SubgraphGNN
-from esan.nn.execution.stack_parameters import stack, stackable, unstacked
-from esan.nn.features import OneHotEncoder
+from esan.nn.execution.stack_parameters import can_stack, stack, unstacked
+from esan.nn.feature_encoders import OneHotEncoder
 from esan.ops.triton import gin as gpu_gin
 from esan.ops.triton.fused_gradient import FusedGradient
 from esan.train.recipes.baselines import WalkFeatures
@@ -216,7 +216,7 @@ def check_stacked(
     architecture: str, encoder: str, policy: esan.Policy, literal: bool | None, choices: dict[str, Any]
 ) -> None:
     alone = [network(architecture, encoder, policy, **choices) for _ in range(3)]
-    assert stackable(alone[0])
+    assert can_stack(alone[0])
     together = stack(alone)
     bag = esan.Bag.of(GRAPHS, policy, 2, literal=literal)
     ids = torch.tensor([[[2, 1], [0, 2], [1, -1]]])

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from esan.cli.main import app
 from esan.report.reproduction.grid_results import load_grid_results, save_grid_result
-from esan.report.reproduction.reproducing import reproduce, tune
 from esan.report.reproduction.results_page import table_text
+from esan.report.reproduction.run_tables import reproduce, tune
 from esan.report.reproduction.stored_results import load_results
 from esan.train.campaigns.grid import search
 from esan.train.recipes.catalogue import named

@@ -9,7 +9,14 @@ from made_up import record, save
 from typer.testing import CliRunner
 
 from esan.cli.main import app
-from esan.report.page.predictions import PredictionTable, confusion, load_predictions, pictures, reliability, scatter
+from esan.report.page.prediction_plots import (
+    PredictionTable,
+    confusion,
+    load_predictions,
+    pictures,
+    reliability,
+    scatter,
+)
 from esan.report.rows import row_of
 from esan.train.recipes.catalogue import named
 from esan.train.runs.job import Job

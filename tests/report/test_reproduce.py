@@ -14,8 +14,8 @@ import esan
 from esan.cli.main import app
 from esan.report.paper_tables import TABLES, PaperNumber
 from esan.report.reproduction import timing
-from esan.report.reproduction.reproducing import reproduce, rows_of_all, table_jobs
 from esan.report.reproduction.results_page import EARLIER, README, earlier_text, overview, results_page, table_text
+from esan.report.reproduction.run_tables import reproduce, rows_of_all, table_jobs
 from esan.report.reproduction.stored_results import chosen_rows, is_current, load_results, result_rows
 from esan.report.reproduction.timing import EpochTimes, load_times, save_times, times_table, timing_recipes
 from esan.report.rows import Measured, Row
@@ -23,7 +23,7 @@ from esan.train.campaigns.executors import Serial
 from esan.train.recipes.catalogue import named
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
-from esan.train.runs.prepare import prepare
+from esan.train.runs.prepare_data import prepare
 from esan.train.runs.record_table import add_records
 
 ROOT = Path(__file__).parents[2]
@@ -207,7 +207,7 @@ def test_times_are_measured_once_a_row(tmp_path: Path, monkeypatch: pytest.Monke
             raise ValueError("Expected data (got none).")
         return EpochTimes(recipe, (0.1,), 1.0, 10, device, {}, "")
 
-    monkeypatch.setattr("esan.report.reproduction.reproducing.measure", pretend)
+    monkeypatch.setattr("esan.report.reproduction.run_tables.measure", pretend)
     failures = reproduce("timing", tmp_path, tmp_path / "runs", rows=["zinc"], device="cpu")
     assert len(asked) == 9
     assert {name: failure.reason for name, failure in failures.items()} == {

@@ -54,5 +54,5 @@ def small(kind: str = "classification", count: int = 24) -> Dataset:
 def quick(**changes: Any) -> Recipe:
     """A recipe that trains in a moment."""
     small_net = {"num_layers": 2, "hidden_channels": 8, "set_channels": 8, "batch_size": 4, "epochs": 4, "lr": 0.01}
-    first = {"data": "small", "name": "small/quick", "policy": "ND", "votes": 2}
+    first: dict[str, Any] = {"data": "small", "name": "small/quick", "policy": "ND", "votes": 2}
     return Recipe(**first | small_net | changes)

@@ -14,7 +14,7 @@ from esan.graphs import cycle, path
 from esan.policies import EdgeDeletion, NodeDeletion, Sampled, Whole
 from esan.train import Job, Predictor, cached_bag, run_jobs
 from esan.train.engines.engine import literal_bag
-from esan.train.runs.prepare import cache_file
+from esan.train.runs.prepare_data import cache_file
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_samples_of_what_is_too_large_are_drawn_without_the_whole(
     network = Predictor.load(job.folder(tmp_path / "usual"))
     result = network.predict(dataset)
     built.clear()
-    monkeypatch.setattr("esan.bags.build.storage.MOST_PAIRS", 10)
+    monkeypatch.setattr("esan.bags.build.choose_rows.MOST_PAIRS", 10)
     (record,) = run_jobs([job], None, dataset=dataset, cache=tmp_path / "cache")
     assert built == [Whole()]
     assert [line.loss for line in record.curve] == pytest.approx([line.loss for line in usual.curve], rel=1e-4)

@@ -14,7 +14,7 @@ import esan
 from esan.data import Split
 from esan.policies import EdgeDeletion, Policy, Sampled, Selection
 from esan.train import Job, Predictor, fit, run_jobs
-from esan.train.runs.prepare import hold_out
+from esan.train.runs.prepare_data import hold_out
 
 QUICK: dict[str, Any] = {"epochs": 3, "hidden_channels": 8, "num_layers": 2, "progress": False}
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 
 from esan.cli.main import app
 from esan.train import Predictor, Recipe, fit
-from esan.train.recipes.fields import columns_of, plain
-from esan.train.runs.prepare import splits_for
+from esan.train.recipes.recipe_fields import columns_of, plain
+from esan.train.runs.prepare_data import splits_for
 
 QUICK: dict[str, Any] = {"epochs": 1, "hidden_channels": 8, "num_layers": 2, "progress": False}
 

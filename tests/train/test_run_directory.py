@@ -12,7 +12,7 @@ from small_campaign import InterruptedTrainingError, Interrupting
 from small_sets import quick, small
 
 from esan.train import Job, Predictor, Record, run_jobs
-from esan.train.runs.directory import write_text
+from esan.train.runs.run_files import write_text
 
 
 @pytest.fixture(autouse=True)

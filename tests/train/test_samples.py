@@ -5,8 +5,8 @@ import torch
 
 import esan
 import strategies
-from esan.train.engines import samples
-from esan.train.engines.samples import (
+from esan.train.engines import subgraph_sampling
+from esan.train.engines.subgraph_sampling import (
     BagSampler,
     GraphSampler,
     SampleNumbers,
@@ -115,7 +115,7 @@ def test_an_ensemble_is_as_large_as_whole_bags_allow() -> None:
 def test_samples_too_large_for_memory_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where even the sample of all graphs is too large, each batch has its own, as on a CPU."""
     graphs = _bag().graphs
-    monkeypatch.setattr(samples, "MAX_SAMPLED_PAIRS", int((graphs.num_nodes**2).sum()) // 2)
+    monkeypatch.setattr(subgraph_sampling, "MAX_SAMPLED_PAIRS", int((graphs.num_nodes**2).sum()) // 2)
     few, many = (esan.Sampled(esan.EgoNets(1), fraction) for fraction in (0.1, 0.9))
     assert sample_fits_memory(few, graphs)
     assert not sample_fits_memory(many, graphs)

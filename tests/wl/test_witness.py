@@ -65,7 +65,7 @@ def test_a_witness_is_true(test: str, one: Data, other: Data, policy: esan.Polic
         held = sorted(history.of(witness.graph, witness.round, witness.subgraph))
         other_bag = [
             sorted(history.of(1 - witness.graph, witness.round, s))
-            for s in range(int(history.board.selection.num_subgraphs[1 - witness.graph]))
+            for s in range(int(history.refinement.selection.num_subgraphs[1 - witness.graph]))
         ]
         assert other_bag.count(held) == witness.counts[1 - witness.graph]
         assert witness.counts[0] != witness.counts[1]

@@ -1,4 +1,4 @@
-"""Bags of subgraphs: stored as rows with multiplicities, literal or compact; batches, files and pictures of them."""
+"""Bags of subgraphs. A row stands for one (node, subgraph) pair, or in compact bags for many equal ones."""
 
 from esan.bags.bag import Bag as Bag
 from esan.bags.io import is_bag_file as is_bag_file

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from esan.bags.build.storage import stored_rows, stores_samples_only
-from esan.bags.check import check_selection
+from esan.bags.build.choose_rows import stored_rows, stores_samples_only
 from esan.bags.draw import draw_bag
 from esan.bags.io import load_bag, save_bag
 from esan.bags.layer_view import LayerView
 from esan.bags.rows import Rows
 from esan.bags.shared_edges import SharedEdges
 from esan.bags.subgraph import Subgraph
+from esan.bags.validate import check_selection
 from esan.checks import device_here, random_source, shown, whole_number
 from esan.graphs import Graphs, Source, read
 from esan.graphs.indexing import Ids, graph_ids

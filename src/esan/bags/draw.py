@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from esan.atomic import write_file
-from esan.bags.node_positions import layout
+from esan.atomic_write import write_file
+from esan.bags.node_positions import positions_by_hops
 from esan.bags.subgraph import Subgraph
 from esan.graphs import Graphs
 from esan.plural import counted
@@ -50,7 +50,7 @@ def draw_bag(
     if n > MOST_NODES:
         raise ValueError(f"Expected a graph of at most {MOST_NODES} nodes to draw (got {n}). Draw a smaller one.")
     edges = graphs.take(torch.tensor([graph], device=graphs.device)).edges.cpu().numpy()
-    position = layout(n, edges)
+    position = positions_by_hops(n, edges)
     shown = min(m, most)
     columns = _columns(shown + 1)
     rows = -(-(shown + 1) // columns)

@@ -1,4 +1,4 @@
-"""`EdgeReadout`: vectors of edges and node pairs, for predictions about edges, pooled over the subgraphs."""
+"""`EdgeReadout`: vectors of edges or node pairs, gathered from the rows and pooled over the subgraphs."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from esan.atomic import write_file
-from esan.bags.build.storage import stored_rows
-from esan.bags.check import check_bag
+from esan.atomic_write import write_file
+from esan.bags.build.choose_rows import stored_rows
 from esan.bags.rows import Rows
+from esan.bags.validate import check_bag
 from esan.graphs import Graphs, Source, read
 from esan.graphs.extra_fields import ExtraFields, Field, ListField, TensorField
-from esan.graphs.readers.arrays import arrays_in
+from esan.graphs.readers.graph_arrays import arrays_in
 from esan.policies import Policy, Sampled, Selection, as_policy, policy_called
-from esan.tensor_record import TensorRecord
+from esan.tensor_dataclass import TensorDataclass
 from esan.version import __version__
 
 _FORMAT = "esan bag 2"
@@ -30,7 +30,7 @@ _AGAIN = "Check the path, or build the bag again and save it there."
 _EXTRA = "extra/"
 #: The key of extra fields that are lists, among the flags of the graphs; absent if there are none.
 _LISTS = "lists"
-_RECORDS: dict[str, type[TensorRecord]] = {"graphs": Graphs, "selection": Selection, "rows": Rows}
+_RECORDS: dict[str, type[TensorDataclass]] = {"graphs": Graphs, "selection": Selection, "rows": Rows}
 #: The dtypes of extra fields that can be saved: those of numpy.
 _SAVED_DTYPES = (
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32,
@@ -157,7 +157,7 @@ def _digest(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
 # -- extra fields: tensors as arrays "graphs/extra/<part>/<name>", lists of plain values in the header -------------
 
 
-def _extra_tensors(record: TensorRecord) -> dict[str, Tensor]:
+def _extra_tensors(record: TensorDataclass) -> dict[str, Tensor]:
     fields = record.extra.fields if isinstance(record, Graphs) else {}
     tensors: dict[str, Tensor] = {}
     for name, field in fields.items():

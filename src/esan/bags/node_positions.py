@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def layout(n: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+def positions_by_hops(n: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
     """The position of each node, `[n, 2]`, centred, with the wider side from -1 to 1.
 
     A graph that looks the same from node v as from v + 1 (a cycle, a circulant skip link graph) is drawn as a

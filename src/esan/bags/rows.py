@@ -13,11 +13,11 @@ from esan.ops.caching import cached
 from esan.ops.dispatch import implementation
 from esan.ops.edges import PickedEdges
 from esan.policies import Selection
-from esan.tensor_record import TensorRecord
+from esan.tensor_dataclass import TensorDataclass
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Rows(TensorRecord):
+class Rows(TensorDataclass):
     r"""What a network computes on: a row stands for one or many pairs (node, subgraph) with equal features.
 
     Rows come in *blocks*. Block 0 holds the background rows: one per node (row v is node v) in a compact bag, none in a

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.text import Text
 from typer.core import TyperGroup
 
-from esan.cli.error_text import Options
+from esan.cli.error_text import OptionNames
 from esan.cli.import_interrupts import INTERRUPTED, stoppable
 
 P = ParamSpec("P")
@@ -64,7 +64,7 @@ class Commands(TyperGroup):
 
 def plainly(command: Callable[P, R]) -> Callable[P, R]:
     """The same command; wrong input gives one line in the words of its options, with exit code 2."""
-    options = Options.of(command)
+    options = OptionNames.of(command)
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -174,6 +174,6 @@ def _tell_usage(error: Any) -> int:
     return _tell(f"Expected a command line that esan knows (got: {text}). Run {path} --help.", "red", INPUT)
 
 
-def _show(message: Warning | str, *_: object, options: Options, **__: object) -> None:
+def _show(message: Warning | str, *_: object, options: OptionNames, **__: object) -> None:
     """A warning in one line, without the place in the source that it comes from."""
     Console(stderr=True).print(Text(options.worded(str(message))), style="yellow", soft_wrap=True)

@@ -20,7 +20,7 @@ _AMBIGUOUS = ("data", "labels")
 
 
 @dataclass(frozen=True)
-class Options:
+class OptionNames:
     """The options of a command.
 
     Attributes:
@@ -34,7 +34,7 @@ class Options:
     flags: frozenset[str]
 
     @staticmethod
-    def of(command: Callable[..., Any]) -> "Options":
+    def of(command: Callable[..., Any]) -> "OptionNames":
         names: dict[str, str] = {}
         negated: dict[str, str] = {}
         flags = set()
@@ -46,7 +46,7 @@ class Options:
                     negated[name.removeprefix("no_")] = option
                 if get_args(parameter.annotation)[0] is bool:
                     flags.add(name)
-        return Options(names, negated, frozenset(flags))
+        return OptionNames(names, negated, frozenset(flags))
 
     def worded(self, text: str) -> str:
         """The text with arguments of Python calls as options; what is quoted, and what is no option, stays."""

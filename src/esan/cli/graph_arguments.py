@@ -10,8 +10,8 @@ from esan import data
 from esan.checks import shown
 from esan.data import Task
 from esan.graphs import Graphs, graph_of, holds_graphs, load_graphs, read
-from esan.train.recipes.fields import columns_of
-from esan.train.runs.prepare import find_data, is_dataset_name
+from esan.train.recipes.recipe_fields import columns_of
+from esan.train.runs.prepare_data import find_data, is_dataset_name
 
 #: "mutag[3]": a source and the number of one of its graphs. No graph6 text ends so: it has no digits.
 _NUMBERED = re.compile(r"(?P<source>.+)\[(?P<number>[0-9]{1,12})\]")

@@ -5,7 +5,7 @@ from esan.data.dataset import Dataset as Dataset
 from esan.data.dataset import SkippedLine as SkippedLine
 from esan.data.dataset import Split as Split
 from esan.data.dataset import Task as Task
-from esan.data.scaffold import scaffold as scaffold
+from esan.data.scaffold_split import scaffold as scaffold
 from esan.data.sets.catalogue import load as load
 from esan.data.sets.catalogue import names as names
 from esan.data.sets.paths import cache_folder as cache_folder

@@ -16,7 +16,7 @@ from esan.data.dataset import SkippedLine
 from esan.data.infer_task import TargetCells
 from esan.data.smiles import MOST_CHARACTERS, molecule_arrays, molecules
 from esan.graphs.readers.archives import gunzipped
-from esan.graphs.readers.arrays import GraphArrays
+from esan.graphs.readers.graph_arrays import GraphArrays
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _MISSING = ("", "nan", "na", "none", "null")

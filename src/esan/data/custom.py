@@ -16,7 +16,7 @@ from esan.data.csv_files import read_labels, read_molecules
 from esan.data.dataset import METRICS, Classes, Dataset, SkippedLine, Split, Task
 from esan.data.infer_features import Asked, as_asked, inferred
 from esan.data.infer_task import TargetCells, Targets, understood
-from esan.data.sets.tu import TUFiles, read_tu
+from esan.data.sets.tu_sets import TUFiles, read_tu
 from esan.data.sets.verify import check_features
 from esan.data.splits import check_split
 from esan.graphs import ATOMS, BONDS, Categories, Channels, Graphs, OneHot, Source, load_graphs, read

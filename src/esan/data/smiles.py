@@ -1,4 +1,4 @@
-"""SMILES → graphs with OGB's features of atoms and bonds (needs the extra `molecules`)."""
+"""SMILES → graphs with features as in OGB, and the scaffolds of molecules (needs the extra `molecules`)."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from esan.graphs.readers.arrays import GraphArrays
+from esan.graphs.readers.graph_arrays import GraphArrays
 
 #: Longer SMILES are taken as unreadable: RDKit's time grows with the square of the rings.
 MOST_CHARACTERS = 5_000

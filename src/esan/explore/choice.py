@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from esan.checks import shown
 from esan.graphs import Graphs, graph_of, read
-from esan.graphs.readers.anything import GraphLike, graph_in_words
+from esan.graphs.readers.one_graph import GraphLike, graph_in_words
 from esan.policies import Augmented, NodeDeletion, Policy, as_policy
 from esan.wl import TESTS
 from esan.wl.registry import Test, policy_for, short_name, test_named

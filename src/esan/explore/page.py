@@ -4,12 +4,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from esan.atomic import write_file
+from esan.atomic_write import write_file
 from esan.explore.choice import TEST_NAMES, Choice
 from esan.explore.stories import STORIES, PageView
 from esan.explore.view import view
 from esan.graphs.networkx_graphs import SMALL
-from esan.inline import asset, digest, script_data
+from esan.single_file_html import asset, digest, script_data
 from esan.wl import TESTS
 
 #: Graphs and policies that the fields of a page suggest.
@@ -66,7 +66,7 @@ def page(
         "views": views,
         "first": first,
     }
-    return _filled(script_data(setup), policy_of_page(token is not None))
+    return _filled(script_data(setup), content_security_policy(token is not None))
 
 
 def save_page(path: str | Path, choice: Choice | None = None, *, first_round: int | None = None) -> Path:
@@ -91,7 +91,7 @@ def html_file(path: str | Path) -> Path:
     return path
 
 
-def policy_of_page(served: bool) -> str:
+def content_security_policy(served: bool) -> str:
     """The Content-Security-Policy: this page's own scripts and styles by their digests, and nothing else."""
     scripts = " ".join(digest(_asset(name)) for name in ("d3.min.js", "app.js"))
     rules = {

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from esan.checks import whole_number
 from esan.explore.choice import Choice, FieldError, Reader, plain_choice
-from esan.explore.page import page, policy_of_page
+from esan.explore.page import content_security_policy, page
 from esan.explore.view import view
 
 #: The one address that is listened on: other machines cannot reach it.
@@ -43,7 +43,7 @@ class Server:
         # One at a time: the work is on all cores already.
         self._working = threading.Lock()
         self._page = page(choice, token=self.token, names=tuple(files)).encode("utf-8")
-        self._policy = policy_of_page(served=True) + "; frame-ancestors 'none'"
+        self._policy = content_security_policy(served=True) + "; frame-ancestors 'none'"
         try:
             self._http = _HTTPServer((LOOPBACK, port), _Handler)
         except OSError as error:

@@ -13,7 +13,7 @@ from esan.graphs import Graphs
 from esan.graphs.readers.molecule import SMILES, atom_symbols
 from esan.policies import Augmented, EgoNets, Policy
 from esan.wl import History, Verdict, separates
-from esan.wl.drawing.layout import places
+from esan.wl.drawing.positions import places
 from esan.wl.history import copies_of
 
 #: Layers that the growth of a compact bag is followed for, at most.
@@ -31,20 +31,20 @@ def view(choice: Choice) -> dict[str, Any]:
     return {
         "test": choice.kind.name,
         "testName": TEST_NAMES[choice.kind.name],
-        "rule": history.board.rule,
+        "rule": history.refinement.rule,
         "policy": choice.policy_name,
-        "shares": history.board.shares,
-        "couples": history.board.couples,
+        "shares": history.refinement.shares,
+        "couples": history.refinement.couples,
         "rounds": history.rounds,
         "parted": history.parted if len(choice.graphs) == 2 else None,
         "verdict": _verdict(choice, policy),
         "graphs": [_graph(choice, history, graph) for graph in range(len(choice.graphs))],
         "colours": [
-            [numbers[history.board.cell_graph == graph].tolist() for graph in range(len(choice.graphs))]
+            [numbers[history.refinement.cell_graph == graph].tolist() for graph in range(len(choice.graphs))]
             for numbers in history.numbers
         ],
         "subgraphColours": [
-            [colours[history.board.subgraph_graph == graph].tolist() for graph in range(len(choice.graphs))]
+            [colours[history.refinement.subgraph_graph == graph].tolist() for graph in range(len(choice.graphs))]
             for colours in history.subgraph_colours
         ],
         "meanings": [None, *(_meanings(history, t) for t in range(1, history.rounds))],
@@ -84,7 +84,7 @@ def _data(graphs: Graphs, graph: int) -> Data:
 
 
 def _graph(choice: Choice, history: History, graph: int) -> dict[str, Any]:
-    graphs, selection, thing = choice.graphs, history.board.selection, choice.things[graph]
+    graphs, selection, thing = choice.graphs, history.refinement.selection, choice.things[graph]
     start, first = int(graphs.node_start[graph]), int(graphs.edge_start[graph])
     mine = graphs.edge_graph == graph
     edges = (graphs.edges[:, mine] - start).t().tolist()
@@ -160,7 +160,7 @@ def _meanings(history: History, t: int) -> dict[str, Any]:
 
 
 def _copies(history: History, t: int) -> dict[str, Any] | None:
-    found = copies_of(history.board, history.numbers[t])
+    found = copies_of(history.refinement, history.numbers[t])
     if found is None:
         return None
     starts = [*history.graphs.node_start.tolist(), found.of_node.size]

@@ -23,12 +23,12 @@ from esan.graphs.generators import undirected as undirected
 from esan.graphs.hard_pairs import HARD_PAIRS as HARD_PAIRS
 from esan.graphs.hard_pairs import hard_pair as hard_pair
 from esan.graphs.permute import permuted as permuted
-from esan.graphs.readers.anything import graph_of as graph_of
 from esan.graphs.readers.files import holds_graphs as holds_graphs
 from esan.graphs.readers.files import load_graphs as load_graphs
 from esan.graphs.readers.graph6 import from_graph6 as from_graph6
 from esan.graphs.readers.graph6 import read_graph6 as read_graph6
 from esan.graphs.readers.graph6 import to_graph6 as to_graph6
-from esan.graphs.readers.pyg import Source as Source
-from esan.graphs.readers.pyg import read as read
-from esan.graphs.readers.pyg import several as several
+from esan.graphs.readers.one_graph import graph_of as graph_of
+from esan.graphs.readers.to_graphs import Source as Source
+from esan.graphs.readers.to_graphs import read as read
+from esan.graphs.readers.to_graphs import several as several

@@ -12,13 +12,13 @@ from esan.graphs.indexing import Ids, graph_ids
 from esan.ops import ragged
 from esan.ops.caching import cached
 from esan.plural import counted
-from esan.tensor_record import TensorRecord
+from esan.tensor_dataclass import TensorDataclass
 
 Level = Literal["graph", "node", "edge"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graphs(TensorRecord):
+class Graphs(TensorDataclass):
     r"""Undirected graphs :math:`G = (A, X)`, any number of them, concatenated.
 
     Nodes and edges are numbered through the whole collection, graph after graph. `edges` lists each *undirected* edge

@@ -13,11 +13,11 @@ from esan.nn.convs.paper_convs import OGBGCNConv as OGBGCNConv
 from esan.nn.convs.pyg import PyGConv as PyGConv
 from esan.nn.encoder import Encoded as Encoded
 from esan.nn.encoder import Encoder as Encoder
+from esan.nn.execution.cost_estimate import Cost as Cost
+from esan.nn.execution.cost_estimate import Estimate as Estimate
+from esan.nn.execution.cost_estimate import estimate as estimate
 from esan.nn.execution.ensemble import Ensemble as Ensemble
-from esan.nn.execution.memory import Cost as Cost
-from esan.nn.execution.memory import Estimate as Estimate
-from esan.nn.execution.memory import estimate as estimate
-from esan.nn.features import NodeFeatures as NodeFeatures
+from esan.nn.feature_encoders import NodeFeatures as NodeFeatures
 from esan.nn.layer import DSLayer as DSLayer
 from esan.nn.layer import DSSLayer as DSSLayer
 from esan.nn.layer import Layer as Layer

@@ -1,4 +1,4 @@
-"""The equivariant layer of the paper, a sum of terms: message passing in each subgraph, plus one pass shared by all."""
+"""`DSLayer`, `DSSLayer`: sums of terms, which are messages in each subgraph, and for DSS one pass shared by all."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -6,10 +6,10 @@ from esan.policies.ego import EgoNets as EgoNets
 from esan.policies.ego import SingleEdges as SingleEdges
 from esan.policies.marking import NodeMarking as NodeMarking
 from esan.policies.marking import Whole as Whole
-from esan.policies.parse import as_policy as as_policy
-from esan.policies.parse import policy_called as policy_called
-from esan.policies.parse import policy_name as policy_name
-from esan.policies.parse import policy_named as policy_named
+from esan.policies.names import as_policy as as_policy
+from esan.policies.names import policy_called as policy_called
+from esan.policies.names import policy_name as policy_name
+from esan.policies.names import policy_named as policy_named
 from esan.policies.policy import Policy as Policy
 from esan.policies.pyg_data import SelectedData as SelectedData
 from esan.policies.pyg_data import checked_source as checked_source

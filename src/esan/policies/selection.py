@@ -9,11 +9,11 @@ from esan.graphs import Graphs
 from esan.ops import ragged
 from esan.ops.caching import cached
 from esan.plural import counted
-from esan.tensor_record import TensorRecord
+from esan.tensor_dataclass import TensorDataclass
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Selection(TensorRecord):
+class Selection(TensorDataclass):
     r"""The bags :math:`S_G = \{\!\{G_1, \dots, G_m\}\!\}` of a collection of graphs, as differences from a background.
 
     All subgraphs keep the nodes of their graph, in its order; they differ in edges and marks. The *background* of

@@ -24,7 +24,7 @@ from esan.train.recipes.recipe import Recipe as Recipe
 from esan.train.runs.distributed import run_over as run_over
 from esan.train.runs.job import Job as Job
 from esan.train.runs.job import protocol as protocol
-from esan.train.runs.prepare import cached_bag as cached_bag
+from esan.train.runs.prepare_data import cached_bag as cached_bag
 from esan.train.runs.record_table import load_records as load_records
 from esan.train.runs.records import Epoch as Epoch
 from esan.train.runs.records import Point as Point

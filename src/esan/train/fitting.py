@@ -14,11 +14,11 @@ from esan.data.custom import Labels
 from esan.graphs import Source
 from esan.policies import Policy, as_policy, checked_source
 from esan.train.predictor import Predictor
-from esan.train.recipes.fields import refuse_unknown
 from esan.train.recipes.recipe import FIELDS, Recipe
+from esan.train.recipes.recipe_fields import refuse_unknown
 from esan.train.runs.job import Job
 from esan.train.runs.loggers import ProgressBars
-from esan.train.runs.prepare import find_data, read_options
+from esan.train.runs.prepare_data import find_data, read_options
 from esan.train.runs.training_loop import run_jobs
 
 

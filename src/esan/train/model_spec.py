@@ -12,7 +12,7 @@ from esan.graphs import Categories, Channels, OneHot
 from esan.graphs.feature_kinds import check_channels
 from esan.memory_limits import refuse_beyond_memory
 from esan.nn import GINConv, GINEConv, SubgraphGNN, ds_gnn, dss_gnn
-from esan.nn.features import NodeFeatures
+from esan.nn.feature_encoders import NodeFeatures
 from esan.nn.linear import Linear
 from esan.nn.models.heads import TwoScores
 from esan.train.recipes.baselines import RandomFeatures, WalkFeatures

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from esan.data.dataset import Classes, Dataset
 from esan.plural import counted
-from esan.train.runs.directory import write_text
 from esan.train.runs.metrics import average_samples
+from esan.train.runs.run_files import write_text
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from esan.graphs import Source
-from esan.graphs.readers.anything import GraphLike
+from esan.graphs.readers.one_graph import GraphLike
 from esan.policies import Policy
 from esan.wl.inputs import collection, labels_of
 from esan.wl.palette import Colours, Palette
@@ -96,17 +96,17 @@ def _together(
     kind = test_named(test)
     chosen = policy_for(kind, policy)
     read = collection(graphs)
-    board = kind.board(read, chosen.select(read), labels_of(read, palette, node_labels, edge_labels))
-    colours = board.initial(palette)
-    steps = [_RoundColours.of(board, palette, colours)]
+    refinement = kind.refinement(read, chosen.select(read), labels_of(read, palette, node_labels, edge_labels))
+    colours = refinement.initial(palette)
+    steps = [_RoundColours.of(refinement, palette, colours)]
     while True:
-        refined = board.refine(palette, colours)
+        refined = refinement.refine(palette, colours)
         if refined.count == colours.count:
             break
         colours = refined
-        steps.append(_RoundColours.of(board, palette, colours))
+        steps.append(_RoundColours.of(refinement, palette, colours))
     shown = chosen if kind.subgraphs else None
-    return [_one(board, kind, shown, steps, graph) for graph in range(len(read))]
+    return [_one(refinement, kind, shown, steps, graph) for graph in range(len(read))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,18 +116,18 @@ class _RoundColours:
     graphs: Colours
 
     @staticmethod
-    def of(board: ColourRefinement, palette: Palette, colours: Colours) -> "_RoundColours":
-        subgraphs = board.subgraph_colours(palette, colours)
-        graphs = palette.multiset(board.subgraph_graph, subgraphs, len(board.graphs))
+    def of(refinement: ColourRefinement, palette: Palette, colours: Colours) -> "_RoundColours":
+        subgraphs = refinement.subgraph_colours(palette, colours)
+        graphs = palette.multiset(refinement.subgraph_graph, subgraphs, len(refinement.graphs))
         return _RoundColours(colours, subgraphs, graphs)
 
 
 def _one(
-    board: ColourRefinement, kind: Test, policy: Policy | None, steps: list[_RoundColours], graph: int
+    refinement: ColourRefinement, kind: Test, policy: Policy | None, steps: list[_RoundColours], graph: int
 ) -> Colouring:
-    n, m = int(board.graphs.num_nodes[graph]), int(board.selection.num_subgraphs[graph])
+    n, m = int(refinement.graphs.num_nodes[graph]), int(refinement.selection.num_subgraphs[graph])
     shape = (m, *(n, n)) if kind.couples else (m, n)
-    mine, of_bag = board.cell_graph == graph, numpy(board.selection.subgraph_graph) == graph
+    mine, of_bag = refinement.cell_graph == graph, numpy(refinement.selection.subgraph_graph) == graph
 
     def cells(step: _RoundColours) -> Tensor:
         values = torch.from_numpy(np.ascontiguousarray(step.cells.values[mine])).reshape(shape)

@@ -22,7 +22,7 @@ class _Triples(NamedTuple):
     right: Ints
 
 
-class FWLBoard(ColourRefinement):
+class FWLRefinement(ColourRefinement):
     r"""2-FWL in every subgraph by itself; with the bag {G} it is 2-FWL.
 
     .. math:: c^{t+1}_{uv} = \mathrm{HASH}\big(c^t_{uv},\; \{\{(c^t_{uw}, c^t_{wv}) : w \in V\}\}\big)

@@ -1,4 +1,4 @@
-"""`History`: the colours of some graphs round by round, with numbers that a reader can follow, and what each saw."""
+"""`History`: the colours of some graphs numbered for readers, round by round, and the multiset each stands for."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from esan.graphs import Graphs, Source
-from esan.graphs.readers.anything import GraphLike
+from esan.graphs.readers.one_graph import GraphLike
 from esan.policies import Policy
 from esan.wl.inputs import collection, labels_of
 from esan.wl.palette import Colours, Ints, Palette
@@ -96,36 +96,36 @@ class NodeMultisets:
         return list(zip(self.number[mine].tolist(), self.times[mine].tolist(), strict=True))
 
 
-def meanings(board: ColourRefinement, before: Ints, now: Ints) -> Meanings:
+def meanings(refinement: ColourRefinement, before: Ints, now: Ints) -> Meanings:
     """What the colours `now` stand for, given the numbers `before` of the round before."""
     colours = int(now.max(initial=-1)) + 1
     example = np.zeros(colours, dtype=np.int64)
     example[now[::-1]] = np.arange(now.size)[::-1]
-    seen = board.seen(example)
+    seen = refinement.seen(example)
     owner = np.repeat(np.arange(colours), np.diff(seen.ptr))
     first = before[seen.cell]
     second = before[seen.other] if seen.other is not None else seen.label
     order = np.lexsort((first, owner) if second is None else (second, first, owner))
     saw = first[order] if seen.other is None else np.stack([first, before[seen.other]], 1)[order]
     label = None if seen.label is None else seen.label[order]
-    copies = copies_of(board, before)
-    shared = None if copies is None else copies.of_node[board.cell_node[example]]
+    copies = copies_of(refinement, before)
+    shared = None if copies is None else copies.of_node[refinement.cell_node[example]]
     return Meanings(before[example], seen.ptr, saw, label, shared, example)
 
 
-def copies_of(board: ColourRefinement, numbers: Ints) -> NodeMultisets | None:
+def copies_of(refinement: ColourRefinement, numbers: Ints) -> NodeMultisets | None:
     """What each node has in all subgraphs, if the test looks at it."""
-    if not board.shares:
+    if not refinement.shares:
         return None
     colours = int(numbers.max(initial=0)) + 1
-    nodes = board.graphs.node_graph.numel()
-    found = Palette().multiset(board.cell_node, Colours(numbers, colours), nodes)
+    nodes = refinement.graphs.node_graph.numel()
+    found = Palette().multiset(refinement.cell_node, Colours(numbers, colours), nodes)
     example = np.zeros(found.count, dtype=np.int64)
     example[found.values[::-1]] = np.arange(nodes)[::-1]
     # The multisets are ranks of what they hold; readers get them in the order in which nodes have them.
     place = np.empty(found.count, dtype=np.int64)
     place[np.argsort(example, kind="stable")] = np.arange(found.count)
-    key, times = np.unique(place[found.values][board.cell_node] * colours + numbers, return_counts=True)
+    key, times = np.unique(place[found.values][refinement.cell_node] * colours + numbers, return_counts=True)
     size = np.bincount(place[found.values], minlength=found.count)
     ptr = np.searchsorted(key // colours, np.arange(found.count + 1))
     return NodeMultisets(place[found.values], ptr, key % colours, times // size[key // colours])
@@ -145,7 +145,7 @@ class History:
         graphs: the collection.
         kind: the test.
         policy: the policy; the bag {G} for a test of whole graphs.
-        board: the cells and the rule.
+        refinement: the cells and the rule.
         numbers: the number of each cell's colour after each round; the last are stable.
         graph_colours: the colour of each graph after each round, by which the test compares them.
         subgraph_colours: the colour of each subgraph after each round.
@@ -166,14 +166,14 @@ class History:
         self.graphs: Graphs = collection(graphs)
         palette = Palette()
         labels = labels_of(self.graphs, palette, node_labels, edge_labels)
-        self.board = self.kind.board(self.graphs, self.policy.select(self.graphs), labels)
+        self.refinement = self.kind.refinement(self.graphs, self.policy.select(self.graphs), labels)
         self.graph_colours: list[Ints] = []
         self.subgraph_colours: list[Ints] = []
-        colours = self.board.initial(palette)
+        colours = self.refinement.initial(palette)
         numbering = Numbering(colours)
         self.numbers = [numbering.numbers]
         self._compare(palette, colours)
-        while (refined := self.board.refine(palette, colours)).count > colours.count:
+        while (refined := self.refinement.refine(palette, colours)).count > colours.count:
             colours = refined
             self.numbers.append(numbering.follow(colours))
             self._compare(palette, colours)
@@ -181,9 +181,9 @@ class History:
         self.parted = apart[0] if apart else None
 
     def _compare(self, palette: Palette, colours: Colours) -> None:
-        subgraphs = self.board.subgraph_colours(palette, colours)
+        subgraphs = self.refinement.subgraph_colours(palette, colours)
         self.subgraph_colours.append(subgraphs.values)
-        self.graph_colours.append(palette.multiset(self.board.subgraph_graph, subgraphs, len(self.graphs)).values)
+        self.graph_colours.append(palette.multiset(self.refinement.subgraph_graph, subgraphs, len(self.graphs)).values)
 
     @property
     def rounds(self) -> int:
@@ -197,17 +197,17 @@ class History:
     def meanings(self, t: int) -> Meanings:
         """What each colour of round t, from 1 on, stands for."""
         if t not in self._meanings:
-            self._meanings[t] = meanings(self.board, self.numbers[t - 1], self.numbers[t])
+            self._meanings[t] = meanings(self.refinement, self.numbers[t - 1], self.numbers[t])
         return self._meanings[t]
 
     def copies(self, t: int) -> NodeMultisets | None:
         """What each node has in all subgraphs after round t, for the tests that look at it."""
-        return copies_of(self.board, self.numbers[t])
+        return copies_of(self.refinement, self.numbers[t])
 
     def of(self, graph: int, t: int, subgraph: int | None = None) -> list[int]:
         """The numbers of one graph, or of one of its subgraphs, after round t; rounds after the last are like it."""
-        numbers, board = self.numbers[min(t, self.rounds - 1)], self.board
+        numbers, refinement = self.numbers[min(t, self.rounds - 1)], self.refinement
         if subgraph is None:
-            return numbers[board.cell_graph == graph].tolist()
-        first = int(board.selection.subgraph_start[graph])
-        return numbers[board.cell_subgraph == first + subgraph].tolist()
+            return numbers[refinement.cell_graph == graph].tolist()
+        first = int(refinement.selection.subgraph_start[graph])
+        return numbers[refinement.cell_subgraph == first + subgraph].tolist()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from esan.checks import shown, truth_value
 from esan.graphs import Graphs, Source, graph_of, read
-from esan.graphs.readers.anything import GraphLike
+from esan.graphs.readers.one_graph import GraphLike
 from esan.wl.palette import Colours, Palette
 from esan.wl.refinement import Labels, numpy
 

@@ -37,14 +37,14 @@ def relation(graphs: Graphs, labels: Labels) -> Relation:
     if n[0] > _MOST_NODES:
         return "unknown"
     selection = Whole().select(graphs)
-    stable = _stable(TESTS["1"].board(graphs, selection, labels)).values
+    stable = _stable(TESTS["1"].refinement(graphs, selection, labels)).values
     return _search(one, other, stable[: n[0]], stable[n[0] :])
 
 
-def _stable(board: ColourRefinement) -> Colours:
+def _stable(refinement: ColourRefinement) -> Colours:
     palette = Palette()
-    colours = board.initial(palette)
-    while (refined := board.refine(palette, colours)).count > colours.count:
+    colours = refinement.initial(palette)
+    while (refined := refinement.refine(palette, colours)).count > colours.count:
         colours = refined
     return colours
 

@@ -1,4 +1,4 @@
-"""`Palette`: the paper's HASH, made injective by ranking. Equal colours mean equal inputs, always."""
+"""`Palette`: the HASH of Weisfeiler-Leman tests, made injective by ranking: equal numbers mean equal inputs, always."""
 
 from dataclasses import dataclass
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from esan.graphs import Graphs, Source
-from esan.graphs.readers.anything import GraphLike
+from esan.graphs.readers.one_graph import GraphLike
 from esan.policies import Policy, Selection
 from esan.wl.inputs import collection, labels_of
 from esan.wl.palette import Colours, Ints, Palette, distinct
@@ -17,11 +17,11 @@ from esan.wl.registry import Test, policy_for, test_named
 
 @dataclass(frozen=True)
 class Limits:
-    """When a collection is divided and its board made smaller; classes do not depend on it.
+    """When a collection is divided and what is refined made smaller; classes do not depend on it.
 
     Attributes:
         portion: how many cells and edges are coloured at once; more graphs than that go one portion after another.
-        rebuild: finished graphs leave the board when a smaller share than this is left; before that, carrying them
+        rebuild: finished graphs are left out when a smaller share than this is left; before that, carrying them
             along is cheaper.
     """
 
@@ -65,16 +65,16 @@ def divide(read: Graphs, selection: Selection, labels: Labels, kind: Test, limit
     used = len(read)
     for ids in portions(read, selection, labels, kind, limits.portion):
         part = torch.from_numpy(ids)
-        board = kind.board(read.take(part), selection.take(part, read), labels.take(read, part))
-        found = partition(board, limits.rebuild)
+        refinement = kind.refinement(read.take(part), selection.take(part, read), labels.take(read, part))
+        found = partition(refinement, limits.rebuild)
         result[ids] = used + found.values
         used += found.count
     return _by_first_appearance(result)
 
 
-def partition(board: ColourRefinement, rebuild: float = Limits.rebuild) -> Colours:
-    """The class of each graph on the board, when nothing more can part."""
-    for state in rounds(board, rebuild):
+def partition(refinement: ColourRefinement, rebuild: float = Limits.rebuild) -> Colours:
+    """The class of each graph that is refined, when nothing more can part."""
+    for state in rounds(refinement, rebuild):
         last = state
     return last.classes
 
@@ -96,28 +96,28 @@ class Round:
     cells: Colours
 
 
-def rounds(board: ColourRefinement, rebuild: float = Limits.rebuild) -> Iterator[Round]:
+def rounds(refinement: ColourRefinement, rebuild: float = Limits.rebuild) -> Iterator[Round]:
     """Refine until every graph is alone in its class or its colours are stable; one record a round.
 
     A graph that is alone stays alone, and a class whose colours did not multiply is stable for good; neither says
-    anything about the others' colours, so both may leave the board.
+    anything about the others' colours, so both may be left out.
     """
     palette = Palette()
-    colours = board.initial(palette)
-    found = board.graph_colours(palette, colours)
-    # Which graph of the whole collection each graph on the board is.
-    place = np.arange(len(board.graphs))
+    colours = refinement.initial(palette)
+    found = refinement.graph_colours(palette, colours)
+    # Which graph of the whole collection each graph that is still refined is.
+    place = np.arange(len(refinement.graphs))
     yield Round(0, found, colours.count, colours)
     number = 0
     active = _crowded(found, place)
     while active.any():
         if active.sum() < rebuild * place.size:
-            colours = palette.rank(colours.values[active[board.cell_graph]], colours.count)
-            board, place = board.only(active), place[active]
+            colours = palette.rank(colours.values[active[refinement.cell_graph]], colours.count)
+            refinement, place = refinement.only(active), place[active]
         number += 1
-        refined = board.refine(palette, colours)
-        parted = palette.pair(found[place], board.graph_colours(palette, refined))
-        stable = _stable(board, found[place], parted, colours, refined)
+        refined = refinement.refine(palette, colours)
+        parted = palette.pair(found[place], refinement.graph_colours(palette, refined))
+        stable = _stable(refinement, found[place], parted, colours, refined)
         values = found.values.copy()
         values[place] = found.count + parted.values
         found = Palette().rank(values, found.count + parted.count)
@@ -131,7 +131,9 @@ def _crowded(found: Colours, place: Ints) -> np.ndarray:
     return np.bincount(found.values, minlength=found.count)[found.values[place]] > 1
 
 
-def _stable(board: ColourRefinement, before: Colours, after: Colours, colours: Colours, refined: Colours) -> np.ndarray:
+def _stable(
+    refinement: ColourRefinement, before: Colours, after: Colours, colours: Colours, refined: Colours
+) -> np.ndarray:
     """For each graph, whether its class stayed whole and its colours did not multiply: then they never will.
 
     The graphs of a class have equal histograms, so one of them speaks for all.
@@ -142,8 +144,8 @@ def _stable(board: ColourRefinement, before: Colours, after: Colours, colours: C
     whole = np.bincount(before.values[example], minlength=before.count)[before.values[example]] == 1
     speaks = np.zeros(len(before), dtype=bool)
     speaks[example[whole]] = True
-    cell = speaks[board.cell_graph]
-    graph = board.cell_graph[cell]
+    cell = speaks[refinement.cell_graph]
+    graph = refinement.cell_graph[cell]
     grown = _variety(graph, refined[cell], len(before)) > _variety(graph, colours[cell], len(before))
     return (whole & ~grown[example])[parts.values]
 

@@ -101,7 +101,7 @@ class ColourRefinement(ABC):
         return palette.multiset(self.subgraph_graph, self.subgraph_colours(palette, colours), len(self.graphs))
 
     def only(self, kept: np.ndarray) -> "ColourRefinement":
-        """The same board for the graphs where `kept` is true."""
+        """The same refinement for the graphs where `kept` is true."""
         ids = torch.from_numpy(np.flatnonzero(kept))
         taken = self.graphs.take(ids)
         return type(self)(taken, self.selection.take(ids, self.graphs), self.labels.take(self.graphs, ids))

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from esan.checks import shown
 from esan.policies import Augmented, EdgeDeletion, Policy, Whole, as_policy, policy_named
-from esan.wl.fwl import FWLBoard
+from esan.wl.fwl import FWLRefinement
 from esan.wl.refinement import ColourRefinement
-from esan.wl.subgraph_wl import DSBoard, DSSBoard, ExcludingBoard
+from esan.wl.subgraph_wl import DSRefinement, DSSRefinement, ExcludingRefinement
 
 
 @dataclass(frozen=True)
@@ -15,13 +15,13 @@ class Test:
 
     Attributes:
         name: what users call it.
-        board: the rule that refines colours.
+        refinement: the rule that refines colours.
         subgraphs: whether it works on a bag, so needs a policy; otherwise the bag is the graph itself.
         couples: whether a cell is an ordered couple of nodes instead of a node.
     """
 
     name: str
-    board: type[ColourRefinement]
+    refinement: type[ColourRefinement]
     subgraphs: bool
     couples: bool
 
@@ -29,12 +29,12 @@ class Test:
 TESTS = {
     test.name: test
     for test in (
-        Test("1", DSBoard, subgraphs=False, couples=False),
-        Test("ds", DSBoard, subgraphs=True, couples=False),
-        Test("dss", DSSBoard, subgraphs=True, couples=False),
-        Test("dss-excluding", ExcludingBoard, subgraphs=True, couples=False),
-        Test("2-fwl", FWLBoard, subgraphs=False, couples=True),
-        Test("ds-2-fwl", FWLBoard, subgraphs=True, couples=True),
+        Test("1", DSRefinement, subgraphs=False, couples=False),
+        Test("ds", DSRefinement, subgraphs=True, couples=False),
+        Test("dss", DSSRefinement, subgraphs=True, couples=False),
+        Test("dss-excluding", ExcludingRefinement, subgraphs=True, couples=False),
+        Test("2-fwl", FWLRefinement, subgraphs=False, couples=True),
+        Test("ds-2-fwl", FWLRefinement, subgraphs=True, couples=True),
     )
 }
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from esan.graphs import Graphs
-from esan.graphs.readers.anything import GraphLike
+from esan.graphs.readers.one_graph import GraphLike
 from esan.policies import Policy, Selection
 from esan.wl.history import Numbering
 from esan.wl.inputs import collection, labels_of
@@ -93,11 +93,11 @@ def separates(
         witness = of_sizes(at_once.a, at_once.b, at_once.what, called_graphs)
         return Verdict(True, 0, 0, (), test, shown, text, witness, "not isomorphic")
     labels = labels_of(graphs, Palette(), node_labels, edge_labels)
-    board = kind.board(graphs, selection, labels)
+    refinement = kind.refinement(graphs, selection, labels)
     colours = []
     numbering: Numbering | None = None
     before: Ints | None = None
-    for state in rounds(board):
+    for state in rounds(refinement):
         colours.append(state.colours)
         if numbering is None:
             numbering = Numbering(state.cells)
@@ -112,8 +112,8 @@ def separates(
             else f"Separated at round 0: the initial colours differ already, before {called} refines them."
         )
         assert numbering is not None
-        of_subgraphs = board.subgraph_colours(Palette(), state.cells).values
-        witness = of_colours(board, state.number, before, numbering.numbers, of_subgraphs, called_graphs)
+        of_subgraphs = refinement.subgraph_colours(Palette(), state.cells).values
+        witness = of_colours(refinement, state.number, before, numbering.numbers, of_subgraphs, called_graphs)
         found = (True, state.number, state.number, tuple(colours), test, shown)
         return Verdict(*found, text, witness, "not isomorphic")
     known = relation(graphs, labels)

@@ -10,7 +10,7 @@ from esan.wl.palette import Colours, Ints, Palette
 from esan.wl.refinement import ColourRefinement, Labels, SeenCells, numpy
 
 
-class DSBoard(ColourRefinement):
+class DSRefinement(ColourRefinement):
     r"""DS-WL: 1-WL in every subgraph by itself; with the bag {G} it is 1-WL.
 
     .. math:: c^{t+1}_{v,S} = \mathrm{HASH}\big(c^t_{v,S},\; N^t_{v,S}\big), \quad
@@ -47,7 +47,7 @@ class DSBoard(ColourRefinement):
         return palette.multiset(self._target, seen, len(colours))
 
 
-class DSSBoard(DSBoard):
+class DSSRefinement(DSRefinement):
     r"""DSS-WL (Algorithm 2): a pair also sees its node, and its node's neighbours, in all subgraphs at once.
 
     .. math:: c^{t+1}_{v,S} = \mathrm{HASH}\big(c^t_{v,S},\; N^t_{v,S},\; C^t_v,\; M^t_v\big), \quad
@@ -67,7 +67,7 @@ class DSSBoard(DSBoard):
         return palette.pair(inside, shared[self.cell_node])
 
 
-class ExcludingBoard(DSBoard):
+class ExcludingRefinement(DSRefinement):
     r"""DSS-WL with the aggregation that leaves the current subgraph out (Prop. 3, the strengthened result).
 
     .. math:: c^{t+1}_{v,S} = \mathrm{HASH}\big(c^t_{v,S},\; N^t_{v,S},\; C^t_{v \setminus S},\;

@@ -57,12 +57,12 @@ def of_sizes(a: int, b: int, what: str, names: tuple[str, str]) -> Witness:
 
 
 def of_colours(
-    board: ColourRefinement, t: int, before: Ints | None, now: Ints, subgraph_colours: Ints, names: tuple[str, str]
+    refinement: ColourRefinement, t: int, before: Ints | None, now: Ints, subgraph_colours: Ints, names: tuple[str, str]
 ) -> Witness:
     """The witness of two graphs that part in round t.
 
     Args:
-        board: the two graphs under the test.
+        refinement: the two graphs under the test.
         t: the round.
         before: the numbers of the round before; None for round 0.
         now: the numbers of round t.
@@ -70,18 +70,18 @@ def of_colours(
         names: what the two graphs are called.
     """
     colours = int(now.max()) + 1
-    count = np.stack([np.bincount(now[board.cell_graph == graph], minlength=colours) for graph in (0, 1)])
+    count = np.stack([np.bincount(now[refinement.cell_graph == graph], minlength=colours) for graph in (0, 1)])
     differs = np.flatnonzero(count[0] != count[1])
     if not differs.size:
-        return _of_subgraphs(board, t, now, subgraph_colours, names)
+        return _of_subgraphs(refinement, t, now, subgraph_colours, names)
     alone = differs[(count[:, differs] == 0).any(0)]
     number = int(alone[0] if alone.size else differs[0])
     graph = int(count[1, number] > count[0, number])
-    cell = int(np.flatnonzero((now == number) & (board.cell_graph == graph))[0])
-    seen = None if before is None else meanings(board, before, now)
-    thing = _described(board, seen, before, number)
+    cell = int(np.flatnonzero((now == number) & (refinement.cell_graph == graph))[0])
+    seen = None if before is None else meanings(refinement, before, now)
+    thing = _described(refinement, seen, before, number)
     a, b = count[:, number].tolist()
-    where = "" if board.selection.total == 2 else "the subgraphs of "
+    where = "" if refinement.selection.total == 2 else "the subgraphs of "
     if min(a, b) == 0:
         said = f"exists in {names[graph]} only"
     else:
@@ -95,20 +95,22 @@ def of_colours(
         was=None if seen is None else int(seen.was[number]) + 1,
         saw=() if seen is None else _one_up(seen.seen_by(number)),
         graph=graph,
-        subgraph=int(board.cell_subgraph[cell] - board.selection.subgraph_start[graph]),
-        nodes=board.nodes_of(cell),
+        subgraph=int(refinement.cell_subgraph[cell] - refinement.selection.subgraph_start[graph]),
+        nodes=refinement.nodes_of(cell),
     )
 
 
-def _of_subgraphs(board: ColourRefinement, t: int, now: Ints, colours: Ints, names: tuple[str, str]) -> Witness:
+def _of_subgraphs(refinement: ColourRefinement, t: int, now: Ints, colours: Ints, names: tuple[str, str]) -> Witness:
     """Each colour occurs as often in both graphs, but not in the same subgraphs."""
-    count = np.stack([np.bincount(colours[board.subgraph_graph == g], minlength=colours.max() + 1) for g in (0, 1)])
+    count = np.stack(
+        [np.bincount(colours[refinement.subgraph_graph == g], minlength=colours.max() + 1) for g in (0, 1)]
+    )
     differs = np.flatnonzero(count[0] != count[1])
     alone = differs[(count[:, differs] == 0).any(0)]
     colour = int(alone[0] if alone.size else differs[0])
     graph = int(count[1, colour] > count[0, colour])
-    subgraph = int(np.flatnonzero((colours == colour) & (board.subgraph_graph == graph))[0])
-    held = now[board.cell_subgraph == subgraph] + 1
+    subgraph = int(np.flatnonzero((colours == colour) & (refinement.subgraph_graph == graph))[0])
+    held = now[refinement.cell_subgraph == subgraph] + 1
     a, b = count[:, colour].tolist()
     said = (
         f"exists in {names[graph]} only"
@@ -121,13 +123,13 @@ def _of_subgraphs(board: ColourRefinement, t: int, now: Ints, colours: Ints, nam
         kind="subgraph",
         counts=(a, b),
         graph=graph,
-        subgraph=subgraph - int(board.selection.subgraph_start[graph]),
+        subgraph=subgraph - int(refinement.selection.subgraph_start[graph]),
     )
 
 
-def _described(board: ColourRefinement, seen: Meanings | None, before: Ints | None, number: int) -> str:
+def _described(refinement: ColourRefinement, seen: Meanings | None, before: Ints | None, number: int) -> str:
     """The cells of a colour in words: only as much as tells them from all others of the round."""
-    noun = "a couple of nodes" if board.couples else "a node"
+    noun = "a couple of nodes" if refinement.couples else "a node"
     if seen is None or before is None:
         return f"{noun} with the initial colour {number + 1}"
     entries = (np.diff(seen.ptr) == seen.ptr[number + 1] - seen.ptr[number]).nonzero()[0]
@@ -146,13 +148,13 @@ def _described(board: ColourRefinement, seen: Meanings | None, before: Ints | No
             text += f" along edges labelled {_listed((mine + 1).tolist())}"
             alike = [k for k, other in zip(alike, others, strict=True) if np.array_equal(mine, other)]
     if len(alike) > 1 and seen.copies is not None:
-        text += _shared(board, before, seen, number, alike)
+        text += _shared(refinement, before, seen, number, alike)
     return text
 
 
-def _shared(board: ColourRefinement, before: Ints, seen: Meanings, number: int, alike: list[int]) -> str:
+def _shared(refinement: ColourRefinement, before: Ints, seen: Meanings, number: int, alike: list[int]) -> str:
     """What a node has in all subgraphs, and its neighbours there: as much as tells it from all that are alike."""
-    copies = copies_of(board, before)
+    copies = copies_of(refinement, before)
     assert copies is not None
     assert seen.copies is not None
     mine = int(seen.copies[number])
@@ -160,8 +162,8 @@ def _shared(board: ColourRefinement, before: Ints, seen: Meanings, number: int, 
     if any(seen.copies[k] != mine for k in alike):
         said = f" and has the copies {_held(copies, mine)} in all subgraphs"
         alike = [k for k in alike if seen.copies[k] == mine]
-    node = board.cell_node[seen.example]
-    degree = numpy(board.graphs.degree)
+    node = refinement.cell_node[seen.example]
+    degree = numpy(refinement.graphs.degree)
     joined = degree[node[number]]
     if any(degree[node[k]] != joined for k in alike):
         said += f" and has {counted(int(joined), 'neighbour')} in the graph"

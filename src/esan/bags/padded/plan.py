@@ -17,7 +17,7 @@ from esan.bags.padded.shapes import Shape
 from esan.ops import ragged
 from esan.ops.device import event
 from esan.ops.dispatch import implementation
-from esan.ops.layout import BatchSegments, FieldGather, Fill, lay_out_reference
+from esan.ops.padded_layout import BatchSegments, FieldGather, Fill, lay_out_reference
 
 #: Fields begin at multiples of so many numbers, so that vector loads are aligned.
 _ALIGNED = 16

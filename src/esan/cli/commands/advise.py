@@ -17,7 +17,7 @@ from esan.cli.tables import plain_table
 from esan.data.csv_files import other_columns
 from esan.data.custom import label_file
 from esan.plural import counted
-from esan.train.recipes.fields import joined
+from esan.train.recipes.recipe_fields import joined
 from esan.wl.advising.advice_plot import plot_advice
 from esan.wl.advising.advise import POLICIES
 

@@ -16,8 +16,8 @@ from esan.cli.console import console, plainly
 from esan.cli.job_commands import MOST_NUMBERS, whole_numbers
 from esan.cli.tables import plain_table
 from esan.report.reproduction.timing import EpochTimes, measure
-from esan.train.runs.directory import write_text
 from esan.train.runs.records import peak_bytes
+from esan.train.runs.run_files import write_text
 
 #: What is measured if nothing is named: the rows of the paper's table of times.
 METHODS = ("gin", *(f"{kind}-gin-{policy}" for kind in ("ds", "dss") for policy in ("ed", "nd", "ego", "ego+")))

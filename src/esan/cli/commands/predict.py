@@ -12,10 +12,10 @@ from esan.checks import device_named
 from esan.cli import options
 from esan.cli.console import console, plainly
 from esan.data import Dataset
-from esan.train.match_inputs import is_table, lines_of, read_graphs
+from esan.train.prediction_inputs import is_table, lines_of, read_graphs
 from esan.train.predictions import Predictions, target_columns
 from esan.train.predictor import Predictor
-from esan.train.runs.prepare import find_data, is_dataset_name, read_options, splits_for
+from esan.train.runs.prepare_data import find_data, is_dataset_name, read_options, splits_for
 
 
 @plainly

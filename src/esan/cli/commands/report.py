@@ -12,7 +12,7 @@ from esan.cli.tables import rows_table
 from esan.plural import counted
 from esan.report import gather, html, load_predictions, markdown
 from esan.report.formatting import escape_markdown
-from esan.train.runs.directory import write_text
+from esan.train.runs.run_files import write_text
 
 
 @plainly

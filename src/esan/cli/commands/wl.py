@@ -14,7 +14,7 @@ from esan.cli.graph_arguments import one_graph
 from esan.cli.tables import plain_table
 from esan.explore import Choice, save_page
 from esan.explore.page import html_file
-from esan.graphs.readers.anything import GraphLike
+from esan.graphs.readers.one_graph import GraphLike
 from esan.wl.drawing.picture_file import picture_file
 from esan.wl.registry import test_named
 

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from esan.data.sets.arrays import SetArrays, arrays_in, category_column, checked_arrays
 from esan.data.sets.downloads import CEXP_FILE, EXP_FILE, fetch_file
 from esan.data.sets.paths import DataFolders
 from esan.data.sets.safe_unpickle import numbers, unpickled
+from esan.data.sets.set_arrays import SetArrays, arrays_in, category_column, checked_arrays
 from esan.graphs import csl
 from esan.graphs.readers.archives import check_archive
-from esan.graphs.readers.arrays import GraphArrays, counts_between, whole
+from esan.graphs.readers.graph_arrays import GraphArrays, counts_between, whole
 
 #: The skips of the ten classes of CSL, graphs of 41 nodes.
 SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)

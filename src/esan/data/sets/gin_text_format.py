@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from esan.data.sets.arrays import category_column
+from esan.data.sets.set_arrays import category_column
 from esan.graphs.readers.archives import gunzipped
-from esan.graphs.readers.arrays import GraphArrays
+from esan.graphs.readers.graph_arrays import GraphArrays
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from esan.data.dataset import Split
-from esan.data.sets.arrays import SetArrays
 from esan.data.sets.downloads import fetch_ogb_files
 from esan.data.sets.paths import DataFolders
+from esan.data.sets.set_arrays import SetArrays
 from esan.graphs.readers.archives import gunzipped
-from esan.graphs.readers.arrays import GraphArrays, counts
+from esan.graphs.readers.graph_arrays import GraphArrays, counts
 
 _AGAIN = "It is cut short or damaged; fetch the set again."
 

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from esan.data.dataset import Split
-from esan.data.sets.arrays import SetArrays, arrays_in, category_column, checked_arrays, concatenate, write_arrays
 from esan.data.sets.downloads import fetch_zinc_files
 from esan.data.sets.paths import DataFolders
 from esan.data.sets.safe_unpickle import numbers, unpickled
-from esan.graphs.readers.arrays import GraphArrays, whole
+from esan.data.sets.set_arrays import SetArrays, arrays_in, category_column, checked_arrays, concatenate, write_arrays
+from esan.graphs.readers.graph_arrays import GraphArrays, whole
 
 _PARTS = ("train", "val", "test")
 _PLAIN = "zinc12k.npz"

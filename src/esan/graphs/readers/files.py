@@ -9,9 +9,9 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
 from esan.graphs.readers.archives import check_archive
-from esan.graphs.readers.arrays import GraphArrays, arrays_in, graph_arrays
 from esan.graphs.readers.graph6 import read_graph6
-from esan.graphs.readers.tu import TUFiles, TUGraphs
+from esan.graphs.readers.graph_arrays import GraphArrays, arrays_in, graph_arrays
+from esan.graphs.readers.tu_files import TUFiles, TUGraphs
 
 #: The arrays of an .npz that are read.
 _KNOWN = {"edge_index", "edge_ptr", "node_ptr", "num_nodes", "x", "edge_attr", "y"}

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from esan.checks import shown
-from esan.graphs.readers import fields
+from esan.graphs.readers import pyg_fields
 
 
 def from_networkx(graph: nx.Graph, place: int) -> Data:
@@ -41,7 +41,7 @@ def from_networkx(graph: nx.Graph, place: int) -> Data:
         both = [value for _, value in attr] + [value for twice, value in attr if twice]
         data.edge_attr = _numbers(both, "edge_attr", "edge", place)
     if "y" in graph.graph:
-        data.y = fields.target(graph.graph["y"], f"graph {place}")
+        data.y = pyg_fields.target(graph.graph["y"], f"graph {place}")
     return data
 
 

@@ -10,7 +10,7 @@ from esan.bags import Edges
 from esan.graphs.feature_kinds import Channels
 from esan.nn.execution.capabilities import capturable, stackable
 from esan.nn.execution.replay import conv_part
-from esan.nn.features import FeatureEncoder, encoder, rename_key
+from esan.nn.feature_encoders import FeatureEncoder, encoder, rename_key
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, on_rows, why_every_pair
 from esan.ops.dispatch import is_plain

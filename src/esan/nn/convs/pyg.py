@@ -17,7 +17,7 @@ from esan.bags import Edges
 from esan.graphs.feature_kinds import Channels
 from esan.nn.convs.paper_convs import Conv
 from esan.nn.execution.replay import edge_part
-from esan.nn.features import encoder
+from esan.nn.feature_encoders import encoder
 from esan.ops.dispatch import is_changed
 
 #: PyG convolutions that read a row, the source rows of its edges and edge features, and nothing else.

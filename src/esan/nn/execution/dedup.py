@@ -10,7 +10,7 @@ from esan.bags import Bag
 from esan.bags.dedup import DedupLayerView, dedup_layer_views
 from esan.nn.convs.paper_convs import EdgeFeatures, GINEConv
 from esan.nn.encoder import Encoder
-from esan.nn.features import Constant, Embeddings, NodeFeatures, Numbers, OneHotEncoder
+from esan.nn.feature_encoders import Constant, Embeddings, NodeFeatures, Numbers, OneHotEncoder
 from esan.nn.layer import DSLayer
 from esan.nn.linear import Linear
 from esan.ops.dispatch import implementation, is_plain, is_plain_table

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from esan.bags import Bag
-from esan.nn.execution.stack_parameters import kind_of, stack, stackable, unstacked
+from esan.nn.execution.stack_parameters import can_stack, kind_of, stack, unstacked
 from esan.nn.models.subgraph_gnn import SubgraphGNN
 from esan.ops import Backend, backend
 
@@ -47,7 +47,7 @@ class Ensemble(nn.Module):
             )
         self.members = len(models)
         self.network = stack(models)
-        self._together = stackable(models[0])
+        self._together = can_stack(models[0])
 
     def forward(self, bag: Bag) -> Tensor:
         """Predictions of every member for every graph, `[members, graphs, outputs]`."""

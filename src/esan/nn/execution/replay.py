@@ -1,4 +1,4 @@
-"""Passes over padded batches, captured once per shape as CUDA graphs and replayed: whole networks, or parts of them."""
+"""Passes of a network over padded batches as CUDA graphs, without `step`: captured once per shape, then replayed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -10,7 +10,7 @@ from esan.nn.execution.capabilities import activations, all_stackable
 from esan.nn.models.subgraph_gnn import SubgraphGNN
 
 
-def stackable(model: SubgraphGNN) -> bool:
+def can_stack(model: SubgraphGNN) -> bool:
     """Whether networks like this one can be computed together on a GPU, each as if it were alone."""
     return type(model) is SubgraphGNN and all_stackable(model)
 

@@ -14,7 +14,7 @@ from esan.memory_limits import refuse_beyond_memory
 from esan.nn.convs.registry import ConvChoice, make_conv
 from esan.nn.dropout import DROPOUTS_ON
 from esan.nn.encoder import Encoder
-from esan.nn.features import NodeFeatures
+from esan.nn.feature_encoders import NodeFeatures
 from esan.nn.layer import BAG_POOLS, DSLayer, DSSLayer
 from esan.nn.models.heads import HEADS
 from esan.nn.models.ppgn import PPGNBlock, PPGNEncoder, PPGNLayer

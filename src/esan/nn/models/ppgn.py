@@ -11,7 +11,7 @@ from esan.bags import Bag, LayerView
 from esan.graphs.feature_kinds import Channels
 from esan.nn.dropout import drop
 from esan.nn.encoder import Encoded
-from esan.nn.features import encoded_width, encoder, rename_key
+from esan.nn.feature_encoders import encoded_width, encoder, rename_key
 from esan.ops import ragged
 from esan.ops.segments import CSR
 

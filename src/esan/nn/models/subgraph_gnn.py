@@ -14,9 +14,9 @@ from esan.bags.dedup import DedupLayerView
 from esan.nn.encoder import Encoded, Encoder
 from esan.nn.execution import dedup
 from esan.nn.execution.called_networks import called
-from esan.nn.execution.memory import refuse_literal
+from esan.nn.execution.cost_estimate import refuse_literal
 from esan.nn.execution.replay import Replays, in_part
-from esan.nn.features import NodeFeatures
+from esan.nn.feature_encoders import NodeFeatures
 from esan.nn.models.ppgn import PPGNEncoder
 from esan.nn.set_encoder import SetEncoder
 from esan.ops.dispatch import is_plain, never_compiled, refuse_export, say_if_slow

@@ -8,14 +8,14 @@ from html import escape
 from statistics import fmean
 from typing import Any
 
-from esan.inline import asset, digest
 from esan.report.formatting import NOT_RUN, UNITS, duration
 from esan.report.page.page_data import page_data
 from esan.report.page.plots import ComparisonRow, comparison, learning_curves
-from esan.report.page.predictions import JobKey, PredictionTable, pictures
+from esan.report.page.prediction_plots import JobKey, PredictionTable, pictures
 from esan.report.page.svg import tones
 from esan.report.rows import Row
 from esan.report.tables import HEAD, by_metric, columns, rule_of
+from esan.single_file_html import asset, digest
 from esan.train.recipes.toml_text import to_toml
 from esan.train.runs.records import Record
 

@@ -12,7 +12,7 @@ from esan.report.paper_tables import method, paper_number
 from esan.report.rows import empty_row, in_paper_units
 from esan.train.campaigns.grid import Search, read_scores
 from esan.train.recipes.catalogue import named
-from esan.train.runs.directory import json_line, read_json_lines, write_text
+from esan.train.runs.run_files import json_line, read_json_lines, write_text
 from esan.train.runs.summary import MeanStd
 
 #: The scores of the grids of a table, one line per row, beside its records.

@@ -14,12 +14,12 @@ import torch
 from esan.report.paper_tables import method
 from esan.train.engines.engine_factory import EngineFactory
 from esan.train.recipes.catalogue import named
-from esan.train.runs.directory import json_line, read_json_lines, write_text
 from esan.train.runs.job import Job
-from esan.train.runs.prepare import prepare
+from esan.train.runs.prepare_data import prepare
 from esan.train.runs.provenance import code_commit
 from esan.train.runs.records import hardware, now, versions
 from esan.train.runs.run import Run
+from esan.train.runs.run_files import json_line, read_json_lines, write_text
 
 #: The times of all recipes, one line each.
 TIMES = "times.jsonl"

@@ -11,9 +11,9 @@ from typing import Any
 from esan.train.campaigns.campaign import run_campaign
 from esan.train.campaigns.executors import Executor, Failure
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.directory import write_text
 from esan.train.runs.job import Job, protocol
 from esan.train.runs.records import Record
+from esan.train.runs.run_files import write_text
 from esan.train.runs.summary import MeanStd, summary
 
 #: The columns of the CSV file of a search.

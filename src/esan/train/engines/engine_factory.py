@@ -5,13 +5,13 @@ from torch import Tensor
 
 from esan.bags import Bag
 from esan.nn import SubgraphGNN
-from esan.nn.execution.stack_parameters import kind_of, stackable
+from esan.nn.execution.stack_parameters import can_stack, kind_of
 from esan.nn.linear import Linear, is_wide
 from esan.policies import Policy, Sampled
 from esan.train.engines.engine import Augment, EagerEngine, Engine, model_device, needs_literal_bag
 from esan.train.engines.ensemble_engine import EnsembleEngine, MemberEngine
 from esan.train.engines.objective import Objective
-from esan.train.engines.samples import max_members, sample_fits_memory
+from esan.train.engines.subgraph_sampling import max_members, sample_fits_memory
 
 #: The most networks that train as one ensemble.
 _MAX_MEMBERS = 16
@@ -22,7 +22,7 @@ MAX_ACTIVATIONS = 2**25
 
 def supports_ensemble(model: SubgraphGNN, bag: Bag) -> bool:
     """Whether training this network on this bag can run as CUDA graphs of an ensemble."""
-    if model_device(model).type != "cuda" or model.output != "graph" or not stackable(model):
+    if model_device(model).type != "cuda" or model.output != "graph" or not can_stack(model):
         return False
     if any(parameter.dtype != torch.float for parameter in model.parameters()):
         return False

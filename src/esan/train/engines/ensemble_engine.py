@@ -20,7 +20,7 @@ from esan.steps import Step
 from esan.train.engines.engine import bag_on, literal_bag, needs_literal_bag
 from esan.train.engines.objective import Objective, loss_backward
 from esan.train.engines.recalibrate import NormRecalibration
-from esan.train.engines.samples import BagSampler, GraphSampler, SampleNumbers, sampler_for
+from esan.train.engines.subgraph_sampling import BagSampler, GraphSampler, SampleNumbers, sampler_for
 
 #: Rows of all members from which on several batch shapes save more than they cost, where a library's matrix product
 #: would also work on padding.

@@ -11,7 +11,7 @@ from esan.bags import Bag
 from esan.data import Dataset
 from esan.graphs import Graphs
 from esan.nn.convs.paper_convs import GraphConv
-from esan.nn.features import FeatureEncoder, NodeFeatures
+from esan.nn.feature_encoders import FeatureEncoder, NodeFeatures
 from esan.policies import Policy, Selection
 from esan.train.engines.engine import Augment
 

@@ -12,10 +12,10 @@ from typing import Any
 from esan.checks import shown
 from esan.data.sets.catalogue import known_name
 from esan.policies import EgoNets, Policy, Sampled, Whole
-from esan.train.recipes.fields import checked, checked_grid, parsed, plain, refuse_unknown, short
 from esan.train.recipes.legacy_fields import RENAMED, from_earlier
+from esan.train.recipes.recipe_fields import checked, checked_grid, parsed, plain, refuse_unknown, short
 from esan.train.recipes.toml_text import to_toml
-from esan.train.runs.directory import write_text
+from esan.train.runs.run_files import write_text
 
 #: Characters of a folder's name at most, as file systems have it.
 _LONGEST = 200

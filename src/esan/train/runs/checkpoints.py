@@ -14,8 +14,8 @@ from esan.checks import whole_number
 from esan.graphs.readers.archives import check_archive
 from esan.train.model_spec import ModelSpec
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.directory import write_tensors
 from esan.train.runs.records import Record
+from esan.train.runs.run_files import write_tensors
 
 _FORMAT = "esan checkpoint 1"
 _FOLD_AND_SEED = re.compile(r"(\d+)-(\d+)")

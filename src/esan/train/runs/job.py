@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from esan.checks import seed_number, shown, whole_number
-from esan.train.recipes.fields import MOST
 from esan.train.recipes.recipe import Recipe
+from esan.train.recipes.recipe_fields import MOST
 
 
 @dataclass(frozen=True)

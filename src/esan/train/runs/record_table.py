@@ -19,11 +19,11 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from esan.atomic import write_file
-from esan.graphs.readers.arrays import arrays_in
+from esan.atomic_write import write_file
+from esan.graphs.readers.graph_arrays import arrays_in
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.directory import json_line, read_json_lines, write_text
 from esan.train.runs.records import Epoch, Record
+from esan.train.runs.run_files import json_line, read_json_lines, write_text
 
 RECIPES, RUNS, CURVES = "recipes.json", "runs.jsonl", "curves.npz"
 #: The columns of `curves.npz`.

@@ -15,7 +15,7 @@ import torch
 
 from esan.checks import whole_number
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.directory import write_text
+from esan.train.runs.run_files import write_text
 from esan.version import __version__
 
 #: Whether a higher value of a metric is better.

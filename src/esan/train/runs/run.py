@@ -13,11 +13,10 @@ from esan.train.engines.objective import Objective, objective_for
 from esan.train.predictions import save_predictions
 from esan.train.recipes.baselines import drop_edge
 from esan.train.runs.checkpoints import CheckpointHeader, load_checkpoint, save_checkpoint
-from esan.train.runs.directory import PREDICTIONS, remove_partial_files, write_text
 from esan.train.runs.job import Job
 from esan.train.runs.lr_schedule import LRSchedule
 from esan.train.runs.metrics import METRICS, SampleAverage, average_samples
-from esan.train.runs.prepare import PreparedData
+from esan.train.runs.prepare_data import PreparedData
 from esan.train.runs.provenance import code_commit
 from esan.train.runs.records import (
     HIGHER_IS_BETTER,
@@ -30,6 +29,7 @@ from esan.train.runs.records import (
     peak_bytes,
     versions,
 )
+from esan.train.runs.run_files import PREDICTIONS, remove_partial_files, write_text
 
 #: Predicted numbers that a checkpoint and the file of predictions hold at most.
 _MOST_PREDICTIONS = 1_000_000

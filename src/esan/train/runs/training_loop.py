@@ -19,7 +19,7 @@ from esan.train.engines.engine_factory import EngineFactory
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
 from esan.train.runs.loggers import Logger
-from esan.train.runs.prepare import PreparedData, prepare
+from esan.train.runs.prepare_data import PreparedData, prepare
 from esan.train.runs.records import Record
 from esan.train.runs.run import Run
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from esan.bags.build.compact import compact_rows
 from esan.checks import MOST_LAYERS, shown, whole_number
 from esan.graphs import Graphs, Source
-from esan.graphs.readers.anything import GraphLike
+from esan.graphs.readers.one_graph import GraphLike
 from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy
 from esan.wl.advising.advice import Advice, Option, SkippedPolicy
 from esan.wl.advising.partition_quality import Judge, targets

@@ -11,10 +11,10 @@ from torch import Tensor
 from esan.bags.build.literal import literal_rows
 from esan.checks import whole_number
 from esan.graphs import Graphs
-from esan.graphs.readers.anything import GraphLike
+from esan.graphs.readers.one_graph import GraphLike
 from esan.policies import Augmented, EgoNets, Policy
-from esan.wl.drawing.layout import Point, places
 from esan.wl.drawing.picture_file import picture_file
+from esan.wl.drawing.positions import Point, places
 from esan.wl.history import History
 from esan.wl.inputs import collection
 from esan.wl.registry import policy_for, short_name, test_named
@@ -284,7 +284,7 @@ def _panels(found: History, graph: int, most: int) -> list[_Panel]:
     """One subgraph for each colour that subgraphs have in the end: those that the other graph lacks, then the rest."""
     stop = found.rounds - 1 if found.parted is None else found.parted
     last, compared = found.subgraph_colours[-1], found.subgraph_colours[stop]
-    mine = found.board.subgraph_graph == graph
+    mine = found.refinement.subgraph_graph == graph
     colours, first, often = np.unique(last[mine], return_index=True, return_counts=True)
     shared = np.isin(compared[mine][first], compared[~mine])
     chosen = np.lexsort((colours, -often, shared))[:most]

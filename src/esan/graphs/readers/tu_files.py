@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from esan.graphs.readers.archives import opened_zip
-from esan.graphs.readers.arrays import GraphArrays, whole
+from esan.graphs.readers.graph_arrays import GraphArrays, whole
 
 _AGAIN = "The file is cut short or damaged; unpack it again."
 

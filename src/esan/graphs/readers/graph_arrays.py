@@ -13,7 +13,7 @@ from torch_geometric.data import Batch
 
 from esan.graphs.collection import Graphs
 from esan.graphs.readers.archives import opened_zip
-from esan.graphs.readers.pyg import read
+from esan.graphs.readers.to_graphs import read
 
 #: The most nodes of all graphs together if no array has one row per node.
 MOST_NODES = 2**26

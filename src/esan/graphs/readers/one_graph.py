@@ -15,8 +15,8 @@ from torch_geometric.data import Data
 from esan.checks import shown
 from esan.graphs import generators
 from esan.graphs.networkx_graphs import KNOWN
-from esan.graphs.readers.arrays import MOST_NODES
 from esan.graphs.readers.graph6 import from_graph6, graph6_line, read_graph6
+from esan.graphs.readers.graph_arrays import MOST_NODES
 from esan.graphs.readers.molecule import SMILES, molecule
 
 GraphLike: TypeAlias = Data | nx.Graph | str | Path | Sequence[tuple[int, int]] | np.ndarray
@@ -89,7 +89,7 @@ def _from_text(text: str, files: bool = True) -> Data:
             raise ValueError(f"{expected} Did you mean {' or '.join(near)}?") from None
         raise ValueError(
             f"{expected} Known names: {', '.join(list(NAMED)[:_LISTED])}, as in csl(12,3) or 2xcycle(3), and "
-            f"{len(NAMED) - _LISTED} more (esan.graphs.readers.anything.NAMED). As graph6: {error}"
+            f"{len(NAMED) - _LISTED} more (esan.graphs.readers.one_graph.NAMED). As graph6: {error}"
         ) from None
 
 

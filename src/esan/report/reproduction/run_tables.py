@@ -1,4 +1,4 @@
-"""`reproduce`: run the rows of a table of the paper as a resumable campaign; store records and Markdown."""
+"""`reproduce`, `tune`: run the rows of a table, or their grids, as a resumable campaign; store records and pages."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,9 +15,9 @@ from esan.train.campaigns.executors import Executor, Failure
 from esan.train.campaigns.grid import search, select_jobs
 from esan.train.recipes.catalogue import named
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.directory import write_text
 from esan.train.runs.job import Job, protocol
 from esan.train.runs.record_table import add_records
+from esan.train.runs.run_files import write_text
 
 #: Called with a line of progress.
 ProgressLine = Callable[[str], None]

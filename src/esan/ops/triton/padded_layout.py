@@ -1,4 +1,4 @@
-"""Triton: all fields of padded batches in one launch; the reference is `esan.ops.layout.lay_out_reference`."""
+"""Triton: all fields of padded batches in one launch; the reference is `esan.ops.padded_layout.lay_out_reference`."""
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from esan.ops.layout import BatchSegments, FieldGather
+from esan.ops.padded_layout import BatchSegments, FieldGather
 from esan.ops.triton.kernels.tiles import cdiv
 
 _BLOCK = 256

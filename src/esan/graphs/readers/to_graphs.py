@@ -15,7 +15,7 @@ from esan.checks import shown
 from esan.graphs import extra_fields
 from esan.graphs.collection import Graphs
 from esan.graphs.extra_fields import ExtraFields
-from esan.graphs.readers import fields
+from esan.graphs.readers import pyg_fields
 from esan.graphs.readers.from_networkx import from_networkx
 from esan.memory_limits import refuse_beyond_memory
 from esan.ops import ragged
@@ -102,17 +102,17 @@ class _GraphFields:
 
     def add(self, place: int, data: Data) -> None:
         where = f"graph {place}"
-        edge_index = fields.edge_index(data, where)
-        n = fields.count_nodes(data, edge_index, where)
+        edge_index = pyg_fields.edge_index(data, where)
+        n = pyg_fields.count_nodes(data, edge_index, where)
         self.num_nodes.append(n)
         self.num_directed_edges.append(edge_index.size(1))
         self.edge_index.append(edge_index)
-        self.x.append(fields.node_features(data, n, where))
-        self.edge_attr.append(fields.edge_features(data, edge_index.size(1), where))
-        self.edge_weight.append(fields.edge_weights(data, edge_index.size(1), where))
+        self.x.append(pyg_fields.node_features(data, n, where))
+        self.edge_attr.append(pyg_fields.edge_features(data, edge_index.size(1), where))
+        self.edge_weight.append(pyg_fields.edge_weights(data, edge_index.size(1), where))
         if "edge_label_index" in data:
             extra_fields.check_pairs(data.edge_label_index, where)
-        self.y.append(fields.target(data.y, where))
+        self.y.append(pyg_fields.target(data.y, where))
 
 
 def _fields_of_batch(batch: Batch) -> _GraphFields:
@@ -124,29 +124,29 @@ def _fields_of_batch(batch: Batch) -> _GraphFields:
         )
     where = "the batch"
     _check_ptr(batch)
-    edge_index, n = fields.edge_index(batch, where), torch.diff(batch.ptr)
+    edge_index, n = pyg_fields.edge_index(batch, where), torch.diff(batch.ptr)
     # A transform of the batch (add_self_loops) may leave columns that are not sorted by graph: each is looked up.
     of_column = torch.bucketize(edge_index[0].clamp(min=0), batch.ptr[1:], right=True).clamp(max=n.numel() - 1)
     columns = torch.bincount(of_column, minlength=n.numel())
     parts = _GraphFields(n.tolist(), columns.tolist(), of_column=of_column)
     parts.edge_index = [edge_index - batch.ptr[of_column]]
-    parts.x = [fields.node_features(batch, int(n.sum()), where)]
-    parts.edge_attr = [fields.edge_features(batch, edge_index.size(1), where)]
-    parts.edge_weight = [fields.edge_weights(batch, edge_index.size(1), where)]
+    parts.x = [pyg_fields.node_features(batch, int(n.sum()), where)]
+    parts.edge_attr = [pyg_fields.edge_features(batch, edge_index.size(1), where)]
+    parts.edge_weight = [pyg_fields.edge_weights(batch, edge_index.size(1), where)]
     parts.extra = extra_fields.of_batch(
         batch, extra_fields.BatchCounts(n, columns, torch.argsort(of_column, stable=True))
     )
     # PyG leaves what it cannot stack as a list with one entry per graph.
     is_list = isinstance(batch.y, list) and len(batch.y) == n.numel()
     labels = enumerate(batch.y) if is_list else ()
-    parts.y = [fields.target(y, f"graph {place}") for place, y in labels] or [fields.target(batch.y, where)]
+    parts.y = [pyg_fields.target(y, f"graph {place}") for place, y in labels] or [pyg_fields.target(batch.y, where)]
     return parts
 
 
 def _check_ptr(batch: Batch) -> None:
     """An error unless ptr says where the nodes of each graph begin, from 0 to where those of the last one end."""
     ptr, remedy = batch.ptr, "Make it with Batch.from_data_list or a PyG DataLoader."
-    fields.check_numbers(ptr, "ptr", "the batch")
+    pyg_fields.check_numbers(ptr, "ptr", "the batch")
     if ptr.dim() != 1 or ptr.numel() < 2 or ptr.dtype not in (torch.int64, torch.int32):
         raise ValueError(
             "Expected ptr to be a list of whole numbers, one more than there are graphs (got "
@@ -184,11 +184,11 @@ def _assemble(parts: _GraphFields) -> Graphs:
     _check_range(local, num_nodes, of_column)
     edge_index = local + ragged.starts(num_nodes)[of_column]
     arranged = _arrange(edge_index, num_nodes)
-    x = fields.concatenate(parts.x, "x")
-    edge_attr = fields.concatenate(parts.edge_attr, "edge_attr")
-    edge_weight = fields.concatenate(parts.edge_weight, "edge_weight")
+    x = pyg_fields.concatenate(parts.x, "x")
+    edge_attr = pyg_fields.concatenate(parts.edge_attr, "edge_attr")
+    edge_weight = pyg_fields.concatenate(parts.edge_weight, "edge_weight")
     extra_fields.check_pair_range(parts.extra, num_nodes)
-    y, level = fields.targets(parts.y, num_nodes, num_directed_edges)
+    y, level = pyg_fields.targets(parts.y, num_nodes, num_directed_edges)
     edge_graph = ragged.segment_index(num_nodes)[arranged.edges[0]]
     return Graphs(
         num_nodes=num_nodes,

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from esan.bags import Bag
-from esan.bags.build.on_device import bag_built_on
-from esan.bags.build.storage import num_possible_pairs, stores_samples_only
+from esan.bags.build.choose_rows import num_possible_pairs, stores_samples_only
+from esan.bags.build.on_gpu import bag_built_on
 from esan.graphs import Graphs
 from esan.ops import ragged
 from esan.policies import Policy, Sampled, Whole

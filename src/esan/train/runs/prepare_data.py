@@ -10,17 +10,17 @@ import torch
 
 from esan import data
 from esan.bags import Bag
-from esan.bags.build.storage import stores_samples_only
+from esan.bags.build.choose_rows import stores_samples_only
 from esan.checks import shown
 from esan.data import Dataset, Split, cache_folder
 from esan.data.sets.catalogue import known_name
 from esan.nn import SubgraphGNN
 from esan.policies import Policy, Sampled
-from esan.train.engines.samples import graphs_only_bag, training_bag
+from esan.train.engines.subgraph_sampling import graphs_only_bag, training_bag
 from esan.train.model_spec import WITH_EDGES, ModelSpec
 from esan.train.recipes.baselines import with_walks
-from esan.train.recipes.fields import columns_of
 from esan.train.recipes.recipe import Recipe
+from esan.train.recipes.recipe_fields import columns_of
 from esan.train.runs.provenance import data_sha256
 
 #: The fractions of a random or scaffold split: train, valid, test.
@@ -211,7 +211,7 @@ def cached_bag(dataset: Dataset, policy: Policy, num_layers: int, *, cache: str 
     Args:
         dataset: the graphs.
         policy: selects the subgraphs; for a `Sampled` one the whole bag is cached, and samples are drawn from it,
-            unless it is too large for memory (`esan.train.engines.samples`).
+            unless it is too large for memory (`esan.train.engines.subgraph_sampling`).
         num_layers: the number of layers that the bag must be exact for.
         cache: the folder of the cache, else $ESAN_CACHE, else .cache/esan in the user's home.
     """

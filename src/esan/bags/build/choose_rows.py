@@ -1,4 +1,4 @@
-"""Choose between literal and compact rows, and refuse a bag that would not fit in memory before it is built."""
+"""Literal or compact rows: which a bag stores, and the refusal of a bag that would not fit in memory."""
 
 import torch
 

@@ -7,7 +7,7 @@ from typing import IO, Any, TypeVar
 
 import torch
 
-from esan.atomic import write_file
+from esan.atomic_write import write_file
 
 #: The files of a run that hold weights, by their names on the command line.
 WEIGHT_FILES = {"best": "best.pt", "last": "checkpoint.pt"}

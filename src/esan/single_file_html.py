@@ -1,4 +1,4 @@
-"""Parts of HTML pages that are one file: assets of a package, JSON inside a script element, digests for a policy."""
+"""HTML pages of one file: assets of a package, JSON inside a script, digests for the Content-Security-Policy."""
 
 import base64
 import hashlib

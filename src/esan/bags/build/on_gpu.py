@@ -1,4 +1,4 @@
-"""Build compact rows on a GPU, one chunk of graphs at a time, and move them to the host."""
+"""`bag_built_on`: select subgraphs and build their compact bag on a GPU, chunk by chunk, for the host."""
 
 import torch
 from torch import Tensor

@@ -6,7 +6,7 @@ capacity. A *segment* is what one graph, or padding, has of a block. Only where 
 
 An index into an axis is stored as `position << bits | block`, where `position` counts within the segment of its graph:
 the index in a batch is the begin of that segment plus `position`, wherever the graph stands. So nothing is sorted or
-searched for per batch. `lay_out_reference` is the reference; `esan.ops.triton.layout` does the same in one launch.
+searched for per batch. `lay_out_reference` is the reference; `esan.ops.triton.padded_layout` does it in one launch.
 """
 
 from collections.abc import Sequence

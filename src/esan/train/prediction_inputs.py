@@ -14,8 +14,8 @@ from esan.data.dataset import Classes
 from esan.graphs import Source, load_graphs, read
 from esan.policies import Sampled, checked_source
 from esan.train.model_spec import ModelSpec
-from esan.train.recipes.fields import columns_of
-from esan.train.runs.prepare import is_dataset_name
+from esan.train.recipes.recipe_fields import columns_of
+from esan.train.runs.prepare_data import is_dataset_name
 
 
 def read_graphs(

@@ -1,4 +1,4 @@
-"""`TensorRecord`: a frozen dataclass of tensors with `to`, `nbytes` and a fingerprint of its contents."""
+"""`TensorDataclass`: a frozen dataclass of tensors with `to`, `nbytes` and a fingerprint of its contents."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from esan.ops.caching import plain_tensors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TensorRecord:
+class TensorDataclass:
     """Base of the records that a bag consists of; fields are tensors, None or plain values."""
 
     #: Fields that do not count in the fingerprint where they hold nothing.

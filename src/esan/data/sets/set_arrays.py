@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from esan.data.dataset import Split
-from esan.graphs.readers.arrays import GraphArrays, graph_arrays, whole
-from esan.graphs.readers.arrays import arrays_in as arrays_in
+from esan.graphs.readers.graph_arrays import GraphArrays, graph_arrays, whole
+from esan.graphs.readers.graph_arrays import arrays_in as arrays_in
 
 
 @dataclass

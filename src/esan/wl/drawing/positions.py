@@ -6,8 +6,8 @@ from math import atan2, cos, hypot, pi, sin, sqrt
 import networkx as nx
 
 from esan.graphs import Graphs
-from esan.graphs.readers.anything import GraphLike
 from esan.graphs.readers.molecule import SMILES, atom_places
+from esan.graphs.readers.one_graph import GraphLike
 
 Point = tuple[float, float]
 

@@ -1,4 +1,4 @@
-"""Consistency checks of the arrays of a bag read from a file, since compiled loops do not check bounds."""
+"""Checks of the arrays of a bag, its graphs and its selection: compiled loops do not check bounds."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
 from esan.graphs.extra_fields import TensorField, check_pair_range, check_pairs
-from esan.graphs.readers.arrays import MOST_NODES
+from esan.graphs.readers.graph_arrays import MOST_NODES
 from esan.ops import ragged
 from esan.policies import Selection
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from esan.data.infer_features import MOST_CATEGORIES
-from esan.data.sets.arrays import SetArrays, category_column
 from esan.data.sets.downloads import fetch_gin_file, fetch_tu_files
 from esan.data.sets.gin_text_format import read_gin
 from esan.data.sets.paths import DataFolders
-from esan.graphs.readers.arrays import GraphArrays, whole
-from esan.graphs.readers.tu import TUFiles as TUFiles
-from esan.graphs.readers.tu import TUGraphs
+from esan.data.sets.set_arrays import SetArrays, category_column
+from esan.graphs.readers.graph_arrays import GraphArrays, whole
+from esan.graphs.readers.tu_files import TUFiles as TUFiles
+from esan.graphs.readers.tu_files import TUGraphs
 
 
 def read_tu(files: TUFiles, *, attributes: bool, edge_labels: bool, numbers: int | None = None) -> GraphArrays:

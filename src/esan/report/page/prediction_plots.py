@@ -12,7 +12,7 @@ from esan.report.page.plots import PlotAxis, short, span
 from esan.report.page.svg import dot, drawing, line, polyline, rect, text
 from esan.report.rows import Row
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.directory import PREDICTIONS
+from esan.train.runs.run_files import PREDICTIONS
 
 #: A recipe's name, a fold and a seed.
 JobKey = tuple[str, int, int]
