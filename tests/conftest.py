@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from examples import drawn
+from hypothesis_examples import drawn
 from pairwise import mark_others
 
 pytest_plugins = ["pytester"]
@@ -33,7 +33,7 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of tests marked `pairwise` few cases stay; what takes minutes goes first, so that no worker idles at the end."""
     mark_others(items)
-    items.sort(key=lambda item: item.path.name != "test_gpu_kernels.py")
+    items.sort(key=lambda item: item.path.name != "test_triton_interpreted.py")
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,8 @@ from esan.bags.dedup import DedupLayerView, dedup_layer_views, dedup_limits
 from esan.data.sets.expressivity import SKIPS
 from esan.ops.dispatch import implementation
 from esan.ops.numba import runtime as cpu
-from examples import examples
-from refinement import Pair, Reference, numbers
+from hypothesis_examples import examples
+from plain_refinement import Pair, Reference, numbers
 
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
 

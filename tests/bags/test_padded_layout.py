@@ -17,7 +17,7 @@ from esan.bags.padded.compute_columns import ColumnSource
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
 from esan.ops.padded_layout import Fill
-from examples import examples
+from hypothesis_examples import examples
 from layout_oracle import check_batches
 
 POLICIES: list[esan.Policy] = [esan.NodeDeletion(), esan.EdgeDeletion(), esan.EgoNets(hops=2)]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from shared_sets import ROOT, needs
 
 from esan import data
 from esan.data.sets.catalogue import ALIASES, CATALOGUE, known_name
 from esan.data.sets.verify import check_dataset
 from esan.graphs import ATOMS, BONDS, Categories, OneHot
+from shared_sets import ROOT, needs
 
 #: Folder, mean nodes and mean edges as the papers print them, members of each class, what x holds.
 PUBLISHED: dict[str, tuple[str, float, float, list[int], Any]] = {

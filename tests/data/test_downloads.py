@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from shared_sets import ROOT, needs
 from torch_geometric.datasets import ZINC, TUDataset
 
 from esan import data
 from esan.data.sets import downloads
 from esan.data.sets.paths import DataFolders
+from shared_sets import ROOT, needs
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

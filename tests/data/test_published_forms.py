@@ -10,7 +10,6 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from shared_sets import ROOT, needs
 from torch_geometric.datasets import ZINC, TUDataset
 from torch_geometric.utils import to_networkx
 
@@ -20,6 +19,7 @@ from esan.data.sets.ogb import _labels, ogb_set
 from esan.data.sets.paths import DataFolders
 from esan.data.sets.zinc import find_zinc
 from esan.graphs import Graphs, csl, read
+from shared_sets import ROOT, needs
 
 
 def _same(one: Graphs, other: Graphs, but: tuple[str, ...] = ()) -> None:

@@ -16,7 +16,7 @@ from esan import wl
 from esan.explore import STORIES, Choice, FieldError, view
 from esan.explore.choice import Reader, plain_choice
 from esan.graphs import read, to_graph6
-from examples import examples
+from hypothesis_examples import examples
 
 
 @examples(15)

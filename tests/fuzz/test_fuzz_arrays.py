@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import esan
 from esan.bags.validate import check_bag
-from examples import examples
+from hypothesis_examples import examples
 
 NUMBER = st.one_of(st.integers(-2, 5), st.sampled_from(damage.NUMBERS))
 

@@ -11,7 +11,7 @@ from torch_geometric.utils import add_self_loops, from_networkx
 import esan
 import strategies
 from esan.graphs import Graphs, permuted, read
-from examples import examples
+from hypothesis_examples import examples
 
 
 @examples(15)

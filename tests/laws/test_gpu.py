@@ -7,7 +7,7 @@ import torch
 
 import esan
 import strategies
-import unpaired
+import zero_multiplicity
 from esan.bags.build import compact
 from esan.bags.build.on_gpu import bag_built_on
 from esan.bags.padded.column_store import ColumnLimits
@@ -121,7 +121,7 @@ def test_networks_in_single_precision(name: str, architecture: str, encoder: str
 @pytest.mark.parametrize("conv", ["gin", "graphconv"])
 @pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)
 def test_rows_that_stand_for_no_pair_blow_nothing_up(architecture: str, conv: str, gpu: torch.device) -> None:
-    unpaired.check_in_single_precision(architecture, conv, gpu)
+    zero_multiplicity.check_in_single_precision(architecture, conv, gpu)
 
 
 @pytest.mark.parametrize(("inner", "outer"), [(64, 64), (80, 64), (20, 33)])

@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 import torch
 
+import ensemble_cases
 import ensembles
 import esan
 import sampled_ensembles
 import sized_ensembles
 import strategies
-import trials
 from esan.bags.padded import batches
 from esan.bags.padded.column_store import ColumnLimits
 from esan.bags.padded.padder import Padder
@@ -36,47 +36,47 @@ def _pinned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @PINNED
 def test_an_ensemble_gives_what_each_gives_alone(gpu: torch.device) -> None:
-    ensembles.check_alone(trials.trial(gpu))
+    ensembles.check_alone(ensemble_cases.trial(gpu))
 
 
 def test_folds_with_unequal_numbers_of_batches(gpu: torch.device) -> None:
-    t = trials.trial(gpu)
+    t = ensemble_cases.trial(gpu)
     ensembles.check_alone(t, [t.train[:9], t.train, t.train[:-6]])
 
 
 def test_an_ensemble_gives_what_batch_after_batch_gives(gpu: torch.device) -> None:
-    ensembles.check_eager(trials.trial(gpu), 1e-4)
+    ensembles.check_eager(ensemble_cases.trial(gpu), 1e-4)
 
 
 def test_predictions_of_an_ensemble(gpu: torch.device) -> None:
-    ensembles.check_predictions(trials.trial(gpu))
+    ensembles.check_predictions(ensemble_cases.trial(gpu))
 
 
 @PINNED
 def test_predictions_that_need_a_larger_capacity(gpu: torch.device) -> None:
-    ensembles.check_capacity(trials.trial(gpu), 1e-3)
+    ensembles.check_capacity(ensemble_cases.trial(gpu), 1e-3)
 
 
 def test_states_of_an_ensemble(gpu: torch.device) -> None:
-    ensembles.check_states(trials.trial(gpu))
+    ensembles.check_states(ensemble_cases.trial(gpu))
 
 
 def test_leaving_an_ensemble(gpu: torch.device) -> None:
-    ensembles.check_leaving(trials.trial(gpu))
+    ensembles.check_leaving(ensemble_cases.trial(gpu))
 
 
 def test_engines_that_are_asked_out_of_step(gpu: torch.device) -> None:
-    ensembles.check_out_of_step(trials.trial(gpu))
+    ensembles.check_out_of_step(ensemble_cases.trial(gpu))
 
 
 @PINNED
 @pytest.mark.parametrize("size", [None, 50])
 def test_statistics_recalibrated_in_ensembles(size: int | None, gpu: torch.device) -> None:
-    ensembles.check_recalibrated(trials.trial(gpu), 1e-4, size)
+    ensembles.check_recalibrated(ensemble_cases.trial(gpu), 1e-4, size)
 
 
 def test_new_samples(gpu: torch.device) -> None:
-    sampled_ensembles.check_new_samples(trials.trial(gpu, sampled=0.5))
+    sampled_ensembles.check_new_samples(ensemble_cases.trial(gpu, sampled=0.5))
 
 
 def test_samples_of_a_bag_too_large_for_memory(gpu: torch.device) -> None:
@@ -86,12 +86,12 @@ def test_samples_of_a_bag_too_large_for_memory(gpu: torch.device) -> None:
 
 
 def test_samples_in_an_ensemble(gpu: torch.device) -> None:
-    t = trials.trial(gpu, sampled=0.5)
+    t = ensemble_cases.trial(gpu, sampled=0.5)
     sampled_ensembles.check_together(t, [t.train[:9], t.train, t.train[:-6]])
 
 
 def test_dropout_in_an_ensemble(gpu: torch.device) -> None:
-    ensembles.check_alone(trials.trial(gpu, dropout=0.5))
+    ensembles.check_alone(ensemble_cases.trial(gpu, dropout=0.5))
 
 
 @PINNED
@@ -119,7 +119,7 @@ def test_smaller_shapes_in_an_ensemble(
 
 
 def test_kinds_of_ensembles(gpu: torch.device) -> None:
-    ensembles.check_kinds(trials.trial(gpu))
+    ensembles.check_kinds(ensemble_cases.trial(gpu))
 
 
 @pytest.mark.parametrize("kind", ["classification", "regression", "labels"])
@@ -155,7 +155,7 @@ def test_a_batch_larger_than_any_before(kind: str, gpu: torch.device) -> None:
 
 
 def test_a_compact_bag_asked_for_by_name_is_refused(gpu: torch.device) -> None:
-    t = trials.trial(gpu, dropout=0.5)
+    t = ensemble_cases.trial(gpu, dropout=0.5)
     strict = replace(t.bag, strict=True)
     network, generator = t.build().to(gpu), torch.Generator().manual_seed(0)
     engine = EngineFactory()(network, strict, t.objective, t.rate, t.batch_size, generator)

@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
-from examples import examples
+from hypothesis_examples import examples
 
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 

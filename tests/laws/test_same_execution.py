@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 import esan
 import strategies
 from esan.testing import assert_same_execution
-from examples import examples
+from hypothesis_examples import examples
 
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 EVERY_LOCAL_ENCODER = pytest.mark.parametrize("encoder", strategies.LOCAL_ENCODERS)

@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 import esan
 import strategies
 from esan.testing import assert_equivariant, assert_invariant, assert_policy_invariant
-from examples import examples
+from hypothesis_examples import examples
 
 EVERY_POLICY = pytest.mark.parametrize("policy", strategies.POLICIES.values(), ids=strategies.POLICIES)
 EVERY_ENCODER = pytest.mark.parametrize("encoder", strategies.ENCODERS)

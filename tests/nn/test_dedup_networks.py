@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
-import unpaired
+import zero_multiplicity
 from deduplicating import (
     BONDS,
     CATEGORIES,
@@ -30,7 +30,7 @@ from esan.nn.execution import dedup
 from esan.ops import reference
 from esan.ops.numba import runtime as cpu
 from esan.testing.compare import check_close
-from examples import examples
+from hypothesis_examples import examples
 
 pytestmark = [
     pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)"),
@@ -250,8 +250,10 @@ def test_second_derivatives_of_the_reference(architecture: str, conv: str) -> No
 @ARCHITECTURES
 def test_rows_that_stand_for_no_pair_blow_nothing_up(architecture: str, conv: str, policy: esan.Policy) -> None:
     """Where all pairs are alike a norm divides by next to nothing, and rows that are no pair's are not."""
-    network = unpaired.network(architecture, conv, 6)
+    network = zero_multiplicity.network(architecture, conv, 6)
     for first in (1.0, 0.0):
         with dedup_limits(first, overall=1.0):
-            compact, literal = (network(esan.Bag.of(unpaired.GRAPHS, policy, 6, literal=kind)) for kind in (None, True))
+            compact, literal = (
+                network(esan.Bag.of(zero_multiplicity.GRAPHS, policy, 6, literal=kind)) for kind in (None, True)
+            )
         check_close(compact, literal, "predictions", tolerance=1e-7)

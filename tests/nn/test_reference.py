@@ -15,9 +15,9 @@ from torch_geometric.utils import scatter
 
 import esan
 import strategies
-from definitions import definition, networkx_graph
 from esan.testing.compare import check_close
-from examples import examples
+from hypothesis_examples import examples
+from policy_definitions import definition, networkx_graph
 
 
 def _subgraph_data(graph: Data, edges: frozenset[tuple[int, int]], marks: frozenset[int]) -> Data:

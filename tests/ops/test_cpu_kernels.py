@@ -23,7 +23,7 @@ from esan.ops.numba import runtime as cpu
 from esan.ops.ragged import Segments
 from esan.ops.segments import CSR
 from esan.testing.compare import check_close
-from examples import examples
+from hypothesis_examples import examples
 
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="needs numba (the extra fast)")
 

@@ -6,8 +6,8 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
-from definitions import Subgraph, definition, networkx_graph
-from examples import examples
+from hypothesis_examples import examples
+from policy_definitions import Subgraph, definition, networkx_graph
 
 
 def _seen(subgraph: Data) -> Subgraph:

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from made_up import record
 
 from esan.report.paper_tables import PaperNumber
 from esan.report.reproduction.deviation import Deviation, deviation_line
 from esan.report.reproduction.provenance_line import provenance_line
 from esan.report.rows import Measured, Row
+from made_up_records import record
 
 
 def row(ours: float, paper: float, std: float | None = 1.0, **more: object) -> Row:

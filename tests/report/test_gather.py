@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up import record, save
 
 from esan.report.gather import gather
 from esan.train.recipes.catalogue import named
 from esan.train.runs.record_table import add_records
+from made_up_records import record, save
 
 
 def test_records_are_found_in_run_folders_and_in_tables(tmp_path: Path) -> None:

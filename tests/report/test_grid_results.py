@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up import Pretend, record
 from typer.testing import CliRunner
 
 from esan.cli.main import app
@@ -15,6 +14,7 @@ from esan.report.reproduction.stored_results import load_results
 from esan.train.campaigns.grid import search
 from esan.train.recipes.catalogue import named
 from esan.train.runs.job import Job
+from made_up_records import Pretend, record
 
 ROW = "mutag/gin"
 

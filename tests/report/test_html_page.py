@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import record, save
 from typer.testing import CliRunner
 
 from esan.cli.main import app
@@ -23,6 +22,7 @@ from esan.report.page.page_data import LEVELS, binned, packed
 from esan.report.rows import empty_row, row_of
 from esan.train.recipes.catalogue import named
 from esan.train.runs.records import Epoch
+from made_up_records import record, save
 
 VOID = {"meta", "br", "rect", "line", "polyline", "polygon", "circle"}
 

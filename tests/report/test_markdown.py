@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import record, save
 
 from esan.report import gather, markdown
 from esan.report.formatting import escape_markdown
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.records import Record
+from made_up_records import record, save
 
 
 @pytest.mark.parametrize(

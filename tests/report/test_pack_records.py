@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up import record
 
 from esan.report.reproduction.grid_results import load_grid_results
 from esan.report.reproduction.results_page import earlier_text, table_text
@@ -14,6 +13,7 @@ from esan.report.reproduction.stored_results import load_results
 from esan.report.reproduction.timing import load_times
 from esan.train.recipes.catalogue import named
 from esan.train.runs.record_table import read_table
+from made_up_records import record
 
 SCRIPT = Path(__file__).parents[2] / "paper" / "pack.py"
 

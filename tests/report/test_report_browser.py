@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import record
 
 from browsers import Tab, launched, needs_chromium
 from esan.report.page.html_page import html
 from esan.report.rows import empty_row, row_of
 from esan.train.recipes.catalogue import named
+from made_up_records import record
 
 pytestmark = needs_chromium
 

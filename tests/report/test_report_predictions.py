@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up import record, save
 from typer.testing import CliRunner
 
 from esan.cli.main import app
@@ -20,6 +19,7 @@ from esan.report.page.prediction_plots import (
 from esan.report.rows import row_of
 from esan.train.recipes.catalogue import named
 from esan.train.runs.job import Job
+from made_up_records import record, save
 
 SVG = "{http://www.w3.org/2000/svg}"
 

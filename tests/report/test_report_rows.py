@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from made_up import record
 
 from esan.report.formatting import difference, duration, signed, size
 from esan.report.paper_tables import TABLES, method, paper_number, table_named, table_rows
 from esan.report.rows import Row, empty_row, row_of
 from esan.report.tables import HEAD, cells, markdown, table
 from esan.train.recipes.catalogue import named
+from made_up_records import record
 
 
 def test_a_row_holds_the_protocols_number_and_the_best_validation_beside_it() -> None:

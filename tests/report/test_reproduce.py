@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import Pretend, record, save
 from typer.testing import CliRunner
 
 import esan
@@ -25,6 +24,7 @@ from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
 from esan.train.runs.prepare_data import prepare
 from esan.train.runs.record_table import add_records
+from made_up_records import Pretend, record, save
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_campaign import recipe, write_set
-from small_sets import ROOT, needs
 from typer.testing import CliRunner, Result
 
 from esan.cli.main import app
 from esan.train import Predictor, Record, fit
+from small_campaign import recipe, write_set
+from small_sets import ROOT, needs
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from typing import Any
 import networkx as nx
 import pytest
 import torch
-from small_sets import graphs, quick, small
 from torch.utils.data import Subset
 from torch_geometric.data import Data
 
@@ -15,6 +14,7 @@ from esan.data import Split
 from esan.policies import EdgeDeletion, Policy, Sampled, Selection
 from esan.train import Job, Predictor, fit, run_jobs
 from esan.train.runs.prepare_data import hold_out
+from small_sets import graphs, quick, small
 
 QUICK: dict[str, Any] = {"epochs": 3, "hidden_channels": 8, "num_layers": 2, "progress": False}
 

@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 import esan
 import strategies
 from esan import wl
-from examples import drawn, examples
+from hypothesis_examples import drawn, examples
 
 ON_BAGS = ("ds", "dss", "dss-excluding", "ds-2-fwl")
 CASES = [("1", None), ("2-fwl", None)] + [(test, name) for test in ON_BAGS for name in strategies.POLICIES]

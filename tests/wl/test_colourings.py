@@ -12,7 +12,7 @@ import esan
 import strategies
 from esan import wl
 from esan.graphs import atlas, cycle, path, permuted, star
-from examples import examples
+from hypothesis_examples import examples
 
 
 @pytest.mark.parametrize(

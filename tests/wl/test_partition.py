@@ -11,7 +11,7 @@ from esan.wl import registry
 from esan.wl.inputs import labels_of
 from esan.wl.palette import Palette
 from esan.wl.partition import Limits, divide
-from examples import drawn
+from hypothesis_examples import drawn
 
 
 def _classes(graphs: Graphs, test: str, policy: str | None, limits: Limits) -> torch.Tensor:

@@ -13,7 +13,7 @@ import esan
 import strategies
 from esan import wl
 from esan.graphs import csl, cycle, path, permuted, read, rook, shrikhande, to_graph6
-from examples import examples
+from hypothesis_examples import examples
 
 
 @pytest.mark.parametrize("test", wl.TESTS)

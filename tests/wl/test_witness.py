@@ -14,7 +14,7 @@ import esan
 import strategies
 from esan import wl
 from esan.graphs import cycle, path, permuted, read
-from examples import examples
+from hypothesis_examples import examples
 
 
 @pytest.mark.parametrize(
