@@ -315,3 +315,22 @@ def _check_what_never_appears(path: Path, tree: ast.Module) -> None:
             assert keywords.get("weights_only") == "True", f"{path.name}:{call.lineno} may run code from a file"
         if name in ("np.load", "numpy.load"):
             assert keywords.get("allow_pickle") == "False", f"{path.name}:{call.lineno} may run code from a file"
+
+
+def _families(tree: ast.AST) -> Iterator[str]:
+    """The families of operators that a file asks a backend for."""
+    for call in _calls(tree):
+        if ast.unparse(call.func).rsplit(".", 1)[-1] == "implementation" and isinstance(call.args[0], ast.Constant):
+            yield call.args[0].value
+
+
+def test_every_family_of_operators_has_a_module() -> None:
+    """Without one, the reference would run everywhere, and nobody would notice but by a clock."""
+    found = {family for path in FILES for family in _families(_tree(path))}
+    assert {"gin", "norm", "rows"} <= found
+    for family in found:
+        assert any((ROOT / "ops" / backend / f"{family}.py").is_file() for backend in ("numba", "triton")), family
+
+
+def test_a_family_is_found_where_it_is_asked_for() -> None:
+    assert list(_families(ast.parse('fast = dispatch.implementation("rows", x)'))) == ["rows"]

@@ -102,7 +102,7 @@ class Plan:
 
     def lay_out(self, ids: Tensor) -> BatchBuffers:
         """The batches of these graphs, `[K, S, B]` or `[K, 1, B]`, −1 for no graph."""
-        fast = implementation("layout", ids)
+        fast = implementation("padded_layout", ids)
         kind = torch.int64 if fast is None else self._narrowest
         ints = ids.new_empty(len(ids), self._layout.ends[torch.int64], dtype=kind)
         floats = ids.new_empty(len(ids), self._layout.ends[torch.float32], dtype=torch.float32)
