@@ -67,7 +67,11 @@ def test_a_long_line_of_graph6() -> None:
 
 
 def test_what_is_no_graph_is_refused_in_one_line() -> None:
-    for given, expected in (("rok", "Did you mean rook?"), ("none.g6", "which is not there")):
+    for given, expected in (
+        ("rok", "Did you mean rook?"),
+        ("none.g6", "which is not there"),
+        ("cycle(-6)", "Expected cycle with whole numbers"),
+    ):
         result = RUNNER.invoke(app, ["bag", given])
         assert result.exit_code == 2
         assert expected in result.stderr

@@ -27,7 +27,10 @@ def test_the_standard_error_is_that_of_a_mean() -> None:
 def test_complete_rows_with_a_number_of_the_paper_are_compared() -> None:
     rows = [row(89.0, 90.0), row(92.0, 90.0, 2.0), row(0.0, 90.0, jobs=10), replace(row(0.0, 0.0), paper=None)]
     line = deviation_line([*rows, replace(row(1.0, 90.0), ours=None)])
-    assert "over 2 rows: **+0.5 ± 1.5**, and 0.00 ± 1.00 in standard deviations of the paper (+ is better)" in line
+    assert (
+        "over 2 rows: **+0.5 ± 1.5**, and 0.00 ± 1.00 in standard deviations of the paper, where + is better for us"
+        in line
+    )
     assert "No row is worse than the paper by more than two of its standard deviations" in line
     assert deviation_line(rows[2:]) == ""
 
@@ -43,7 +46,7 @@ def test_rows_without_a_deviation_of_the_papers() -> None:
     line = deviation_line([row(100.0, 100.0, None), row(91.0, 90.0)])
     worse = deviation_line([row(99.0, 100.0, None), row(80.0, 90.0, data="ptc")])
     assert "deviations or, where it has none, by more than its rounding: 2 rows (mutag GIN; ptc GIN)." in worse
-    assert "+1.00 in standard deviations of the paper (+ is better, over 1 row)" in line
+    assert "+1.00 in standard deviations of the paper, where + is better for us, over 1 row" in line
 
 
 def test_commits_and_data_are_said_or_not_recorded() -> None:

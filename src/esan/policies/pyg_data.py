@@ -81,7 +81,7 @@ def read_carried(source: Source) -> tuple[Graphs, Selection, str]:
             source = Batch.from_data_list(items)
     if not isinstance(source, Data) or _POLICY not in source:
         raise ValueError(
-            "Expected a policy, or data that carry their selection (got neither). Call Bag.of(graphs, policy, ...), "
+            "Expected a bag, or graphs with a policy (got graphs alone). Call Bag.of(graphs, policy, num_layers), "
             "or apply the policy to the data: policy(data)."
         )
     graphs = read(source)

@@ -142,7 +142,7 @@ def test_names_that_cannot_be() -> None:
         named("zinc/gni")
     with pytest.raises(ValueError, match="Expected big-gin on one of"):
         named("zinc/big-gin")
-    with pytest.raises(ValueError, match="Expected the name of a policy"):
+    with pytest.raises(ValueError, match="Expected the name of a recipe"):
         named("zinc/ds-gin-xyz")
     with pytest.raises(ValueError, match="Expected a table of the paper"):
         paper_table("nope")

@@ -48,9 +48,10 @@ def run(
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     write_text(target, html(title, rows, problems, predictions))
     write_text(target.with_suffix(".md"), f"# {escape_markdown(title)}\n\n" + markdown(rows))
-    console.print(rows_table([row for row in rows if row.records or row.unfinished]))
-    done = sum(bool(row.records) for row in rows)
-    console.print(Text(f"{done} of {counted(len(rows), 'row')} run, {counted(len(found.records), 'run')}."))
-    if other := sum("~" in row.recipe for row in rows):
-        console.print(Text(f"{counted(other, 'row')} with other settings than the recipe's, named after the ~."))
+    own = [row for row in rows if "~" not in row.recipe] or rows
+    console.print(rows_table([row for row in own if row.records or row.unfinished]))
+    done, runs_done = sum(bool(row.records) for row in own), sum(len(row.records) for row in own)
+    console.print(Text(f"{done} of {counted(len(own), 'row')} run, {counted(runs_done, 'run')}."))
+    if other := len(rows) - len(own):
+        console.print(Text(f"On the page: {counted(other, 'more row')} with other settings than the recipe's."))
     console.print(Text(f"Saved: {target}, {target.with_suffix('.md')}"), soft_wrap=True)

@@ -81,7 +81,12 @@ def _from_text(text: str, files: bool = True) -> Data:
     try:
         return from_graph6(text)
     except ValueError as error:
-        near = difflib.get_close_matches(text.partition("(")[0], NAMED, 3)
+        word = text.partition("(")[0]
+        if word in NAMED and "(" in text:
+            raise ValueError(
+                f"Expected {word} with whole numbers, as in csl(12,3) (got {shown(text)}). Correct the numbers."
+            ) from None
+        near = difflib.get_close_matches(word, NAMED, 3)
         expected = (
             f"Expected the name of a graph, {'a file or' if files else 'or'} a line of graph6 (got {shown(text)})."
         )

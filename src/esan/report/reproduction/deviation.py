@@ -41,7 +41,7 @@ def deviation_line(rows: Sequence[Row]) -> str:
     sds = [row.paper_stds for row in compared if row.paper_stds is not None]
     if sds:
         some = "" if len(sds) == len(compared) else f", over {counted(len(sds), 'row')}"
-        text += f", and {Deviation.of(sds).text(2)} in standard deviations of the paper (+ is better{some})"
+        text += f", and {Deviation.of(sds).text(2)} in standard deviations of the paper, where + is better for us{some}"
     bad = [row for row in compared if row.verdict == "bad"]
     text += ". ± is the standard error. " if len(compared) > 1 else ". "
     if not bad:

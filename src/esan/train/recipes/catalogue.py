@@ -73,6 +73,14 @@ _BASELINES: dict[str | None, dict[str, Any]] = {
 }
 
 
+def _unknown(name: str) -> ValueError:
+    near = difflib.get_close_matches(name, names(), 3)
+    hint = f"Near: {', '.join(near)}." if near else "They are <data>/<method>, e.g. zinc/dss-gin-ego+."
+    return ValueError(
+        f"Expected the name of a recipe or a TOML file (got {shown(name)}). {hint} esan train --list shows all."
+    )
+
+
 @cache
 def named(name: str) -> Recipe:
     """The recipe called `<data>/<method>`, with values from the middle of what the paper tunes, and its grid.
@@ -84,11 +92,7 @@ def named(name: str) -> Recipe:
     data, _, method = name.partition("/")
     match = _METHOD.fullmatch(method)
     if data not in FAMILIES or match is None or (match["conv"] or match["base"]) not in _CONVS:
-        near = difflib.get_close_matches(name, names(), 3)
-        hint = f"Near: {', '.join(near)}." if near else "They are <data>/<method>, e.g. zinc/dss-gin-ego+."
-        raise ValueError(
-            f"Expected the name of a recipe or a TOML file (got {shown(name)}). {hint} esan train --list shows all."
-        )
+        raise _unknown(name)
     model, family = match["model"] or "gnn", FAMILIES[data]
     conv = match["conv"] or match["base"]
     values: dict[str, Any] = {"data": data, "name": name, "model": model} | _ALL | PROTOCOLS[family]
@@ -97,8 +101,8 @@ def named(name: str) -> Recipe:
         values["hidden_channels"] = 64
     try:
         policy = Whole() if model == "gnn" else policy_named(match["policy"], hops=HOPS.get(data, 2))
-    except ValueError as error:
-        raise ValueError(f"Expected the name of a recipe (got {shown(name)}): {error}") from None
+    except ValueError:
+        raise _unknown(name) from None
     values["policy"] = policy
     if data == "csl" and isinstance(policy_of(policy), EdgeDeletion | NodeDeletion):
         # CSL(41, 9) and CSL(41, 12) differ after 5 rounds of refinement of edge-deleted bags only, and after 4 of

@@ -91,9 +91,14 @@ class Advice:
         if not self.needs_subgraphs:
             again = "and no policy tested here splits one more" if plain.left else "so nothing is left to split"
             return f"1-WL suffices: it confuses {_counted(plain.left)}{kind}, {again}. A plain network will do."
-        rest = "none is left" if not best.left else f"{_counted(best.left)} left, which no policy tested here splits"
+        rest = f"{_counted(best.left)} left, which no policy tested here splits" if best.left else "none is left"
+        verb = (
+            "splits as many as any policy tested here, at the lowest cost"
+            if best.left
+            else "is the cheapest that suffices"
+        )
         return (
-            f"1-WL confuses {_counted(plain.left)}{kind}; {best.name} is the cheapest that suffices: {rest}, for "
+            f"1-WL confuses {_counted(plain.left)}{kind}; {best.name} {verb}: {rest}, for "
             f"{best.rows / plain.rows:.1f} times the rows of the plain graphs."
         )
 
