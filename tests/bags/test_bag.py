@@ -60,7 +60,7 @@ def test_subgraph_out_of_range(bag: esan.Bag, i: int) -> None:
 
 
 def test_needs_a_policy() -> None:
-    with pytest.raises(ValueError, match=r"Expected a policy, or data that carry .*Call Bag\.of"):
+    with pytest.raises(ValueError, match=r"Expected a bag, or graphs with a policy .*Call Bag\.of"):
         esan.Bag.of(GRAPHS)
     with pytest.raises(TypeError, match=r"Expected a policy \(got <class .*EdgeDeletion'>\)\. Pass an object"):
         esan.Bag.of(GRAPHS, esan.EdgeDeletion, 2)  # type: ignore[arg-type]
@@ -226,7 +226,7 @@ def test_what_carries_nothing_is_left_to_read(source: Any) -> None:
     """Some of these say that they can be gone through, and cannot."""
     with pytest.raises(TypeError, match=r"Expected PyG [dD]ata, "):
         esan.Bag.of(source, ND, 2)
-    with pytest.raises(ValueError, match="Expected a policy, or data that carry their selection"):
+    with pytest.raises(ValueError, match="Expected a bag, or graphs with a policy"):
         esan.Bag.of(source, num_layers=2)
 
 

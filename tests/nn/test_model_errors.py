@@ -130,7 +130,7 @@ def test_a_bag_on_another_device() -> None:
 def test_things_that_are_no_bags() -> None:
     with pytest.raises(TypeError, match=r"Expected a Bag \(got list\)\. Make one with Bag.of"):
         strategies.model("ds", "gin", ND)(GRAPHS)
-    with pytest.raises(ValueError, match=r"Expected a policy, or data that carry their selection"):
+    with pytest.raises(ValueError, match=r"Expected a bag, or graphs with a policy"):
         strategies.model("ds", "gin", ND)(GRAPHS[3])
 
 

@@ -50,6 +50,7 @@ def test_here_every_item_ends_once_and_a_failure_does_not_end_the_others(tmp_pat
     assert "Traceback" in failure.trace
 
 
+@pytest.mark.exhaustive
 def test_processes_end_every_item_once_though_one_dies(tmp_path: Path) -> None:
     """One item kills its process and may not try again, one fails, and the others share a process."""
     items = ["deadly", "bad", "a", "b"]
