@@ -321,7 +321,7 @@ def _families(tree: ast.AST) -> Iterator[str]:
     """The families of operators that a file asks a backend for."""
     for call in _calls(tree):
         if ast.unparse(call.func).rsplit(".", 1)[-1] == "implementation" and isinstance(call.args[0], ast.Constant):
-            yield call.args[0].value
+            yield str(call.args[0].value)
 
 
 def test_every_family_of_operators_has_a_module() -> None:
