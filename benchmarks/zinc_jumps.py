@@ -1,4 +1,4 @@
-"""Why validation jumps in early epochs on ZINC12k: DSS-GNN EGO+(3) beside a plain network on the same batches.
+"""Why validation jumps in early epochs on ZINC12k: DSS-GNN EGO+(3) and a plain network on the same batches.
 
     python benchmarks/zinc_jumps.py [--epochs 10] [--plain 10] [--seed 0] [--out benchmarks/figures/zinc_jumps.json]
 
@@ -6,7 +6,7 @@ Both networks begin with the same weights, see the same batches in the same orde
 plain one is written in PyG over the disjoint union of all subgraphs (`usual.py`, `yardstick.py`) and shares no code
 with the library. After each epoch the validation error is measured, for the library's network also
 
-- with the statistics of its norms computed anew over 20 training batches: are running averages that lag the reason?
+- with the statistics of its norms recomputed over 20 training batches: are running averages that lag the reason?
 - with weights averaged over the last steps (decay 0.99), and the statistics for them: is it the noise of single steps?
 
 Data are read from $ESAN_DATA.
@@ -36,7 +36,7 @@ POLICY, HOPS, LAYERS, WIDTH, BATCH, RATE = "EGO+", 3, 4, 64, 128, 1e-3
 NOTE = (
     "Written by `benchmarks/zinc_jumps.py`. Mean absolute error on the 1,000 validation molecules after each epoch. "
     "plain: the same network in PyG over the disjoint union of all subgraphs, from the same weights, on the same "
-    "batches. new statistics: norms measured anew over 20 training batches. averaged: weights averaged over the last "
+    "batches. new statistics: norms recomputed over 20 training batches. averaged: weights averaged over the last "
     "100 steps or so, with statistics for them. Last row: the mean change from epoch to epoch, from the third on."
 )
 Batches = Callable[[Tensor], Any]

@@ -81,7 +81,7 @@ def read_carried(source: Source) -> tuple[Graphs, Selection, str]:
             source = Batch.from_data_list(items)
     if not isinstance(source, Data) or _POLICY not in source:
         raise ValueError(
-            "Expected a bag, or graphs with a policy (got graphs alone). Call Bag.of(graphs, policy, num_layers), "
+            f"Expected a bag, or graphs with a policy (got {type(source).__name__} alone). Call Bag.of(graphs, policy), "
             "or apply the policy to the data: policy(data)."
         )
     graphs = read(source)
