@@ -66,6 +66,7 @@ def test_a_tu_set_is_fetched_once_into_the_cache(
     assert data.load("mutag", cache, download=False).fingerprint == first.fingerprint
 
 
+@pytest.mark.exhaustive
 @needs("ZINC/raw/train.pickle")
 def test_zinc_is_kept_as_plain_arrays(
     served: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,8 +4,11 @@ import io
 import os
 import subprocess
 import sys
+import threading
 import time
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,73 +24,125 @@ from esan.ops.numba import runtime
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs the extra fast")
 
 
-def wait_of(patience: float, terminal: bool = False) -> tuple[CompileMessage, io.StringIO]:
+class Clock:
+    """Time that passes only where a test says so, and timers that go off within it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.timers: list[Timer] = []
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(threading, "Timer", self.timer)
+
+    def timer(self, seconds: float, action: Callable[[], None]) -> "Timer":
+        return Timer(self, self.now + seconds, action)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        for timer in [timer for timer in self.timers if timer.end <= self.now]:
+            self.timers.remove(timer)
+            timer.action()
+
+
+@dataclass
+class Timer:
+    """`threading.Timer` for a `Clock`."""
+
+    clock: Clock
+    end: float
+    action: Callable[[], None]
+    daemon: bool = False
+
+    def start(self) -> None:
+        self.clock.timers.append(self)
+
+    def cancel(self) -> None:
+        self.clock.timers = [timer for timer in self.clock.timers if timer is not self]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def message_to_text(patience: float) -> tuple[CompileMessage, io.StringIO]:
     text = io.StringIO()
-    return CompileMessage("compiling things", Console(file=text, force_terminal=terminal, width=80), patience), text
+    return CompileMessage("compiling things", Console(file=text, width=80), patience), text
 
 
-def test_long_compiling_is_said_once_and_while_it_goes_on() -> None:
-    wait, text = wait_of(0.05)
-    wait.begin()
-    time.sleep(0.5)
-    assert text.getvalue() == "compiling things\n"
-    wait.end()
-    wait.begin()
-    time.sleep(0.2)
-    wait.end()
-    assert text.getvalue() == "compiling things\n"
-
-
-def test_short_compiling_adds_up_and_what_is_read_does_not_count() -> None:
-    wait, text = wait_of(1.0)
-    for _ in range(4):
-        wait.begin()
-        time.sleep(0.3)
-        wait.end(from_cache=True)
+def test_long_compiling_is_said_once_and_while_it_goes_on(clock: Clock) -> None:
+    message, text = message_to_text(2.0)
+    message.begin()
+    clock.wait(1.9)
     assert text.getvalue() == ""
-    for _ in range(5):
-        wait.begin()
-        time.sleep(0.3)
-        wait.end()
+    clock.wait(0.2)
+    assert text.getvalue() == "compiling things\n"
+    message.end()
+    message.begin()
+    clock.wait(3.0)
+    message.end()
     assert text.getvalue() == "compiling things\n"
 
 
-def test_what_is_compiled_within_is_part_of_it() -> None:
-    wait, text = wait_of(0.4)
-    wait.begin()
+def test_short_compiling_adds_up_and_what_is_read_does_not_count(clock: Clock) -> None:
+    message, text = message_to_text(2.0)
     for _ in range(3):
-        wait.begin()
-        wait.end(from_cache=True)
-    time.sleep(1.0)
-    assert text.getvalue() == "compiling things\n"
-    wait.end()
-    wait.end()  # a second end() is ignored
-    wait.begin()
-    wait.end()
-
-
-def test_somebody_else_may_say_it() -> None:
-    wait, text = wait_of(0.0)
-    with wait.silenced():
-        wait.begin()
-        time.sleep(0.2)
-        wait.end()
+        message.begin()
+        clock.wait(0.9)
+        message.end(from_cache=True)
+    for _ in range(2):
+        message.begin()
+        clock.wait(0.9)
+        message.end()
     assert text.getvalue() == ""
+    message.begin()
+    clock.wait(0.3)
+    assert text.getvalue() == "compiling things\n"
+
+
+def test_what_is_compiled_within_is_part_of_it(clock: Clock) -> None:
+    message, text = message_to_text(2.0)
+    message.begin()
+    for _ in range(3):
+        message.begin()
+        message.end(from_cache=True)
+    clock.wait(2.5)
+    assert text.getvalue() == "compiling things\n"
+    message.end()
+    message.end()  # a second end() is ignored
+    message.begin()
+    message.end()
+
+
+def test_somebody_else_may_say_it(clock: Clock) -> None:
+    message, text = message_to_text(0.0)
+    with message.silenced():
+        message.begin()
+        clock.wait(5.0)
+        message.end()
+    assert text.getvalue() == ""
+
+
+def test_real_time_counts() -> None:
+    message, text = message_to_text(0.01)
+    message.begin()
+    while not text.getvalue():
+        time.sleep(0.01)
+    message.end()
+    assert text.getvalue() == "compiling things\n"
 
 
 def test_a_terminal_shows_it_while_it_lasts() -> None:
-    wait, text = wait_of(0.05, terminal=True)
-    wait.begin()
-    time.sleep(0.5)
-    wait.end()
-    assert "compiling things" in text.getvalue()
+    text = io.StringIO()
+    message = CompileMessage("compiling things", Console(file=text, force_terminal=True, width=80), 0.01)
+    for _ in range(2):  # each time anew
+        shown = len(text.getvalue())
+        message.begin()
+        while "compiling things" not in text.getvalue()[shown:]:
+            time.sleep(0.01)
+        message.end()
     shown = len(text.getvalue())
-    time.sleep(0.3)
+    time.sleep(0.3)  # several frames of a status line
     assert len(text.getvalue()) == shown
-    wait.begin()
-    time.sleep(0.3)
-    wait.end()
-    assert len(text.getvalue()) > shown
 
 
 def run(code: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -155,28 +210,30 @@ def test_the_hooks_are_where_triton_has_them() -> None:
     assert hasattr(knobs.compilation, "listener")
 
 
-def test_kernels_say_that_they_are_compiled() -> None:
+def test_kernels_say_that_they_are_compiled(clock: Clock) -> None:
     """The hooks as Triton calls them: before a kernel is compiled, when it is there, and where it came from."""
-    wait, text = wait_of(0.4)
+    message, text = message_to_text(2.0)
     asked: list[str] = []
     names = ("jit_cache_hook", "jit_post_compile_hook")
     hooks = {name: lambda name=name, **given: asked.append(name) for name in names}
     knobs = SimpleNamespace(runtime=SimpleNamespace(**hooks), compilation=SimpleNamespace(listener=None))
-    compile_progress.report_triton(wait, knobs)
+    compile_progress.report_triton(message, knobs)
 
     def compiled(seconds: float, cache_hit: bool, fails: bool = False) -> None:
         assert not knobs.runtime.jit_cache_hook(key="k", repr="r", fn=None, compile={}, is_manual_warmup=False)
-        time.sleep(seconds)
+        clock.wait(seconds)
         if not fails:
             knobs.compilation.listener(src=None, metadata={}, metadata_group={}, times=None, cache_hit=cache_hit)
             knobs.runtime.jit_post_compile_hook(key="k", repr="r", fn=None, compile={}, is_manual_warmup=False)
 
     for _ in range(3):
-        compiled(0.2, cache_hit=True)
+        compiled(0.9, cache_hit=True)
     assert text.getvalue() == ""
-    compiled(0.05, cache_hit=False, fails=True)
-    for _ in range(3):
-        compiled(0.2, cache_hit=False)
+    compiled(0.9, cache_hit=False, fails=True)
+    for _ in range(2):
+        compiled(0.9, cache_hit=False)
+    assert text.getvalue() == ""  # the one that failed does not count
+    compiled(0.9, cache_hit=False)
     assert text.getvalue() == "compiling things\n"
     assert asked.count("jit_cache_hook") == 7  # a hook that was there before is still called
     assert asked.count("jit_post_compile_hook") == 6

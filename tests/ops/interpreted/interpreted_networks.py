@@ -79,6 +79,7 @@ def test_rows_that_stand_for_no_pair_blow_nothing_up(architecture: str, conv: st
     zero_multiplicity.check_in_single_precision(architecture, conv, torch.device("cpu"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("architecture", "policy"),
     [("ds", esan.NodeDeletion()), ("dss", esan.NodeDeletion()), ("dss", esan.Augmented(esan.NodeDeletion()))],
@@ -270,6 +271,7 @@ def test_capacity_changes_no_bit(encoder: str, equal: bool) -> None:
     assert all(map(torch.equal, *found)) == equal
 
 
+@pytest.mark.exhaustive
 def test_networks_that_are_mixed_up_would_be_seen() -> None:
     policy = esan.NodeDeletion()
     ours, other = (network("ds", "gin", policy) for _ in range(2))

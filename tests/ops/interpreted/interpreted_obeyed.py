@@ -19,7 +19,7 @@ LAYER = "encoder.layers.0"
         ("forward hook", LAYER),
         pytest.param("forward hook", f"{LAYER}.shared.edge_encoder.encoder.tables.0", marks=pytest.mark.exhaustive),
         pytest.param("full backward hook", f"{LAYER}.inside.mlp.first", marks=pytest.mark.exhaustive),
-        ("subclass", f"{LAYER}.inside"),
+        pytest.param("subclass", f"{LAYER}.inside", marks=pytest.mark.exhaustive),
         pytest.param("replacement that scales", f"{LAYER}.norm", marks=pytest.mark.exhaustive),
         pytest.param("forward of its own", "features", marks=pytest.mark.exhaustive),
     ],

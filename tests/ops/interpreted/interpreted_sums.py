@@ -122,7 +122,13 @@ def test_sums_of_rows(weighted: bool) -> None:
 
 
 @ONE_OR_THREE
-@pytest.mark.parametrize("size", [MAX_FUSED_TABLE, MAX_FUSED_TABLE + 1], ids=["looked up by the kernel", "larger"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(MAX_FUSED_TABLE, id="looked up by the kernel"),
+        pytest.param(MAX_FUSED_TABLE + 1, id="larger", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_sums_of_messages_with_a_table(networks: int, size: int) -> None:
     """Each network has rows, edges and a table of its own; a code is a row of the table of the edge's network."""
     rows, edges = 12, _edges(12, 30, 16)

@@ -44,12 +44,12 @@ def test_bars(most: int) -> None:
 
 
 def test_runs_that_continue_are_named(tmp_path: Path) -> None:
-    jobs = [Job(quick(), seed=seed) for seed in range(5)]
+    jobs = [Job(quick(epochs=2), seed=seed) for seed in range(5)]
     with pytest.raises(InterruptedTrainingError):
-        run_jobs(jobs[:4], tmp_path, dataset=small(), every=0, loggers=[Interrupting(3)])
+        run_jobs(jobs[:4], tmp_path, dataset=small(), every=0, loggers=[Interrupting(2)])
     text = io.StringIO()
     run_jobs(jobs, tmp_path, dataset=small(), loggers=[ProgressBars(Console(file=text, width=40))])
-    named = ", ".join(f"small/quick/0-{seed} at epoch 3" for seed in range(3))
+    named = ", ".join(f"small/quick/0-{seed} at epoch 2" for seed in range(3))
     assert text.getvalue().startswith(f"Continued from the last checkpoint: {named} and 1 more.\n")
     assert text.getvalue().count("Continued") == 1
 

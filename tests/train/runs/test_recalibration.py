@@ -126,7 +126,9 @@ def test_batches_of_another_size() -> None:
     """A recipe without recalibration ignores the size; all graphs as one batch are more than that of training."""
     lines = [
         run_jobs(
-            [Job(quick(recalibrate_norms=recalibrate, recalibrate_batch=size))], None, dataset=small("regression")
+            [Job(quick(epochs=2, recalibrate_norms=recalibrate, recalibrate_batch=size))],
+            None,
+            dataset=small("regression"),
         )[0].curve
         for recalibrate, size in ((False, 0), (False, 100), (True, 0), (True, 4), (True, 100))
     ]
