@@ -105,6 +105,15 @@ def test_python(call: Callable[[], Any], match: str) -> None:
             ["bag", "rook", "--num-layers", "x"],
             "Expected a command line that esan knows (got: Invalid value for '--num-layers'",
         ),
+        (
+            ["train", "csl/gin", "--epochs", "5"],
+            "Expected a command line that esan knows (got: No such option: --epochs). Fields of a recipe are changed "
+            "with --set: --set epochs=VALUE.",
+        ),
+        (
+            ["train", "csl/gin", "--no-such-field", "5"],
+            "Expected a command line that esan knows (got: No such option: --no-such-field). Run ",
+        ),
         (["nothing"], "Expected a command line that esan knows (got: No such command 'nothing'"),
     ],
 )

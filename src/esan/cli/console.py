@@ -1,5 +1,6 @@
 """The console of all commands: errors, warnings and interrupts are one line, without a traceback."""
 
+import dataclasses
 import functools
 import inspect
 import os
@@ -115,8 +116,6 @@ def words_of(error: Exception) -> str | None:
     from esan.checks import shown
     from esan.memory_limits import available_memory, in_words
 
-    # Here, because both load torch, which a start without errors need not wait for.
-
     # The words of a KeyError are the key as Python writes it.
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     text = " ".join(text.split())
@@ -171,7 +170,20 @@ def _tell_usage(error: Any) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "esan"
     text = " ".join(str(error.format_message()).split()).rstrip(".")
-    return _tell(f"Expected a command line that esan knows (got: {text}). Run {path} --help.", "red", INPUT)
+    advice = _setting(error) or f"Run {path} --help."
+    return _tell(f"Expected a command line that esan knows (got: {text}). {advice}", "red", INPUT)
+
+
+def _setting(error: Any) -> str:
+    """How to change a field of a recipe that was given as an option, as in --epochs 5; empty for anything else."""
+    asked = (getattr(error, "option_name", None) or "").removeprefix("--").replace("-", "_")
+    parameters = error.ctx.command.params if asked and getattr(error, "ctx", None) is not None else []
+    if not any("--set" in parameter.opts for parameter in parameters):
+        return ""
+    from esan.train.recipes.recipe import Recipe  # loads torch
+
+    known = asked in {field.name for field in dataclasses.fields(Recipe)}
+    return f"Fields of a recipe are changed with --set: --set {asked}=VALUE." if known else ""
 
 
 def _show(message: Warning | str, *_: object, options: OptionNames, **__: object) -> None:

@@ -39,7 +39,8 @@ def load_graphs(path: str | Path) -> list[Data]:
         return _from_tu(path)
     if path.suffix not in _READERS:
         raise ValueError(
-            f"Expected {', '.join(_READERS)} or a TU folder (got {str(path)!r}). Write the graphs in one of these."
+            f"Expected {', '.join(_READERS)} or a TU folder (got {str(path)!r}). Write the graphs in one of these; "
+            "esan.data.own and esan.fit also read molecules from a .csv."
         )
     return _READERS[path.suffix](path)
 
