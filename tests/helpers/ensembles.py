@@ -61,11 +61,11 @@ def check_alone(t: Trial, parts: list[Tensor] | None = None, epochs: int = 2) ->
     assert changed(ensemble[0].weights(), ensemble[1].weights())
 
 
-def check_eager(t: Trial, tolerance: float) -> None:
+def check_eager(t: Trial, tolerance: float, epochs: int = 2) -> None:
     """An ensemble gives what batch after batch gives, but for rounding."""
     ours, theirs = t.engines([0, 1]), t.engines([0, 1], EagerEngine)
     members(ours)
-    for e in range(2):
+    for e in range(epochs):
         orders = [t.order(s, e) for s in (0, 1)]
         for mine, other in zip(epoch(ours, orders, t.valid), epoch(theirs, orders, t.valid), strict=True):
             check_close(mine[0], other[0], f"loss of epoch {e}", tolerance=tolerance)
