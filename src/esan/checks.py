@@ -45,9 +45,9 @@ def whole_number(name: str, value: Any, least: int, remedy: str, most: int | Non
     return number
 
 
-def seed_number(value: Any, name: str = "seed") -> int:
+def seed_number(value: Any) -> int:
     """`value` if it is a seed: a whole number from 0 to 2^32 - 1."""
-    return whole_number(name, value, 0, "Number seeds from 0.", SEEDS - 1)
+    return whole_number("seed", value, 0, "Number seeds from 0.", SEEDS - 1)
 
 
 def real_number(name: str, value: Any, remedy: str) -> float:

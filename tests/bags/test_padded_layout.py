@@ -97,14 +97,14 @@ def test_numbers_that_need_all_their_bits() -> None:
     assert kinds == {torch.int16, torch.int32, torch.int64}
 
 
-def test_a_blank_batch_is_padding_alone() -> None:
+def test_a_batch_of_padding_alone() -> None:
     """It has the places of any batch with the same fields, whichever were made first."""
     bag = esan.Bag.of(GRAPHS, esan.Sampled(esan.NodeDeletion(), 0.5), 3)
     padder, none = Padder(bag, 3), torch.full((1, 1, 3), -1)
     shape, only = capacity(padder), {"x", "view3.out.order", "edge_attr"}
-    check_batches(padder.blank(shape, 2), bag, 3, none, shape, 2)
+    check_batches(padder.lay_out(none, shape, 2), bag, 3, none, shape, 2)
     some = padder.lay_out(IDS, shape, 2, {"edge_attr"}), padder.lay_out(IDS, shape, 2, only)
-    assert padder.blank(shape, 2, only).fields == some[1].fields
+    assert padder.lay_out(none, shape, 2, only).fields == some[1].fields
 
 
 def test_plans_are_kept_until_they_are_forgotten() -> None:

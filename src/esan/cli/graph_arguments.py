@@ -9,7 +9,9 @@ from torch_geometric.data import Data
 from esan import data
 from esan.checks import shown
 from esan.data import Task
+from esan.data.csv_files import is_csv
 from esan.graphs import Graphs, graph_of, holds_graphs, load_graphs, read
+from esan.graphs.readers.files import exists
 from esan.train.recipes.recipe_fields import columns_of
 from esan.train.runs.prepare_data import find_data, is_dataset_name
 
@@ -37,11 +39,11 @@ def all_graphs(
         skip_unreadable: whether to leave out rows of a CSV file that cannot be read.
     """
     path = Path(source)
-    table = is_table(path)
+    table = is_csv(path)
     for option, value in (("--smiles", smiles), ("--targets", targets), ("--skip-unreadable", skip_unreadable)):
         if value and not table:
             raise ValueError(f"Expected a CSV file with {option} (got {shown(source)}). Leave {option} out.")
-    if not _exists(path):  # as for predict, what lies here comes before a data set of that name
+    if not exists(path):  # as for predict, what lies here comes before a data set of that name
         return find_data(source, root, cache).graphs
     if not table:
         return read(load_graphs(path))
@@ -86,14 +88,9 @@ def _as_data(graphs: Graphs) -> Data:
 def is_collection(source: str) -> bool:
     """Whether this names a data set, or a file or folder of graphs; a table of edges is one graph."""
     path = Path(source)
-    if is_table(path):
+    if is_csv(path):
         return _has_smiles(path)
     return is_dataset_name(source) or holds_graphs(path)
-
-
-def is_table(path: Path) -> bool:
-    """Whether a file is a table, by its name."""
-    return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
 def _numbered(source: str, root: Path | None, cache: Path | None) -> Graphs | None:
@@ -115,11 +112,4 @@ def _has_smiles(path: Path) -> bool:
         with path.open("rb") as file:
             return b"smiles" in file.readline(_MOST_HEADER).lower()
     except OSError:
-        return False
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # too long for the name of a file, or with a null character in it
         return False

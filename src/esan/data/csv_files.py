@@ -33,6 +33,11 @@ class MoleculeTable:
     skipped: tuple[SkippedLine, ...]
 
 
+def is_csv(path: Path) -> bool:
+    """Whether a file is a table, by its name: .csv or .tsv, also .gz."""
+    return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
+
+
 def read_molecules(
     path: Path,
     smiles: str | None,

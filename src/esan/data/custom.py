@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from esan.checks import shown, text_value, truth_value, whole_number
-from esan.data.csv_files import read_labels, read_molecules
+from esan.data.csv_files import is_csv, read_labels, read_molecules
 from esan.data.dataset import METRICS, Classes, Dataset, SkippedLine, Split, Task
 from esan.data.infer_features import Asked, as_asked, inferred
 from esan.data.infer_task import TargetCells, Targets, understood
@@ -20,6 +20,7 @@ from esan.data.sets.tu_sets import TUFiles, read_tu
 from esan.data.sets.verify import check_features
 from esan.data.splits import check_split
 from esan.graphs import ATOMS, BONDS, Categories, Channels, Graphs, OneHot, Source, load_graphs, read
+from esan.graphs.readers.files import is_file
 
 Labels = Tensor | Sequence[Any] | str | Path
 
@@ -154,7 +155,7 @@ def _checked_classes(classes: Any) -> Classes | None:
 
 
 def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _SourceData:
-    is_table = isinstance(source, str | Path) and _is_table(Path(source))
+    is_table = isinstance(source, str | Path) and is_csv(Path(source))
     if not is_table and (given := [key for key, value in asked.items() if value not in (None, False)]):
         what = repr(str(source)) if isinstance(source, str | Path) else f"a {type(source).__name__}"
         raise ValueError(
@@ -164,7 +165,7 @@ def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Sour
         _refuse_text(source)
         return _SourceData(read(source).to("cpu"), source=type(source).__name__)
     path = Path(source)
-    if not _there(path) and not path.is_dir():
+    if not is_file(path) and not path.is_dir():
         raise FileNotFoundError(
             f"Expected a file or folder of graphs (got {shown(str(path))}, which is not there). Check the path."
         )
@@ -180,13 +181,6 @@ def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Sour
         arrays = read_tu(TUFiles.of(path), attributes=True, edge_labels=True, numbers=numbers)
         return _SourceData(arrays.to_graphs(str(path)), source=str(path))
     return _SourceData(read(load_graphs(path)), source=str(path))
-
-
-def _there(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # too long for the name of a file
-        return False
 
 
 def _stem(path: Path) -> str:
@@ -210,10 +204,6 @@ def _tell_missing(found_targets: Targets, cells: TargetCells) -> None:
         'pass task="labels".',
         stacklevel=3,
     )
-
-
-def _is_table(path: Path) -> bool:
-    return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
 def _refuse_text(source: Any) -> None:
@@ -256,7 +246,7 @@ def label_file(path: Path) -> Tensor:
 
 
 def _from_file(path: Path) -> tuple[Tensor, TargetCells]:
-    if not _there(path):
+    if not is_file(path):
         raise FileNotFoundError(
             f"Expected a file of labels (got {shown(str(path))}, which is not there). Check the path."
         )

@@ -184,9 +184,9 @@ def _bag(choice: Choice, graph: int) -> dict[str, Any]:
     n, m = int(choice.graphs.num_nodes[graph]), literal.num_subgraphs
     level = np.full((m, n), -1)
     stored = compact[-1].rows
-    # Slot 0 holds the background; slot l + 1 the pairs that first differ from it at layer l.
-    of_slot = stored.num_rows.sum(1)[1:]
-    levels = torch.arange(of_slot.numel()).repeat_interleave(of_slot)
+    # Block 0 holds the background; block l + 1 the pairs that first differ from it at layer l.
+    in_block = stored.num_rows.sum(1)[1:]
+    levels = torch.arange(in_block.numel()).repeat_interleave(in_block)
     level[stored.subgraph.numpy(), stored.node.numpy()] = levels.numpy()
     return {
         "level": level.reshape(-1).tolist(),

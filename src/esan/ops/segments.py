@@ -132,13 +132,10 @@ def segment_sum(x: Tensor, csr: CSR, weight: Tensor | None = None) -> Tensor:
     return x.new_zeros(csr.size, *x.shape[1:]).index_add(0, csr.index, terms)
 
 
-def broadcast(x: Tensor, csr: CSR, weight: Tensor | None = None) -> Tensor:
-    r"""One row per group → each of its rows, times its weight (a constant): :math:`y_i = w_i x_{g(i)}`."""
-    fast = implementation("segments", x, weight) if x.dim() == 2 else None
-    if fast is not None:
-        return _Broadcast.apply(x, csr, weight, fast)
-    rows = x.index_select(0, csr.index)
-    return rows if weight is None else rows * weight[:, None]
+def broadcast(x: Tensor, csr: CSR) -> Tensor:
+    r"""One row per group → each of its rows: :math:`y_i = x_{g(i)}`."""
+    fast = implementation("segments", x) if x.dim() == 2 else None
+    return x.index_select(0, csr.index) if fast is None else _Broadcast.apply(x, csr, fast)
 
 
 class _SegmentSum(torch.autograd.Function):
@@ -155,12 +152,12 @@ class _SegmentSum(torch.autograd.Function):
 
 class _Broadcast(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, csr: CSR, weight: Tensor | None, fast: Any) -> Tensor:
-        ctx.csr, ctx.weight, ctx.fast = csr, weight, fast
-        return fast.broadcast(x, csr.index, weight, csr.row_ranges)
+    def forward(ctx: Any, x: Tensor, csr: CSR, fast: Any) -> Tensor:
+        ctx.csr, ctx.fast = csr, fast
+        return fast.broadcast(x, csr.index, None, csr.row_ranges)
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         csr = ctx.csr
-        return ctx.fast.segment_sum(grad, csr.perm, csr.ptr, csr.count, ctx.weight), None, None, None
+        return ctx.fast.segment_sum(grad, csr.perm, csr.ptr, csr.count, None), None, None

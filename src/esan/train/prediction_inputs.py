@@ -9,7 +9,7 @@ from torch import Tensor
 
 from esan import data
 from esan.data import Dataset, Task
-from esan.data.csv_files import _rows
+from esan.data.csv_files import _rows, is_csv
 from esan.data.dataset import Classes
 from esan.graphs import Source, load_graphs, read
 from esan.policies import Sampled, checked_source
@@ -36,7 +36,7 @@ def read_graphs(
     if not isinstance(source, str | Path):
         return data.own(replace(read(source), y=None), task=model_spec.task, **features)
     path = Path(source)
-    if is_table(path):
+    if is_csv(path):
         features |= {"smiles": smiles or model_spec.recipe.smiles or None, "skip_unreadable": skip_unreadable}
         return data.own(path, task=model_spec.task, targets=[], name=path.stem, **features)
     if path.is_dir():
@@ -44,11 +44,6 @@ def read_graphs(
         found = data.own(path, task=Task("regression", 1), name=path.stem, **features)
         return replace(found, task=model_spec.task, graphs=replace(found.graphs, y=None))
     return read_graphs(load_graphs(path), model_spec)
-
-
-def is_table(path: Path) -> bool:
-    """Whether a file is a table of molecules, by its name."""
-    return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
 def lines_of(path: Path) -> list[int]:
@@ -65,7 +60,7 @@ def with_targets(source: Source | Dataset | str | Path, model_spec: ModelSpec, a
         return source
     if isinstance(asked.get("targets"), str):
         asked = asked | {"targets": columns_of(asked["targets"])}
-    if isinstance(source, str | Path) and is_table(Path(source)):
+    if isinstance(source, str | Path) and is_csv(Path(source)):
         # What was said of the training data holds here too, unless something else is said.
         known = {"smiles": model_spec.recipe.smiles, "targets": columns_of(model_spec.recipe.targets)}
         asked = {name: value for name, value in known.items() if value} | asked

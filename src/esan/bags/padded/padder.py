@@ -1,8 +1,6 @@
 """`Padder`: lays out batches of a bag in a fixed shape, filled up with a padding graph of multiplicity 0."""
 
 from collections.abc import Collection
-from dataclasses import replace
-from functools import cached_property
 from itertools import accumulate
 
 import torch
@@ -46,7 +44,7 @@ class Padder:
     def lay_out(
         self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None
     ) -> BatchBuffers:
-        """BatchBuffers for one network or several, each network's behind the other's.
+        """Batches for one network or several, each network's behind the other's.
 
         Args:
             ids: the graphs of each batch, `[K, S, B]`, −1 for no graph; they must fit the shape.
@@ -56,19 +54,9 @@ class Padder:
         """
         return self._plan(shape, networks, only).lay_out(ids)
 
-    def blank(self, shape: Shape, networks: int = 1, only: Collection[str] | None = None) -> BatchBuffers:
-        """One batch of padding only, for which one graph of the dataset is enough; arguments as in `lay_out`."""
-        ids = torch.full((1, 1, shape.graphs), -1, device=self._device)
-        return Padder(self._first_graph, self._num_layers).lay_out(ids, shape, networks, only)
-
     def forget(self, graphs: int) -> None:
         """Drop the plans of batches of so many graphs; the columns stay."""
         self._plans = {key: plan for key, plan in self._plans.items() if key[0].graphs != graphs}
-
-    @cached_property
-    def _first_graph(self) -> Bag:
-        """The bag of the first graph."""
-        return replace(self.bag, sampled_from=None)[:1].to(self._device)
 
     def _plan(self, shape: Shape, networks: int, only: Collection[str] | None) -> Plan:
         # Plans for another number of networks belong to an ensemble that no longer exists.

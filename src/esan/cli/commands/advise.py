@@ -12,9 +12,9 @@ from rich.text import Text
 from esan import wl
 from esan.cli import options
 from esan.cli.console import console, plainly
-from esan.cli.graph_arguments import all_graphs, is_collection, is_table
+from esan.cli.graph_arguments import all_graphs, is_collection
 from esan.cli.tables import plain_table
-from esan.data.csv_files import other_columns
+from esan.data.csv_files import is_csv, other_columns
 from esan.data.custom import label_file
 from esan.plural import counted
 from esan.train.recipes.recipe_fields import joined
@@ -63,7 +63,7 @@ def run(
     """Find out whether your graphs need more than 1-WL, and the cheapest policy that suffices."""
     if out is not None:
         _check_out(out)
-    table = is_collection(source) and is_table(Path(source))
+    table = is_collection(source) and is_csv(Path(source))
     if table and targets is None and len(others := other_columns(Path(source), smiles)) == 1 and labels is None:
         targets = joined(others)
     graphs = all_graphs(source, root, cache, smiles, targets, skip_unreadable)

@@ -12,6 +12,7 @@ from esan import wl
 from esan.cli.console import console, plainly
 from esan.explore import Choice, Server, save_page
 from esan.explore.page import html_file
+from esan.graphs.readers.files import is_file
 from esan.wl.registry import test_named
 
 
@@ -79,9 +80,6 @@ def _file_of(text: str) -> str | None:
     """The file that a text names, with or without a line behind it."""
     whole, (file, _, line) = text, text.rpartition(":")
     for path in (whole, file if line.isdecimal() else ""):
-        try:
-            if path and Path(path).is_file():
-                return path
-        except (OSError, ValueError):
-            continue
+        if path and is_file(path):
+            return path
     return None

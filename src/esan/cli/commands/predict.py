@@ -12,7 +12,8 @@ from esan.checks import device_named
 from esan.cli import options
 from esan.cli.console import console, plainly
 from esan.data import Dataset
-from esan.train.prediction_inputs import is_table, lines_of, read_graphs
+from esan.data.csv_files import is_csv
+from esan.train.prediction_inputs import lines_of, read_graphs
 from esan.train.predictions import Predictions, target_columns
 from esan.train.predictor import Predictor
 from esan.train.runs.prepare_data import find_data, is_dataset_name, read_options, splits_for
@@ -48,7 +49,7 @@ def run(
     whole = data.load(source, root, cache=cache) if named else _trained_on(source, fitted)
     graphs = read_graphs(whole, model_spec) if whole is not None else read_graphs(source, model_spec, smiles, skip)
     more: dict[str, list[Any]] = {}
-    if not named and is_table(Path(source)):
+    if not named and is_csv(Path(source)):
         left_out = {row.line for row in graphs.skipped}
         more["line"] = [line for line in lines_of(Path(source)) if line not in left_out]
     if whole is not None:

@@ -86,14 +86,9 @@ def extract(path: Path, folder: Path) -> None:
                     sink.write(chunk)
 
 
-def gunzipped(path: Path, content: bytes | None = None) -> bytes:
-    """What a gzip file holds; ValueError if it is damaged or unpacks to too much.
-
-    Args:
-        path: of the file, for errors and for its contents.
-        content: its contents, if they were read already.
-    """
-    content = path.read_bytes() if content is None else content
+def gunzipped(path: Path) -> bytes:
+    """What a gzip file holds; ValueError if it is damaged or unpacks to too much."""
+    content = path.read_bytes()
     most = most_unpacked(len(content))
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:

@@ -45,12 +45,22 @@ def load_graphs(path: str | Path) -> list[Data]:
     return _READERS[path.suffix](path)
 
 
+def exists(path: str | Path) -> bool:
+    """Whether there is such a file or folder; False for text that cannot be a path."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # a line of graph6 may be too long for a path, other text has a null character
+        return False
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether there is such a file; False for text that cannot be a path."""
+    return exists(path) and Path(path).is_file()
+
+
 def holds_graphs(path: Path) -> bool:
     """Whether `load_graphs` can read it: a folder, or a file with one of the known suffixes."""
-    try:
-        return path.suffix in _READERS or path.is_dir()
-    except OSError:  # a long line of graph6 is too long for the name of a file
-        return False
+    return path.suffix in _READERS or (exists(path) and path.is_dir())
 
 
 def _from_tu(folder: Path) -> list[Data]:

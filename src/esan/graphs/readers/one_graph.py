@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 from esan.checks import shown
 from esan.graphs import generators
 from esan.graphs.networkx_graphs import KNOWN
+from esan.graphs.readers.files import is_file
 from esan.graphs.readers.graph6 import from_graph6, graph6_line, read_graph6
 from esan.graphs.readers.graph_arrays import MOST_NODES
 from esan.graphs.readers.molecule import SMILES, molecule
@@ -73,10 +74,10 @@ def _from_text(text: str, files: bool = True) -> Data:
         edges = sum(graph.num_edges for graph in graphs) // 2
         generators.check_size(text[:40], sum(graph.num_nodes or 0 for graph in graphs), edges)
         return graphs[0] if len(graphs) == 1 else generators.disjoint_union(*graphs)
-    if files and _is_file(text):
+    if files and is_file(text):
         return _from_file(Path(text))
     file, _, line = text.rpartition(":")
-    if files and line.isdecimal() and _is_file(file):
+    if files and line.isdecimal() and is_file(file):
         return graph6_line(Path(file), _number(line))
     try:
         return from_graph6(text)
@@ -111,13 +112,6 @@ def _from_line_of_edges(text: str) -> Data:
         edges += [(int(ends[0]), int(ends[1]))] if len(ends) == 2 else []
     generators.check_size(text[:40], most + 1, len(edges))
     return generators.undirected(most + 1, torch.tensor(edges, dtype=torch.long).reshape(-1, 2))
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):  # a long line of graph6 is too long for the name of a file
-        return False
 
 
 def _named(match: re.Match[str]) -> Data:

@@ -146,10 +146,10 @@ class _Size(NamedTuple):
 
     @staticmethod
     def of(bag: Bag, model: Any) -> "_Size":
-        slots = [bag.rows.block_of_layer(t + model.encoder.lookahead) for t in range(1, model.num_layers + 1)]
+        blocks = [bag.rows.block_of_layer(t + model.encoder.lookahead) for t in range(1, model.num_layers + 1)]
         rows, edges = bag.rows.row_ends, bag.rows.edge_ends
-        made = sum(_PER_EDGE * edges[slot] + _PER_ROW * rows[slot] for slot in {*slots})
-        return _Size(rows[-1], edges[-1], sum(rows[slot] + edges[slot] for slot in slots), bag.nbytes + made)
+        made = sum(_PER_EDGE * edges[block] + _PER_ROW * rows[block] for block in {*blocks})
+        return _Size(rows[-1], edges[-1], sum(rows[block] + edges[block] for block in blocks), bag.nbytes + made)
 
     @staticmethod
     def of_literal(bag: Bag, model: Any) -> "_Size":
@@ -184,7 +184,7 @@ def _with_subgraphs(bag: Bag, count: int) -> Bag:
 
 def _cost(size: _Size, parts: list[Bag], bag: Bag, model: Any) -> Cost:
     """What autograd keeps, S = a · nodes + b · work, by the parts; and what backward and the indices add."""
-    work, saved = ([one(part, model) for part in parts] for one in (_work, _saved_bytes))
+    work, saved = [_Size.of(part, model).work for part in parts], [_saved_bytes(part, model) for part in parts]
     per_node, per_work = 0.0, saved[0] / max(work[0], 1)
     if len(parts) > 1 and work[1] > work[0]:
         per_work = max(saved[1] - saved[0], 0) / (work[1] - work[0])
@@ -194,10 +194,6 @@ def _cost(size: _Size, parts: list[Bag], bag: Bag, model: Any) -> Cost:
     # Backward begins with everything saved, and works on the gradients of one layer.
     peak = activations * (1 + 1 / model.num_layers) + size.stored + 2 * parameters
     return Cost(size.rows, size.edges, round(peak))
-
-
-def _work(bag: Bag, model: Any) -> int:
-    return _Size.of(bag, model).work
 
 
 def _saved_bytes(bag: Bag, model: Any) -> int:

@@ -71,11 +71,11 @@ def pick_rows(values: Tensor, segments: Any) -> Tensor:
 
 
 def pick_edges(rows: Any, segments: Any, by_row: Tensor, by_edge: Tensor) -> PickedEdges:
-    """The edges of these segments, one per slot and graph, renumbered as `Rows.take` says.
+    """The edges of these segments, one per block and graph, renumbered as `Rows.take` says.
 
     Args:
         rows: the rows that the edges belong to.
-        segments: the edges, slot by slot.
+        segments: the edges, block by block.
         by_row: the shift of the rows of each slot and graph, `[slots, G]`.
         by_edge: the shift of the edges of each graph, `[G]`.
     """

@@ -89,11 +89,6 @@ class FlatAdam:
         parts = flat.split([_length(p) for p in self.parameters])
         return [part[: p.numel()].view(p.shape) for p, part in zip(self.parameters, parts, strict=True)]
 
-    @property
-    def state(self) -> list[Tensor]:
-        """The tensors that persist from step to step."""
-        return [self._mean, self._square, self.step_count]
-
     def zero_grad(self) -> None:
         for p in self.parameters:
             p.grad = None

@@ -42,11 +42,6 @@ class NormRecalibration:
         """Whether the network has running statistics."""
         return bool(self._running)
 
-    @property
-    def state(self) -> list[Tensor]:
-        """The sums over batches."""
-        return [*self._sums, self._graphs]
-
     @contextmanager
     def over_batches(self) -> Iterator[None]:
         """Inside, call `add_batch` for every batch; on leaving, the averages become the running statistics.

@@ -77,7 +77,7 @@ class _MemberGraphs:
 
 
 class BagSampler:
-    """SampleNumbers samples of a stored bag for the members of an ensemble; all of them make up one bag.
+    """Draws samples of a stored bag for the members of an ensemble; all of them make up one bag.
 
     Args:
         bag: of a `Sampled` policy, on the device of the samples.

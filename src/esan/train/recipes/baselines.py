@@ -12,6 +12,7 @@ from esan.data import Dataset
 from esan.graphs import Graphs
 from esan.nn.convs.paper_convs import GraphConv
 from esan.nn.feature_encoders import FeatureEncoder, NodeFeatures
+from esan.ops import ragged
 from esan.policies import Policy, Selection
 from esan.train.engines.engine import Augment
 
@@ -125,14 +126,8 @@ def closed_walks(graphs: Graphs, length: int, most: int = 1 << 22) -> Tensor:
         while ids.numel() > 1 and ids.numel() * int(sizes[ids[-1]]) ** 2 > most:
             ids = ids[: ids.numel() // 2]
         first += ids.numel()
-        result[_nodes_of(graphs, ids)] = _diagonals(graphs.take(ids), length)
+        result[ragged.ranges(graphs.node_start[ids], graphs.num_nodes[ids])] = _diagonals(graphs.take(ids), length)
     return result
-
-
-def _nodes_of(graphs: Graphs, ids: Tensor) -> Tensor:
-    counts = graphs.num_nodes[ids]
-    shift = graphs.node_start[ids] - (counts.cumsum(0) - counts)
-    return torch.arange(int(counts.sum()), device=graphs.device) + torch.repeat_interleave(shift, counts)
 
 
 def _diagonals(graphs: Graphs, length: int) -> Tensor:

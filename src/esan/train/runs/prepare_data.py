@@ -14,6 +14,7 @@ from esan.bags.build.choose_rows import stores_samples_only
 from esan.checks import shown
 from esan.data import Dataset, Split, cache_folder
 from esan.data.sets.catalogue import known_name
+from esan.graphs.readers.files import exists
 from esan.nn import SubgraphGNN
 from esan.policies import Policy, Sampled
 from esan.train.engines.subgraph_sampling import graphs_only_bag, training_bag
@@ -129,10 +130,7 @@ def find_data(name: str, root: str | Path | None = None, cache: str | Path | Non
                 "Leave it out, or give the path of your own data."
             )
         return data.load(name, root, cache=cache)
-    try:
-        there = Path(name).exists()
-    except OSError:  # too long for the name of a file
-        there = False
+    there = exists(name)
     if not there and (Path(name).suffix or "/" in name):
         raise FileNotFoundError(
             f"Expected a file or folder of graphs (got {shown(name, 300)}, which is not there). Paths are looked up in "

@@ -15,7 +15,7 @@ import torch
 
 from esan.checks import whole_number
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.run_files import write_text
+from esan.train.runs.run_files import refuse_constant, write_text
 from esan.version import __version__
 
 #: Whether a higher value of a metric is better.
@@ -126,7 +126,7 @@ class Record:
         if not path.is_file():
             raise FileNotFoundError(f"Expected a record at {path} (got no file there). Check the path.")
         try:
-            return Record.from_dict(json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number))
+            return Record.from_dict(json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse_constant))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             why = f"no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0][:300]
             raise ValueError(
@@ -174,10 +174,6 @@ def _check_numbers(name: str, values: Sequence[Any], none: bool = True) -> None:
             raise TypeError(f"Expected numbers in {name} (got {value!r:.40}).")
         if value is not None and not math.isfinite(value):
             raise ValueError(f"Expected finite numbers in {name} (got {value!r:.40}).")
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text}, which is no number of JSON")
 
 
 def finite_or_none(value: float) -> float | None:

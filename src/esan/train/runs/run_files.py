@@ -47,7 +47,7 @@ def read_json_lines(path: Path, read: Callable[[Any], T]) -> list[T]:
     try:
         # Not splitlines, which also splits at separators that JSON allows inside of text.
         for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n"):
-            found.append(read(json.loads(line, parse_constant=_refuse)))
+            found.append(read(json.loads(line, parse_constant=refuse_constant)))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         why = f"no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0][:300]
         raise ValueError(
@@ -62,7 +62,8 @@ def json_line(values: Any) -> str:
     return json.dumps(values, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _refuse(text: str) -> Any:
+def refuse_constant(text: str) -> Any:
+    """For `json.loads(parse_constant=...)`: NaN and infinities are no numbers of JSON."""
     raise ValueError(f"{text}, which is no number of JSON")
 
 

@@ -17,7 +17,7 @@ _TILE, _WARPS = 64, 4
 _MAX_RESIDENT = 64
 #: Programs that go through the tiles of all networks, in turn those of one network: three per processor of an H100.
 _RUNNING = 396
-#: Pipeline views: the tile that is worked on, and those that are prefetched.
+#: Pipeline stages: the tile that is worked on, and those that are prefetched.
 _STAGES = 2
 
 
