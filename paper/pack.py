@@ -2,7 +2,7 @@
 
     python paper/pack.py [--results paper/results]
 
-Versions before 0.3 stored one file per run, RESULTS/<table>/<recipe>/<fold>-<seed>.json. Runs of today's recipes go to
+Version 0.1 stored one file per run, RESULTS/<table>/<recipe>/<fold>-<seed>.json. Runs of today's recipes go to
 RESULTS/<table>; all others go to RESULTS/earlier/<table>, under names that say how their recipes differ from today's.
 Every value of the old files is compared with the packed one before they are removed.
 """

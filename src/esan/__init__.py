@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # as in typing, whose import takes a tenth of the start o
 if TYPE_CHECKING:
     from esan import bags as bags
     from esan import data as data
+    from esan import explore as explore
     from esan import graphs as graphs
     from esan import nn as nn
     from esan import ops as ops
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 #: The public names by the module that each is imported from: the same list as above, for the interpreter.
 _EXPORTS: dict[str, tuple[str, ...]] = {
-    "esan": ("bags", "data", "graphs", "nn", "ops", "policies", "report", "testing", "train", "wl"),
+    "esan": ("bags", "data", "explore", "graphs", "nn", "ops", "policies", "report", "testing", "train", "wl"),
     "esan.bags": ("Bag", "Loader"),
     "esan.nn": ("ATOMS", "BONDS", "Categories", "Ensemble", "OneHot", "ds_gnn", "dss_gnn", "estimate"),
     "esan.ops": ("reference",),

@@ -138,7 +138,7 @@ def save_times(timed: EpochTimes, folder: Path) -> None:
 def load_times(folder: Path) -> dict[str, EpochTimes]:
     """The stored times by recipe; ValueError names a damaged file, and its line."""
     found = []
-    # Versions before 0.3 wrote one file per recipe.
+    # Version 0.1 wrote one file per recipe.
     for path in sorted(folder.rglob("*.json")):
         try:
             found.append(_times(json.loads(path.read_text(encoding="utf-8"))))
