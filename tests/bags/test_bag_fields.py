@@ -1,6 +1,7 @@
 """Extra fields and edge weights in bag files that were edited, and in loaders, whose padded batches have neither."""
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from torch_geometric.data import Data
 
 import esan
 import strategies
+from esan.bags import loader
 from esan.bags.io import _digest
 from esan.bags.padded.batches import PaddedBatches
 
@@ -118,6 +120,21 @@ def test_batches_with_such_fields_are_not_padded(without: tuple[str, ...], why: 
     with pytest.raises(ValueError, match=rf"Expected a bag whose batches can be padded \(got {why}.*Leave padded out"):
         esan.Loader(bag, padded=True)
     assert not esan.Loader(bag).padded
+
+
+def test_extra_fields_that_slow_a_gpu_down_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "is_gpu", lambda device: True)
+    some = graphs()
+    for graph in some:
+        for name in ("edge_weight", "edge_label_index", "pos"):
+            del graph[name]
+    bag = esan.Bag.of(some, ND, 2)
+    with pytest.warns(UserWarning, match=r"without CUDA graphs.*the extra fields .*name.*del data\.") as caught:
+        assert not esan.Loader(bag).padded
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        esan.Loader(bag, padded=False)
 
 
 def test_a_padded_batch_says_that_it_has_no_extra_fields() -> None:

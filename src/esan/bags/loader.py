@@ -1,5 +1,6 @@
 """`Loader`: batches of a bag, on the device where they are used, padded and prefetched on a GPU."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -13,6 +14,9 @@ from esan.bags.padded.shapes import Sizes
 from esan.checks import device_here, random_source, truth_value, whole_number
 from esan.ops.device import is_gpu
 from esan.policies import Policy, Sampled
+
+#: The reason for batches without padding that a user can do something about.
+_EXTRA = "the extra fields"
 
 
 class Loader:
@@ -80,6 +84,14 @@ class Loader:
         why = _why_not_padded(bag)
         if padded and why:
             raise ValueError(f"Expected a bag whose batches can be padded (got {why}). Leave padded out.")
+        if padded is None and why and why.startswith(_EXTRA) and is_gpu(self.device):
+            first = next(iter(bag.graphs.extra))
+            warnings.warn(
+                "Batches are not padded, so models and esan.step run without CUDA graphs, which takes several times as "
+                f"long: the graphs have {why}. Delete those that nothing reads, e.g. del data.{first}; "
+                "padded=False says that they are needed.",
+                stacklevel=2,
+            )
         self.padded = not why and is_gpu(self.device) if padded is None else padded
         self._sizes = sizes
         self._batches: PaddedBatches | None = None
@@ -180,5 +192,5 @@ def _why_not_padded(bag: Bag) -> str | None:
     if bag.graphs.edge_weight is not None:
         return "edge weights, which padded batches do not have"
     if bag.graphs.extra:
-        return f"the extra fields {', '.join(bag.graphs.extra)}, which padded batches do not have"
+        return f"{_EXTRA} {', '.join(bag.graphs.extra)}, which padded batches do not have"
     return None

@@ -131,7 +131,7 @@ class BatchEngine(ABC):
         self.device = model_device(model)
         self.model, self.objective, self.generator, self.augment = model, objective.to(self.device), generator, augment
         self.optimiser = torch.optim.Adam(model.parameters(), lr=lr)
-        self.loader = Loader(bag_on(bag, self.device), batch_size, generator=generator)
+        self.loader = Loader(bag_on(bag, self.device), batch_size, generator=generator, padded=False)
 
     @abstractmethod
     def train_epoch(self, ids: Tensor, recalibration_batch_size: int = 0) -> Tensor: ...
