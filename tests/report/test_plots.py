@@ -89,11 +89,8 @@ def test_the_comparison_shows_both_numbers_or_that_one_is_missing() -> None:
         ComparisonRow("GIN", 0.252, 0.017, 0.25, 0.01, "0.250"),
         ComparisonRow("DSS", 0.102, None, None, None, "not yet run"),
     ]
-    picture = parsed(comparison("zinc", pairs, lower_is_better=True, alone=True))
+    picture = parsed(comparison("zinc", pairs, lower_is_better=True))
     words = {text.text for text in picture.findall(f"{SVG}text")}
     assert {"GIN", "DSS", "not yet run", "less is better"} <= words
     # Two in the key, two of GIN, one of DSS.
     assert len(picture.findall(f"{SVG}circle")) == 5
-    style = picture.find(f"{SVG}style")
-    assert style is not None
-    assert "prefers-color-scheme: dark" in str(style.text)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from esan.train.campaigns import campaign
-from esan.train.campaigns.campaign import TrainGroup, finished_record, job_groups, run_campaign
+from esan.train.campaigns.campaign import TrainGroup, job_groups, run_campaign
 from esan.train.campaigns.executors import Processes, TaskResult
 from esan.train.runs.job import Job, protocol
 from esan.train.runs.records import Record
-from esan.train.runs.training_loop import run_jobs
+from esan.train.runs.training_loop import finished_record, run_jobs
 from small_campaign import Deadly, InterruptedTrainingError, Interrupting, fingerprints, recipe, write_set
 
 

@@ -137,7 +137,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
 
 def test_another_recipe_of_the_same_name_is_refused(tmp_path: Path) -> None:
     run_jobs([Job(quick())], tmp_path, dataset=small())
-    with pytest.raises(ValueError, match=r"Expected the record of this recipe in .*lr 0.01, not 0.5"):
+    with pytest.raises(ValueError, match=r"Expected the record of this recipe at .*lr 0.01, not 0.5"):
         run_jobs([Job(quick(lr=0.5))], tmp_path, dataset=small())
 
 

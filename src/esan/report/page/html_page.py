@@ -144,7 +144,7 @@ def _section(
     return "\n".join([*parts, "</section>"])
 
 
-def comparison_of(title: str, rows: Sequence[Row], alone: bool = False) -> str:
+def comparison_of(title: str, rows: Sequence[Row]) -> str:
     """The plot of the paper's numbers and ours."""
     pairs = [
         ComparisonRow(
@@ -157,7 +157,7 @@ def comparison_of(title: str, rows: Sequence[Row], alone: bool = False) -> str:
         )
         for row in rows
     ]
-    return comparison(title, pairs, lower_is_better=any(row.lower_is_better for row in rows), alone=alone)
+    return comparison(title, pairs, lower_is_better=any(row.lower_is_better for row in rows))
 
 
 def curves_of(row: Row) -> str:

@@ -136,7 +136,6 @@ def learning_curves(
     lower_is_better: bool,
     paper: float | None = None,
     chosen: tuple[int, float] | None = None,
-    alone: bool = False,
 ) -> str:
     """Validation and test value above, training loss below, against the epoch: mean over runs, and their deviation.
 
@@ -147,7 +146,6 @@ def learning_curves(
         lower_is_better: whether less is better; such values are drawn on a logarithmic axis.
         paper: the paper's number, if it has one, as a dotted line.
         chosen: the epoch that all runs report, if they share one, and its value, as a dot.
-        alone: whether the plot is a file of its own.
     """
     width, left, right = 320.0, 42.0, 310.0
     valid, test, loss = (band(curves, column) for column in (VALID, TEST, LOSS))
@@ -174,7 +172,7 @@ def learning_curves(
         shapes += _frame(across, down, ticks=2, below=True)
         shapes += _drawn(loss, across, down, "soft")
         shapes.append(text(right - 2, 191, "loss", "soft", 9, "end"))
-    return drawing(width, 240, shapes, f"{title}: learning curves", alone)
+    return drawing(width, 240, shapes, f"{title}: learning curves")
 
 
 def _frame(across: PlotAxis, up: PlotAxis, *, ticks: int, below: bool) -> list[str]:
@@ -215,7 +213,7 @@ class ComparisonRow:
     words: str
 
 
-def comparison(title: str, pairs: Sequence[ComparisonRow], *, lower_is_better: bool, alone: bool = False) -> str:
+def comparison(title: str, pairs: Sequence[ComparisonRow], *, lower_is_better: bool) -> str:
     """The paper's mean and standard deviation (hollow, grey) above ours (filled, blue), one line per row."""
     label = max((len(pair.name) for pair in pairs), default=0) * 6.4 + 14
     words = max((len(pair.words) for pair in pairs), default=0) * 5.6 + 18
@@ -238,7 +236,7 @@ def comparison(title: str, pairs: Sequence[ComparisonRow], *, lower_is_better: b
         shapes += _whisker(across, y - 5, pair.paper, pair.paper_std, "paper", hollow=True)
         shapes += _whisker(across, y + 5, pair.ours, pair.ours_std, "ours", hollow=False)
         shapes.append(text(label + 342, y + 4, pair.words, "ink" if run else "soft", 10))
-    return drawing(width, bottom + 20, shapes, f"{title}: the paper's numbers and ours", alone)
+    return drawing(width, bottom + 20, shapes, f"{title}: the paper's numbers and ours")
 
 
 def _means(pair: ComparisonRow) -> list[tuple[float, float | None]]:

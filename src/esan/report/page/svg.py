@@ -39,13 +39,11 @@ def tones() -> str:
     )
 
 
-def drawing(width: float, height: float, shapes: Iterable[str], title: str, alone: bool = False) -> str:
-    """An SVG image; `alone` adds the colours, so that it can be a file."""
+def drawing(width: float, height: float, shapes: Iterable[str], title: str) -> str:
+    """An SVG image, whose colours are those of the page (`tones`)."""
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
-    style = f"<style>{tones()}</style>" if alone else ""
-    back = f'<rect class="f-page" width="{width:g}" height="{height:g}"/>' if alone else ""
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img"><title>{escape(title)}</title>'
-    return f"{head}{style}{back}{''.join(shapes)}</svg>"
+    return f"{head}{''.join(shapes)}</svg>"
 
 
 def line(x1: float, y1: float, x2: float, y2: float, tone: str, width: float = 1, dash: str = "") -> str:

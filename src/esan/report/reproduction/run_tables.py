@@ -10,7 +10,7 @@ from esan.report.reproduction.results_page import EARLIER, README, earlier_text,
 from esan.report.reproduction.stored_results import chosen_rows, is_selected, load_results, result_rows, stored_records
 from esan.report.reproduction.timing import load_times, measure, save_times, timing_recipes
 from esan.report.rows import Row
-from esan.train.campaigns.campaign import finished_record, run_campaign
+from esan.train.campaigns.campaign import run_campaign
 from esan.train.campaigns.executors import Executor, Failure
 from esan.train.campaigns.grid import search, select_jobs
 from esan.train.recipes.catalogue import named
@@ -18,6 +18,7 @@ from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job, protocol
 from esan.train.runs.record_table import add_records
 from esan.train.runs.run_files import write_text
+from esan.train.runs.training_loop import finished_record
 
 #: Called with a line of progress.
 ProgressLine = Callable[[str], None]

@@ -8,10 +8,9 @@ from esan.plural import counted
 from esan.report.gather import GatheredRecords, gather
 from esan.report.paper_tables import table_rows
 from esan.report.rows import Row, empty_row, row_of
-from esan.train.campaigns.campaign import differences, same_training
 from esan.train.recipes.catalogue import named
 from esan.train.recipes.legacy_fields import RENAMED
-from esan.train.recipes.recipe import Recipe
+from esan.train.recipes.recipe import Recipe, differences
 from esan.train.runs.job import Job
 from esan.train.runs.record_table import is_table, read_table
 from esan.train.runs.records import Record
@@ -32,7 +31,7 @@ def stored_records(jobs: Sequence[Job], folder: Path) -> dict[str, Record]:
     checked: set[str] = set()
     for key in wanted.keys() & found.keys():
         mine, its = wanted[key].recipe, found[key].recipe
-        if mine.name not in checked and not same_training(its, mine):
+        if mine.name not in checked and its != mine:
             raise ValueError(
                 f"Expected results of the recipe {mine.name} in {folder} (got some with {differences(mine, its)}). "
                 "Choose another folder for the results."

@@ -4,17 +4,17 @@ import fcntl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from esan.checks import device_here, whole_number
 from esan.data import Dataset
 from esan.train.campaigns.executors import Executor, Failure, Processes, Serial
-from esan.train.recipes.recipe import Recipe
+from esan.train.recipes.recipe import differences
 from esan.train.runs.job import Job
 from esan.train.runs.loggers import ProgressBars
 from esan.train.runs.records import Record
-from esan.train.runs.training_loop import run_jobs
+from esan.train.runs.training_loop import finished_record, run_jobs
 
 #: Seconds that a job waits for another process to release its run directory.
 LOCK_SECONDS = 60.0
@@ -146,7 +146,7 @@ def unique_jobs(jobs: Sequence[Job]) -> list[Job]:
     by_name: dict[str, Job] = {}
     for job in jobs:
         other = by_name.setdefault(job.name, job)
-        if same_training(other.recipe, job.recipe):
+        if other.recipe == job.recipe:
             continue
         raise ValueError(
             f"Expected one recipe of the name {job.recipe.name} (got two that differ: one with "
@@ -162,37 +162,6 @@ def job_groups(jobs: Sequence[Job], most: int) -> list[tuple[Job, ...]]:
     for job in jobs:
         by_recipe.setdefault(job.recipe.name, []).append(job)
     return [tuple(some[i : i + most]) for some in by_recipe.values() for i in range(0, len(some), most)]
-
-
-def finished_record(job: Job, runs: str | Path) -> Record | None:
-    """The record of a finished job, else None; a damaged record is renamed, so that the job runs again."""
-    path = job.folder(runs) / "record.json"
-    if not path.is_file():
-        return None
-    try:
-        record = Record.load(path)
-    except ValueError:
-        path.replace(path.with_name("record.damaged.json"))
-        return None
-    if not same_training(record.recipe, job.recipe):
-        raise ValueError(
-            f"Expected the record of this recipe at {path} (got one with "
-            f"{differences(job.recipe, record.recipe)}). "
-            "Give the recipe a name of its own, or choose another folder for the runs."
-        )
-    return record
-
-
-def same_training(one: Recipe, other: Recipe) -> bool:
-    """Whether two recipes train the same network; the number of seeds and the grid do not matter for one run."""
-    return replace(one, grid=(), seeds=1) == replace(other, grid=(), seeds=1)
-
-
-def differences(wanted: Recipe, found: Recipe) -> str:
-    """The first four differences of two recipes in words: "lr 0.01, not 0.001"."""
-    mine, its = wanted.to_dict(), found.to_dict()
-    differ = [f"{k} {its[k]!r}, not {v!r}" for k, v in mine.items() if k not in ("grid", "seeds") and its[k] != v]
-    return "; ".join(differ[:4]) + (f" and {len(differ) - 4} more" if len(differ) > 4 else "")
 
 
 @contextmanager

@@ -315,3 +315,10 @@ def _found(text: Any, folder: Path) -> Any:
 
 
 FIELDS: dict[str, Any] = {known.name: known.default for known in fields(Recipe)}
+
+
+def differences(wanted: Recipe, found: Recipe) -> str:
+    """The first four differences of two recipes in words: "lr 0.01, not 0.001"."""
+    mine, its = wanted.to_dict(), found.to_dict()
+    differ = [f"{k} {its[k]!r}, not {v!r}" for k, v in mine.items() if k not in ("grid", "seeds") and its[k] != v]
+    return "; ".join(differ[:4]) + (f" and {len(differ) - 4} more" if len(differ) > 4 else "")

@@ -16,7 +16,7 @@ from esan.checks import device_here, real_number
 from esan.data import Dataset
 from esan.train.engines.engine import MakeEngine
 from esan.train.engines.engine_factory import EngineFactory
-from esan.train.recipes.recipe import Recipe
+from esan.train.recipes.recipe import Recipe, differences
 from esan.train.runs.job import Job
 from esan.train.runs.loggers import Logger
 from esan.train.runs.prepare_data import PreparedData, prepare
@@ -101,7 +101,7 @@ def open_runs(
     found: list[Record | Run] = []
     for job in jobs:
         folder = None if runs is None else job.folder(runs)
-        record = None if folder is None else _load_record(folder, job)
+        record = None if runs is None else finished_record(job, runs)
         if record is not None:
             found.append(record)
             continue
@@ -114,23 +114,23 @@ def open_runs(
     return found
 
 
-def _load_record(folder: Path, job: Job) -> Record | None:
-    if not (folder / "record.json").is_file():
+def finished_record(job: Job, runs: str | Path) -> Record | None:
+    """The record of a finished job, else None; a damaged record is renamed, so that the job is trained again."""
+    path = job.folder(runs) / "record.json"
+    if not path.is_file():
         return None
     try:
-        record = Record.load(folder / "record.json")
+        record = Record.load(path)
     except ValueError:
-        renamed = (folder / "record.json").replace(folder / "record.damaged.json")
+        renamed = path.replace(path.with_name("record.damaged.json"))
         warnings.warn(
             f"The record of {job.name} was damaged: it is renamed to {renamed}, and the job is trained again.",
             stacklevel=4,
         )
         return None
     if record.recipe != job.recipe:
-        mine, its = job.recipe.to_dict(), record.recipe.to_dict()
-        differs = [f"{k} {its[k]!r}, not {v!r}" for k, v in mine.items() if k != "grid" and its[k] != v]
         raise ValueError(
-            f"Expected the record of this recipe in {folder} (got one with {'; '.join(differs[:4])}). "
+            f"Expected the record of this recipe at {path} (got one with {differences(job.recipe, record.recipe)}). "
             "Give the recipe a name of its own, or choose another folder for the runs."
         )
     return record
