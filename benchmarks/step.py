@@ -27,7 +27,7 @@ import torch
 from torch_geometric.data import Data
 
 import esan
-from esan.bags import dedup
+from esan.bags.dedup import dedup_limits
 from esan.nn.execution import dedup as deduplicating
 from report import machine, markdown, print_table
 from workloads import ATOM_TYPES, BOND_TYPES, zinc, zinc_like
@@ -71,14 +71,13 @@ def main() -> None:
 def measure(graphs: list[Data], name: str, shares: bool, width: int, repeats: int) -> dict[str, Any]:
     policy = esan.policy_named(name)
     torch.manual_seed(0)
-    build = esan.dss_gnn if shares else esan.ds_gnn
-    model = build(
-        esan.Categories(ATOM_TYPES), width, LAYERS, 1, conv="gine", edge_channels=esan.Categories(BOND_TYPES),
-        marked=policy.marked, readout="mean", set_encoder="mean",
-    )  # fmt: skip
-    alone = build(
-        esan.Categories(ATOM_TYPES), width, LAYERS, 1, conv="gine", edge_channels=esan.Categories(BOND_TYPES),
-        readout="mean", set_encoder="mean",
+    build, jk = (esan.dss_gnn, "last") if shares else (esan.ds_gnn, "cat")
+    model, alone = (
+        build(
+            esan.Categories(ATOM_TYPES), width, LAYERS, 1, conv="gine", edge_channels=esan.Categories(BOND_TYPES),
+            marked=marked, jk=jk, readout="mean", set_encoder="mean",
+        )
+        for marked in (policy.marked, False)
     )  # fmt: skip
     plain = Yardstick(width, LAYERS, policy.marked, shares)
     plain.load_from(model)
@@ -105,11 +104,8 @@ def measure(graphs: list[Data], name: str, shares: bool, width: int, repeats: in
         return batches[kind][torch.arange(BATCH)]
 
     def without_representatives(batch: esan.Bag) -> float:
-        usual, dedup._FIRST = dedup._FIRST, 0.0
-        try:
+        with dedup_limits(first=0, overall=0):
             return step(model, batch)
-        finally:
-            dedup._FIRST = usual
 
     turns: dict[str, Callable[[], float]] = {
         "yardstick": lambda: step(plain, union),
