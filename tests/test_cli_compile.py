@@ -25,6 +25,7 @@ def test_every_loop_is_known_in_both_precisions() -> None:
     assert [*norms.moments][:2] == [getattr(norms, loop.name) for loop in known if loop.name.startswith("_moments_")]
 
 
+@pytest.mark.exhaustive
 def test_loops_are_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     some = [loop for loop in compiling.loops() if loop.name == "_merge_double"]

@@ -107,6 +107,7 @@ def test_molhiv_has_the_published_counts() -> None:
     assert dataset.y.shape == (41_127, 1)
 
 
+@pytest.mark.exhaustive
 @needs("OGB/ogbg_moltox21")
 def test_moltox21_has_the_published_counts_and_scaffolds() -> None:
     """RDKit of today refuses eight molecules for their aluminium, whose hydrogens no scaffold has.

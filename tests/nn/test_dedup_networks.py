@@ -180,6 +180,7 @@ def test_a_layer_that_is_used_twice_and_norms_of_other_kinds(architecture: str) 
     check_deduplicated(network, bag)
 
 
+@pytest.mark.exhaustive
 def test_a_hub_whose_neighbours_come_in_many_orders() -> None:
     """Its rows, each of which lacks one of them, have two representatives, one per kind of what is lacking."""
     star = esan.graphs.star(1500)

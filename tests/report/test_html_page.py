@@ -121,6 +121,7 @@ def test_packed_values_come_back_on_either_scale_and_gaps_stay() -> None:
     assert binned([1.0, None, 3.0, float("nan"), None], 2) == [1.0, 3.0, None]
 
 
+@pytest.mark.exhaustive
 def test_a_page_of_thousands_of_runs_is_below_a_megabyte() -> None:
     noise = random.Random(0)
     rows = []

@@ -40,6 +40,7 @@ def test_marks_and_kept_edges() -> None:
     assert max(rings) > 2
 
 
+@pytest.mark.exhaustive
 def test_nodes_stay_apart_and_numbers_legible_at_41_nodes() -> None:
     figure = wl.draw_refinement("csl(41,9)", "csl(41,12)", "ds", "ND", most=1)
     figure.canvas.draw()

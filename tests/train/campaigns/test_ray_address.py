@@ -45,6 +45,7 @@ def test_nobody_there_is_reported_at_once() -> None:
     assert time.monotonic() - began < 90
 
 
+@pytest.mark.exhaustive
 def test_somebody_who_never_answers_is_not_waited_for(tmp_path: Path) -> None:
     """A server that takes connections and says nothing: Ray alone waits for many minutes."""
     began = time.monotonic()

@@ -49,6 +49,7 @@ def test_samples_share_the_whole_bag(tmp_path: Path, built: list[object]) -> Non
     assert all(bag.sampled_from is not None for bag in bags)
 
 
+@pytest.mark.exhaustive
 def test_samples_of_what_is_too_large_are_drawn_without_the_whole(
     tmp_path: Path, built: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("ESAN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
+@pytest.mark.exhaustive
 @needs("TU/MUTAG")
 def test_mutag() -> None:
     """At least 85 % of the validation graphs of a fold after a few epochs."""
