@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from esan.bags.padded import plan
+
 #: The kernels are chosen when they are imported: the variable must be there before.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 ONLY_INTERPRETED = pytest.mark.skipif(
@@ -17,6 +19,11 @@ ONE_OR_THREE = pytest.mark.parametrize("networks", [pytest.param(1, marks=pytest
 WEIGHTED = pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 
 Compute = Callable[..., Tensor | Sequence[Tensor]]
+
+
+def use_reference_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lay batches out by the kernel's reference implementation: interpreted, the kernel takes half of the time."""
+    monkeypatch.setattr(plan, "implementation", lambda family, *tensors: None)
 
 
 def poison(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,6 @@ from esan.checks import device_here, random_source, truth_value, whole_number
 from esan.ops.device import is_gpu
 from esan.policies import Policy, Sampled
 
-#: The reason for batches without padding that a user can do something about.
-_EXTRA = "the extra fields"
-
 
 class Loader:
     """Batches of a bag, each a bag itself; for a `Sampled` policy, every batch of every epoch is a new sample.
@@ -84,12 +81,10 @@ class Loader:
         why = _why_not_padded(bag)
         if padded and why:
             raise ValueError(f"Expected a bag whose batches can be padded (got {why}). Leave padded out.")
-        if padded is None and why and why.startswith(_EXTRA) and is_gpu(self.device):
-            first = next(iter(bag.graphs.extra))
+        if padded is None and why and is_gpu(self.device):
             warnings.warn(
-                "Batches are not padded, so models and esan.step run without CUDA graphs, which takes several times as "
-                f"long: the graphs have {why}. Delete those that nothing reads, e.g. del data.{first}; "
-                "padded=False says that they are needed.",
+                "Batches are not padded, so models and esan.step run without CUDA graphs, which is slower: the bag has "
+                f"{why}. Leave out of the graphs what nothing reads, or pass padded=False to accept it.",
                 stacklevel=2,
             )
         self.padded = not why and is_gpu(self.device) if padded is None else padded
@@ -192,5 +187,5 @@ def _why_not_padded(bag: Bag) -> str | None:
     if bag.graphs.edge_weight is not None:
         return "edge weights, which padded batches do not have"
     if bag.graphs.extra:
-        return f"{_EXTRA} {', '.join(bag.graphs.extra)}, which padded batches do not have"
+        return f"the extra fields {', '.join(bag.graphs.extra)}, which padded batches do not have"
     return None

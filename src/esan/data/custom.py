@@ -20,7 +20,7 @@ from esan.data.sets.tu_sets import TUFiles, read_tu
 from esan.data.sets.verify import check_features
 from esan.data.splits import check_split
 from esan.graphs import ATOMS, BONDS, Categories, Channels, Graphs, OneHot, Source, load_graphs, read
-from esan.graphs.readers.files import is_file
+from esan.graphs.readers.files import exists, is_file
 
 Labels = Tensor | Sequence[Any] | str | Path
 
@@ -165,7 +165,7 @@ def _found(source: Any, asked: dict[str, Any], task: Task | str | None) -> _Sour
         _refuse_text(source)
         return _SourceData(read(source).to("cpu"), source=type(source).__name__)
     path = Path(source)
-    if not is_file(path) and not path.is_dir():
+    if not exists(path):
         raise FileNotFoundError(
             f"Expected a file or folder of graphs (got {shown(str(path))}, which is not there). Check the path."
         )

@@ -11,7 +11,7 @@ import ensemble_cases
 import ensembles
 import sampled_ensembles
 import sized_ensembles
-from esan.bags.padded import batches, plan, shapes
+from esan.bags.padded import batches, shapes
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.column_store import Columns
 from esan.bags.padded.compute_columns import ColumnSource
@@ -25,7 +25,7 @@ from esan.ops.triton import gin
 from esan.ops.triton.adam import FlatAdam
 from esan.train.engines import engine_factory, ensemble_engine
 from esan.train.engines.ensemble_engine import EnsembleEngine
-from interpreting import ONLY_INTERPRETED, poison
+from interpreting import ONLY_INTERPRETED, poison, use_reference_layout
 
 pytestmark = ONLY_INTERPRETED
 
@@ -37,8 +37,7 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def _reference_layout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches are laid out by the kernel's reference implementation: interpreted, the kernel takes half of the time."""
-    monkeypatch.setattr(plan, "implementation", lambda family, *tensors: None)
+    use_reference_layout(monkeypatch)
 
 
 REFERENCE_LAYOUT = pytest.mark.usefixtures("_reference_layout")

@@ -6,11 +6,10 @@ import torch
 import ensembles
 import esan
 from ensemble_cases import Trial
-from esan.bags.padded import plan
 from esan.train import named
 from esan.train.engines import engine_factory
 from esan.train.engines.objective import Objective
-from interpreting import ONLY_INTERPRETED
+from interpreting import ONLY_INTERPRETED, use_reference_layout
 from paper_forms import FORMS, task_of
 
 pytestmark = [ONLY_INTERPRETED, pytest.mark.exhaustive]
@@ -41,8 +40,7 @@ RECIPES = (
 
 @pytest.fixture(autouse=True)
 def _reference_layout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches are laid out by the kernel's reference implementation: interpreted, the kernel takes half of the time."""
-    monkeypatch.setattr(plan, "implementation", lambda family, *tensors: None)
+    use_reference_layout(monkeypatch)
 
 
 @pytest.mark.parametrize("name", RECIPES)

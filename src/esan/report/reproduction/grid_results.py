@@ -17,7 +17,7 @@ from esan.train.runs.summary import MeanStd
 
 #: The scores of the grids of a table, one line per row, beside its records.
 GRIDS = "grids.jsonl"
-#: The scores of one grid, as version 0.1 wrote them beside the records of the row.
+#: The scores of one grid, as version 0.1 wrote them next to the records of the row.
 _GRID = "grid.csv"
 
 
