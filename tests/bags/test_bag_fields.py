@@ -144,3 +144,17 @@ def test_a_padded_batch_says_that_it_has_no_extra_fields() -> None:
         _ = batch.pos
     assert getattr(batch, "pos", None) is None
     assert (batch.networks, bag.networks) == (1, 1)
+
+
+def test_columns_of_the_dataset_are_computed_after_the_second_batch() -> None:
+    """By then a step that is captured has been captured, and holds its activations no longer."""
+    bag = esan.Bag.of(graphs() * 4, ND, 2)
+    batches = PaddedBatches(bag, bag.device)
+    made, whole = [], []
+    for batch in batches([np.array([[k, k + 1]]) for k in range(4)]):
+        assert batch.graphs.num_nodes.sum() > 0
+        made.append(batches._padder._columns is not None)
+        fields: Any = batch.fields
+        whole.append(fields.chunk is not None)
+    assert made == [False, False, True, True]
+    assert whole == [False, True, True, True]

@@ -47,11 +47,23 @@ class Layer(nn.Module):
             return self._as_one(bag, view, h)
         if may_replay(self):
             return in_part(self._as_one, [self], bag, view, h)
-        inputs = in_part(self._inputs, [], bag, view, h)
-        values = [term(x, bag, view) for term, x in zip(self.terms, inputs, strict=True)]
+        values = self._terms_apart(bag, view, h)
         parts = [part for part in (*(term.norm for term in self.terms), self.act) if isinstance(part, nn.Module)]
         unchanged = all(is_plain(part, type(part)) for part in parts) and usual_activation(self.act)
         return in_part(self._sum, parts, bag, view, *values) if unchanged else self._sum(bag, view, *values)
+
+    def _terms_apart(self, bag: Bag, view: LayerView, h: Tensor) -> list[Tensor]:
+        """The outputs of the convolutions; what goes into them is replayed as one part, with the edge features."""
+        terms = self.terms
+        ahead = [term for term in terms if may_replay(*getattr(term.conv, "encoders_ahead", ()))]
+
+        def inputs(bag: Bag, view: LayerView, h: Tensor) -> tuple[Tensor, ...]:
+            return *self._inputs(bag, view, h), *(term.edge_features(h, bag, view) for term in ahead)
+
+        encoders = [encoder for term in ahead for encoder in term.conv.encoders_ahead]
+        given = in_part(inputs, encoders, bag, view, h)
+        features = dict(zip(ahead, given[len(terms) :], strict=True))
+        return [term(x, bag, view, features.get(term)) for term, x in zip(terms, given, strict=False)]
 
     def _as_one(self, bag: Bag, view: LayerView, h: Tensor) -> Tensor:
         fused = self._fused(h, bag, view)
@@ -141,7 +153,7 @@ def _branch(conv: Any, norm: Any, bag: Bag) -> GINBranch | None:
 
     return GINBranch(
         features=features,
-        own=1 + conv.eps,
+        eps=conv.eps,
         w1=mlp.first.weight,
         b1=mlp.first.bias,
         inner=mlp.norm.state,

@@ -39,9 +39,14 @@ class Term:
         """The further arguments of the convolution: edges, features of edges, multiplicities."""
         raise NotImplementedError
 
-    def __call__(self, x: Tensor, bag: Bag, view: LayerView) -> Tensor:
-        """The output of the convolution on what it reads."""
-        return call_conv(self.conv, x, self.arguments, bag, view)
+    def __call__(self, x: Tensor, bag: Bag, view: LayerView, edge_features: Tensor | None = None) -> Tensor:
+        """The output of the convolution on what it reads; `edge_features` is what its `encode_edges` gave, if known."""
+        return call_conv(self.conv, x, self.arguments, bag, view, edge_features)
+
+    def edge_features(self, like: Tensor, bag: Bag, view: LayerView) -> Tensor:
+        """The edge features that the convolution encodes, which depend on no row."""
+        edges, edge_attr, *_ = self.arguments(bag, view)
+        return self.conv.encode_edges(like, edges, edge_attr)
 
     def multiplicity(self, bag: Bag, view: LayerView) -> Tensor | None:  # noqa: ARG002
         """How often each row of its result counts in the norm; None for once."""

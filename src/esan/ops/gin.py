@@ -16,11 +16,11 @@ from esan.ops.segments import RowRanges
 @dataclass(frozen=True, eq=False)
 class GINBranch:
     r"""One summand of a layer: :math:`\mathrm{norm}_2(W_2\,\mathrm{ReLU}(\mathrm{norm}_1(W_1 a + b_1)) + b_2)`, with a
-    the sum of messages :math:`a_v = o\, x_v + \sum_{u \to v} \mathrm{ReLU}(x_u + e_{uv})`.
+    the sum of messages :math:`a_v = (1 + \epsilon)\, x_v + \sum_{u \to v} \mathrm{ReLU}(x_u + e_{uv})`.
 
     Attributes:
         features: rows → e, for messages of that width; None for no edge features.
-        own: o.
+        eps: ε.
         w1: the first matrix; a leading dimension is that of several networks, here and below.
         b1: its bias.
         inner: the norm inside the MLP.
@@ -30,13 +30,18 @@ class GINBranch:
     """
 
     features: Callable[[Tensor], Tensor | EdgeTypeFeatures] | None
-    own: Tensor
+    eps: Tensor
     w1: Tensor
     b1: Tensor
     inner: NormState
     w2: Tensor
     b2: Tensor
     outer: NormState
+
+    @property
+    def own(self) -> Tensor:
+        """1 + ε: computed where it is read, since branches are also made to ask what supports them."""
+        return 1 + self.eps
 
     @property
     def matrices(self) -> tuple[Tensor, Tensor]:

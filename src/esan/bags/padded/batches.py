@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 import torch
@@ -17,6 +18,8 @@ from esan.ops.device import is_capturing, prefetch, side_stream, to_device
 
 #: The most batches prepared at a time, and the most bytes: enough to keep the device busy, with little memory.
 _CHUNK, _CHUNK_BYTES = 4, 2**23
+#: Batches laid out one by one from their own graphs: a step that is captured runs once, and is captured on the second.
+_BEFORE_COLUMNS = 2
 #: From so many rows per network on, several shapes pay even if padding is skipped: idle GPU programs take time.
 COARSE_FROM_ROWS = 2**20
 #: Fields that are read beside a network: those of a replayed network need not be int64 for them.
@@ -26,7 +29,8 @@ _OF_LOSSES = ("y", "graph_multiplicity")
 class PaddedBatches:
     """Lays out batches of a bag on a device, each in the smallest of a few shapes that holds it.
 
-    The first batch shows which fields are read; the others are never computed.
+    The first batch shows which fields are read; the others are never computed. The columns of the whole dataset are
+    computed after the second batch, when no step holds its activations: the peak of memory is not the sum of both.
 
     Args:
         bag: the bag of the dataset, on any device; compact or literal.
@@ -71,8 +75,11 @@ class PaddedBatches:
 
     def __call__(self, steps: Sequence[np.ndarray]) -> Iterator[PaddedBag]:
         """The batches of these steps, `[S or 1, B]` each, −1 for no graph; the next ones are prefetched."""
-        chunks = prefetch(self._lay_out, self._chunks(steps), _tensors, self.device)
-        for chunk in chunks:
+        chunks = self._chunks(steps)
+        if not self.fields_read:
+            for shape, ids in islice(chunks, _BEFORE_COLUMNS):
+                yield from self._from_own_graphs(shape, ids)
+        for chunk in prefetch(self._lay_out, chunks, _tensors, self.device):
             yield from chunk
 
     def literal(self, bag: PaddedBag) -> Bag:
@@ -124,7 +131,16 @@ class PaddedBatches:
     def _lay_out(self, steps: tuple[Shape, Tensor]) -> list[PaddedBag]:
         shape, ids = steps
         only = frozenset(self.fields_read)
-        chunk = self._padder.lay_out(ids, shape, self.networks, only) if only else None
+        return self._bags(shape, ids, self._padder.lay_out(ids, shape, self.networks, only) if only else None)
+
+    def _from_own_graphs(self, shape: Shape, ids: Tensor) -> list[PaddedBag]:
+        """One batch, `[1, S, B]`, without the columns of the dataset."""
+        if not self.fields_read:
+            return self._bags(shape, ids, None)
+        padder, own_ids = self.padder_of(ids[0])
+        return self._bags(shape, ids, padder.lay_out(own_ids[None], shape, self.networks, set(self.fields_read)))
+
+    def _bags(self, shape: Shape, ids: Tensor, chunk: BatchBuffers | None) -> list[PaddedBag]:
         if chunk is not None:
             self._bytes[shape] = chunk.ints[0].nbytes + chunk.floats[0].nbytes
         return [self._bag(shape, ids[k], chunk, k) for k in range(len(ids))]
@@ -149,11 +165,7 @@ class PaddedBatches:
         return bool((source != target).all())
 
     def padder_of(self, ids: Tensor) -> tuple[Padder, Tensor]:
-        """A padder for the graphs of one batch alone, and the batch in its numbers.
-
-        The first batches show which fields are read, while a step holds its activations: the columns of the whole
-        dataset are computed afterwards, all of them together.
-        """
+        """A padder for the graphs of one batch alone, and the batch in its numbers."""
         there, places = ids.unique(return_inverse=True)
         absent = int((there < 0).sum())
         bag = replace(self.bag, sampled_from=None)[there[absent:].to(self.bag.device) if len(there) > absent else [0]]

@@ -52,6 +52,15 @@ class Conv(nn.Module):
         """The result of `forward` for the same arguments; a subclass defines it."""
         raise NotImplementedError
 
+    @property
+    def encoders_ahead(self) -> tuple[nn.Module, ...]:
+        """The modules of `encode_edges`, if its result may be computed before the layer is called; else none."""
+        return ()
+
+    def encode_edges(self, like: Tensor, edges: Edges, edge_attr: Tensor | None) -> Tensor:
+        """The features of the edges between rows, in the dtype and on the device of `like`."""
+        raise NotImplementedError
+
 
 @stackable
 class WeightedMLP(nn.Module):

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -85,16 +85,21 @@ class PyGConv(Conv):
             )
         return out
 
+    @property
+    def encoders_ahead(self) -> tuple[nn.Module, ...]:
+        usual = type(self) is PyGConv and not is_changed(self)
+        return () if not usual or self.edge_encoder is None or is_changed(self.edge_encoder) else (self.edge_encoder,)
+
+    def encode_edges(self, like: Tensor, edges: Edges, edge_attr: Tensor | None) -> Tensor:
+        assert self.edge_encoder is not None
+        return self.edge_encoder(edge_attr, 0, like).index_select(0, edges.edge_id)
+
     def _edge_features(self, like: Tensor, edges: Edges, edge_attr: Tensor | None) -> Tensor:
         encode = self.edge_encoder
         assert encode is not None
-
-        def features(edges: Edges, edge_attr: Tensor | None) -> Tensor:
-            return encode(edge_attr, 0, like).index_select(0, edges.edge_id)
-
         if is_changed(encode):
-            return features(edges, edge_attr)
-        return edge_part(self, features, [encode], edges, edge_attr)
+            return self.encode_edges(like, edges, edge_attr)
+        return edge_part(self, partial(self.encode_edges, like), [encode], edges, edge_attr)
 
     def _call(self, x: Tensor, edge_index: Tensor, extra: dict[str, Tensor]) -> Tensor:
         """The result of the convolution; its own errors get a note of how it was called."""
@@ -115,10 +120,11 @@ class PyGConv(Conv):
 
         One that waits for the device is found when it is captured.
         """
+        if type(self) is not PyGConv or type(self.conv) not in _classes(_LOCAL + _DEGREE):
+            return False
         libraries = ("torch.nn.", "torch_geometric.nn.", "esan.nn.")
         parts = [*self.modules()]
-        own = all(type(part).__module__.startswith(libraries) for part in parts) and not any(map(_drops, parts))
-        return own and type(self) is PyGConv and type(self.conv) in _classes(_LOCAL + _DEGREE)
+        return all(type(part).__module__.startswith(libraries) for part in parts) and not any(map(_drops, parts))
 
     @contextmanager
     def while_captured(self, bag: Any) -> Iterator[None]:

@@ -34,10 +34,10 @@ def replaying(bag: Bag) -> bool:
     return call is not None and call.runs(bag)
 
 
-def may_replay(module: nn.Module) -> bool:
-    """Whether what is inside this module may be replayed."""
+def may_replay(*modules: nn.Module) -> bool:
+    """Whether what is inside these modules may be replayed; there must be one."""
     call = _ACTIVE.get()
-    return call is not None and call.survey.may_capture(module)
+    return call is not None and bool(modules) and call.survey.may_capture(*modules)
 
 
 def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, view: LayerView | None, *tensors: Tensor) -> Any:
@@ -58,26 +58,32 @@ def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, view: LayerView 
 
 
 class _Convolution(NamedTuple):
-    """A convolution that a layer calls now, and what it is given besides rows."""
+    """A convolution that a layer calls now, what it is given besides rows, and edge features encoded before."""
 
     conv: Any
     arguments: Callable[[Bag, LayerView], tuple[Any, ...]]
     bag: Bag
     view: LayerView
     given: tuple[Any, ...]
+    edge_features: Tensor | None
 
 
 _CONVOLUTION: ContextVar[_Convolution | None] = ContextVar("convolution", default=None)
 
 
 def call_conv(
-    conv: nn.Module, x: Tensor, arguments: Callable[[Bag, LayerView], tuple[Any, ...]], bag: Bag, view: LayerView
+    conv: nn.Module,
+    x: Tensor,
+    arguments: Callable[[Bag, LayerView], tuple[Any, ...]],
+    bag: Bag,
+    view: LayerView,
+    edge_features: Tensor | None = None,
 ) -> Tensor:
-    """`conv(x, *arguments(bag, view))`, in which `conv_part` may be replayed."""
+    """`conv(x, *arguments(bag, view))`, in which `conv_part` may be replayed; `edge_part` is known if that is given."""
     given = arguments(bag, view)
     if _ACTIVE.get() is None:
         return conv(x, *given)
-    before = _CONVOLUTION.set(_Convolution(conv, arguments, bag, view, given))
+    before = _CONVOLUTION.set(_Convolution(conv, arguments, bag, view, given, edge_features))
     try:
         return conv(x, *given)
     finally:
@@ -101,6 +107,8 @@ def edge_part(conv: nn.Module, work: Callable[..., Tensor], modules: Sequence[nn
     called = _CONVOLUTION.get()
     if called is None or called.conv is not conv or any(a is not b for a, b in zip(given, called.given, strict=False)):
         return work(*given)
+    if called.edge_features is not None:
+        return called.edge_features
     count, arguments = len(given), called.arguments
 
     def part(bag: Bag, view: LayerView) -> Tensor:

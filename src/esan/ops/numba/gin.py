@@ -87,7 +87,7 @@ def _supports(rows: Tensor, branch: GINBranch) -> bool:
     matrices = all(w.dtype == rows.dtype and w.dim() == 2 and w.numel() > 0 for w in branch.matrices)
     return (
         matrices
-        and branch.own.numel() == 1
+        and branch.eps.numel() == 1
         and all(norms.supports(rows, norm) for norm in branch.norms)
         and blas(rows.dtype) != 0
     )
