@@ -79,7 +79,7 @@ class Columns:
                 chunked[column].append(values if self._at_once else values.cpu())
                 ends[column].append(source.ends(column.axis))
             for axis, of_chunks in counts.items():
-                of_chunks.append(source.counts(axis))
+                of_chunks.append(source.counts(axis).int())
         self.counts |= {axis: torch.cat(of_chunks, 1) for axis, of_chunks in counts.items()}
         for column in missing:
             self._values[column] = self._placed(column, concatenate_blocks(chunked.pop(column), ends[column]))
