@@ -258,7 +258,7 @@ class _Graph:
         device = bag.device
         self._rates = [(group, torch.tensor(float(group["lr"]), device=device)) for group in known.rates]
         self._last = [float(group["lr"]) for group, _ in self._rates]
-        self._before = [parameter.grad for parameter in known.parameters]
+        before = [parameter.grad for parameter in known.parameters]
         states = sum(len(o.state) for o in known.optimisers.values())
         with self._rates_in_memory(), known.refusing_others():
             try:
@@ -277,6 +277,12 @@ class _Graph:
         if states != sum(len(o.state) for o in known.optimisers.values()):
             raise RuntimeError(_BEGINS_NOW)
         self._grads = [parameter.grad for parameter in known.parameters]
+        #: Gradients that the step adds to, by the index of their parameter.
+        self._added_to = [
+            (index, one)
+            for index, (one, after) in enumerate(zip(before, self._grads, strict=True))
+            if one is not None and one is after
+        ]
 
     @contextmanager
     def _rates_in_memory(self) -> Iterator[None]:
@@ -300,13 +306,17 @@ class _Graph:
         )
 
     def _alike(self, fields: Any) -> bool:
-        return fields is self._fields or fields == self._fields
+        if fields is not self._fields:
+            if fields != self._fields:
+                return False
+            self._fields = fields  # that of the next batches, too: seen at once then
+        return True
 
     def replay(self, bag: PaddedBag) -> Any:
         assert isinstance(bag.fields, BatchFields)
         parameters = self._known.parameters
-        for parameter, before, after in zip(parameters, self._before, self._grads, strict=True):
-            if before is not None and before is after and parameter.grad is not before:
+        for index, before in self._added_to:
+            if parameters[index].grad is not before:
                 raise RuntimeError(
                     "Expected the gradients that the captured step adds to (got others). Call zero_grad() inside the "
                     "step, or with set_to_none=False outside."
