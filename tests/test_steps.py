@@ -149,7 +149,7 @@ def test_a_captured_step_is_the_function(change: str, device: torch.device) -> N
 
 @pytest.mark.gpu
 def test_a_captured_step_of_adam(gpu: torch.device) -> None:
-    """Torch's Adam computes its rate in single precision where it is captured, also in a network of double precision."""
+    """Torch's Adam computes its rate in single precision where it is captured, in a double network too."""
     _check_captured("learning rate", gpu, _adam, 1e-4)
 
 
