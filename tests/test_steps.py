@@ -88,9 +88,9 @@ class Trained:
     def _predict(self, bag: esan.Bag) -> dict[str, Tensor]:
         return {"out": self.model(bag)}
 
-    def epoch(self) -> list[Tensor]:
+    def epoch(self, *, over: bool = False) -> list[Tensor]:
         self.model.train()
-        return [self.train(bag) for bag in self.loader]
+        return self.train.over(self.loader) if over else [self.train(bag) for bag in self.loader]
 
     def predictions(self) -> Tensor:
         self.model.eval()
@@ -158,8 +158,8 @@ def _check_captured(change: str, device: torch.device, optimiser: Any, close: fl
     for _ in range(2):
         for trained in (mine, plain):
             CHANGES[change](trained)
-        for _ in range(2):
-            for got, expected in zip(mine.epoch(), plain.epoch(), strict=True):
+        for over in (False, True):
+            for got, expected in zip(mine.epoch(over=over), plain.epoch(), strict=True):
                 torch.testing.assert_close(got, expected, rtol=close, atol=close)
             torch.testing.assert_close(mine.predictions(), plain.predictions(), rtol=close, atol=close)
     assert mine.train.captures >= 1
@@ -181,6 +181,24 @@ def test_few_shapes_are_captured(device: torch.device) -> None:
         trained.epoch()
     assert trained.train.captures == 1
     assert trained.train.__name__ == "_train"
+
+
+def test_a_whole_epoch_sees_what_changed_before_it(device: torch.device) -> None:
+    """Also where its first batches run as they are; only `over` itself takes it that nothing else changes."""
+    mine, plain = Trained(device, True), Trained(device, False)
+    for change in ("nothing", "nothing", "frozen head", "another parameter"):
+        for trained in (mine, plain):
+            CHANGES[change](trained)
+        for got, expected in zip(mine.epoch(over=True), plain.epoch(), strict=True):
+            torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
+    assert mine.train.captures >= 2
+    with pytest.raises(ZeroDivisionError):
+        mine.train.over(1 / 0 for _ in range(1))
+    CHANGES["weight decay"](mine)
+    captures = mine.train.captures
+    mine.epoch()
+    mine.epoch()
+    assert mine.train.captures > captures  # examined before every batch again
 
 
 def test_predictions_in_inference_mode_and_without_gradients(device: torch.device) -> None:

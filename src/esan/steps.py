@@ -2,10 +2,10 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import update_wrapper
-from typing import Any, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -32,9 +32,9 @@ Work = Callable[[Any], Any]
 
 
 @overload
-def step(work: Loader | None = None, /) -> Callable[[Callable[[Bag], T]], Callable[[Bag], T]]: ...
+def step(work: Loader | None = None, /) -> "Callable[[Callable[[Bag], T]], Step[T]]": ...
 @overload
-def step(work: Callable[[Bag], T], /) -> Callable[[Bag], T]: ...
+def step(work: Callable[[Bag], T], /) -> "Step[T]": ...
 def step(work: Any = None, /) -> Any:
     """Capture a function of a batch as CUDA graphs, one per batch shape; on a CPU it is just the function.
 
@@ -60,6 +60,9 @@ def step(work: Any = None, /) -> Any:
     back, `loss.item()`, control flow that depends on it) is an error of torch with a note on what to do. A step in
     which a module has hooks runs eagerly, since hooks are Python.
 
+    `losses = train.over(loader)` runs a whole epoch. Between its batches nothing can change, so what a captured step
+    depends on is examined once instead of before every batch.
+
     Args:
         work: the loader whose batches the step takes, or the function itself.
     """
@@ -70,19 +73,21 @@ def step(work: Any = None, /) -> Any:
     return Step
 
 
-class Step:
+class Step(Generic[T]):
     """A step that runs eagerly or is replayed; see `step`.
 
     Attributes:
         captures: the number of CUDA graphs that it holds.
     """
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Callable[[Any], T]) -> None:
         self._work = work
         self._seen: dict[Any, int] = {}
         self._graphs: dict[Any, _Graph] = {}
         self._known = _TrackedState()
         self._pool: Any = None
+        #: The state of modules and optimisers within `over`, where only the step itself can change it.
+        self._state: tuple[Any, ...] | None = None
         for value in _named(work):
             if isinstance(value, nn.Module):
                 self._known.add(value)
@@ -93,7 +98,15 @@ class Step:
     def captures(self) -> int:
         return len(self._graphs)
 
-    def __call__(self, bag: Bag) -> Any:
+    def over(self, bags: Iterable[Bag]) -> list[T]:
+        """The results for all batches, as of `[step(bag) for bag in bags]`; reading a batch must not change a module."""
+        self._state = self._known.state()
+        try:
+            return [self(bag) for bag in bags]
+        finally:
+            self._state = None
+
+    def __call__(self, bag: Bag) -> T:
         if not isinstance(bag, PaddedBag) or not isinstance(bag.fields, BatchFields) or self._why_eager:
             return self._work(bag)
         if not is_gpu(bag.device):
@@ -111,14 +124,17 @@ class Step:
     def _key(self, bag: PaddedBag) -> tuple[Any, ...]:
         # Tensors of inference mode cannot be written to outside of it.
         mode = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-        return bag.shape, bag.networks, bag.literal, mode, self._known.state()
+        state = self._known.state() if self._state is None else self._state
+        return bag.shape, bag.networks, bag.literal, mode, state
 
-    def _eagerly(self, bag: PaddedBag) -> Any:
+    def _eagerly(self, bag: PaddedBag) -> T:
         """Run the step, and record the modules and optimisers that it uses."""
         before = len(self._known.modules), len(self._known.optimisers)
         # On the capture stream: autograd ties its state of a parameter to the stream of its first use.
         with self._known.watching(), on_capture_stream(bag.device):
             result = self._work(bag)
+        if self._state is not None:
+            self._state = self._known.state()
         if before != (len(self._known.modules), len(self._known.optimisers)):
             key = self._key(bag)
             self._seen[key] = max(self._seen.get(key, 0), 1)
@@ -131,7 +147,7 @@ class Step:
             )
         return result
 
-    def _captured(self, bag: PaddedBag, key: Any) -> Any:
+    def _captured(self, bag: PaddedBag, key: Any) -> T:
         if self._pool is None:
             self._pool = graph_pool()
         try:

@@ -289,6 +289,23 @@ def test_a_users_convolution_is_called_in_every_step(device: torch.device) -> No
     assert [layer.inside.conv.calls for layer in model.encoder.layers] == [STEPS * 4] * LAYERS
 
 
+class Declared(Own):
+    """One that says that it may be recorded."""
+
+    capturable = True
+
+
+class Inherits(Declared):
+    """One that only inherits it, and may do more."""
+
+
+@pytest.mark.parametrize(("conv", "parts"), [(Declared, 1), (Inherits, 2 + 2 * LAYERS)])
+def test_a_users_convolution_that_may_be_captured(conv: Any, parts: int, device: torch.device) -> None:
+    model: Any = network(conv, True, device)
+    check(model)
+    assert replayed_parts(model) == parts
+
+
 @pytest.mark.parametrize("modes", [(torch.no_grad,), (torch.inference_mode, torch.no_grad, torch.inference_mode)])
 def test_no_gradients(modes: tuple[Any, ...], device: torch.device) -> None:
     """Also where a batch is first predicted in another mode: what is made in inference mode cannot be changed later."""

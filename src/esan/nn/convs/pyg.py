@@ -40,6 +40,7 @@ class PyGConv(Conv):
 
     A convolution that esan does not know runs on literal bags, unless its class declares `lookahead = 0` (it reads its
     own row, the source rows of its edges and their edge features) or `lookahead = 1` (also the degrees of those rows).
+    On a GPU, one that declares `capturable = True` is recorded like PyG's own; its Python does not run in every step.
 
     Args:
         conv: the convolution.
@@ -116,15 +117,16 @@ class PyGConv(Conv):
 
     @property
     def is_capturable(self) -> bool:
-        """Whether the convolution may run in a CUDA graph: PyG's own code alone, which draws nothing at random.
+        """Whether the convolution may run in a CUDA graph: PyG's own code, or what says so; it draws nothing at random.
 
         One that waits for the device is found when it is captured.
         """
-        if type(self) is not PyGConv or type(self.conv) not in _classes(_LOCAL + _DEGREE):
+        if type(self) is not PyGConv or not (_capturable(self.conv) or type(self.conv) in _classes(_LOCAL + _DEGREE)):
             return False
         libraries = ("torch.nn.", "torch_geometric.nn.", "esan.nn.")
         parts = [*self.modules()]
-        return all(type(part).__module__.startswith(libraries) for part in parts) and not any(map(_drops, parts))
+        known = all(type(part).__module__.startswith(libraries) or _capturable(part) for part in parts)
+        return known and not any(map(_drops, parts))
 
     @contextmanager
     def while_captured(self, bag: Any) -> Iterator[None]:
@@ -187,6 +189,12 @@ def _exactness(conv: nn.Module) -> tuple[int, str | None]:
         0,
         f"{name} is not known to read only the rows that its edges come from (if it does, say lookahead = 0 in it)",
     )
+
+
+def _capturable(module: nn.Module) -> bool:
+    """Whether the class of a module says that its Python need not run in every step."""
+    # Not what it inherits: a subclass may do more.
+    return bool(vars(type(module)).get("capturable", False))
 
 
 def _drops(module: nn.Module) -> bool:

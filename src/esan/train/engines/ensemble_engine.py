@@ -1,6 +1,5 @@
 """`EnsembleEngine`: like networks trained on a GPU as one `Ensemble`; `MemberEngine`: the engine of one of them."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -146,8 +145,7 @@ class EnsembleEngine:
         if self.model.encoder.dropout:
             for member in pending:
                 self._seeds[member.index] = member.draw_seed()
-        for _ in self._run(batches, ensemble_batches(orders, self.batch_size), self._train_step):
-            pass
+        self._train_step.over(batches(list(ensemble_batches(orders, self.batch_size))))
         mean = self._sums[0] / self._sums[1].clamp(min=1)
         # One by one: indexing with a list would copy it to the device and wait.
         for position, member in zip(positions, pending, strict=True):
@@ -157,8 +155,7 @@ class EnsembleEngine:
                 pairs = zip(self.members, orders, strict=True)
                 chosen = [order if recalibrating.get(member) == size else nothing for member, order in pairs]
                 with self._recalibration.over_batches():
-                    for _ in self._run(batches, ensemble_batches(chosen, size), self._recalibration_step):
-                        pass
+                    self._recalibration_step.over(batches(list(ensemble_batches(chosen, size))))
 
     def predict(self, member: "MemberEngine", ids: Tensor) -> Tensor:
         """The predictions of one member; those that the others will probably call for next are computed with them."""
@@ -184,11 +181,7 @@ class EnsembleEngine:
             same = all(torch.equal(ids, orders[0]) for ids in orders)
             steps = ensemble_batches(orders[:1] if same else orders, self.batch_size)
             self.model.eval()
-            return self.objective.unscale(torch.cat([*self._run(batches, steps, self._predict_step)], 1))
-
-    def _run(self, batches: PaddedBatches, steps: np.ndarray, step: Step) -> Iterator[Any]:
-        """The results of a step for every batch; the network must be in the right mode."""
-        return (step(bag) for bag in batches(list(steps)))
+            return self.objective.unscale(torch.cat(self._predict_step.over(batches(list(steps))), 1))
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
