@@ -99,7 +99,7 @@ class Step(Generic[T]):
         return len(self._graphs)
 
     def over(self, bags: Iterable[Bag]) -> list[T]:
-        """The results for all batches, as of `[step(bag) for bag in bags]`; reading a batch must not change a module."""
+        """The results for all batches: `[step(bag) for bag in bags]`. Reading a batch must not change a module."""
         self._state = self._known.state()
         try:
             return [self(bag) for bag in bags]
