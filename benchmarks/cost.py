@@ -17,7 +17,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from esan.report.paper_tables import method
+from esan.report.reproduced_tables import method
 from esan.report.reproduction.stored_results import load_results, result_rows
 from esan.report.rows import Row
 from esan.train import named

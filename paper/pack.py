@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from esan.report.paper_tables import TABLES
+from esan.report.reproduced_tables import TABLES
 from esan.report.reproduction.grid_results import GRIDS
 from esan.report.reproduction.results_page import EARLIER
 from esan.report.reproduction.stored_results import is_current, name_of_settings

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from esan.cli.error_text import OptionNames
-from esan.cli.job_commands import chosen_numbers, whole_numbers
+from esan.cli.jobs import chosen_numbers, whole_numbers
 from esan.cli.main import COMMANDS, app
 from esan.graphs import cycle, disjoint_union, path, star, to_graph6
 from esan.ops.numba import runtime as cpu

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import esan
 from esan import Bag, graphs, memory_limits
-from esan.cli.job_commands import whole_numbers
+from esan.cli.jobs import whole_numbers
 from esan.cli.main import app
 from esan.graphs import graph_of, read
 from esan.train import Recipe
@@ -103,7 +103,7 @@ def test_numbers(make: Callable[[], Any], match: str) -> None:
 def test_bags_that_would_not_fit(policy: str, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The size of a bag is estimated from a few subgraphs, before any is stored."""
     monkeypatch.setattr("esan.memory_limits.SMALL", 2**20)
-    for module in ("esan.memory_limits", "esan.bags.build.choose_rows", "esan.policies.ego"):
+    for module in ("esan.memory_limits", "esan.bags.build.build_rows", "esan.policies.ego"):
         monkeypatch.setattr(f"{module}.available_memory", lambda device=None: 2**23)
     with pytest.raises(ValueError, match=match):
         Bag.of(graphs.complete(220), policy, 2)

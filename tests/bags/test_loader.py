@@ -128,7 +128,7 @@ def test_a_bag_too_large_to_be_built_whole(monkeypatch: pytest.MonkeyPatch) -> N
     """Only samples are stored; each batch and each new sample selects again; equal numbers give equal samples."""
     graphs, policy = strategies.odd_graphs(), esan.Sampled(esan.EgoNets(1, marked=True), 0.5)
     usual = esan.Bag.of(graphs, policy, 2, generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr("esan.bags.build.choose_rows.MOST_PAIRS", 10)
+    monkeypatch.setattr("esan.bags.build.build_rows.MOST_PAIRS", 10)
     bag = esan.Bag.of(graphs, policy, 2, generator=torch.Generator().manual_seed(0))
     assert usual.sampled_from is not None
     assert bag.sampled_from is None

@@ -18,7 +18,7 @@ from torch_geometric.datasets import ZINC, TUDataset
 
 from esan import data
 from esan.data.sets import downloads
-from esan.data.sets.paths import DataFolders
+from esan.data.sets.folders import DataFolders
 from shared_sets import ROOT, needs
 
 

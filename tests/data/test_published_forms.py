@@ -15,8 +15,8 @@ from torch_geometric.utils import to_networkx
 
 from esan import data
 from esan.data.sets.expressivity import SKIPS
+from esan.data.sets.folders import DataFolders
 from esan.data.sets.ogb import _labels, ogb_set
-from esan.data.sets.paths import DataFolders
 from esan.data.sets.zinc import find_zinc
 from esan.graphs import Graphs, csl, read
 from shared_sets import ROOT, needs

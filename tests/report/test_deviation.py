@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from esan.report.paper_tables import PaperNumber
+from esan.report.reproduced_tables import PaperNumber
 from esan.report.reproduction.deviation import Deviation, deviation_line
 from esan.report.reproduction.provenance_line import provenance_line
 from esan.report.rows import Measured, Row

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from esan.report.formatting import difference, duration, signed, size
-from esan.report.paper_tables import TABLES, method, paper_number, table_named, table_rows
+from esan.report.reproduced_tables import TABLES, method, paper_number, table_named, table_rows
 from esan.report.rows import Row, empty_row, row_of
 from esan.report.tables import HEAD, cells, markdown, table
 from esan.train.recipes.catalogue import named

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import esan
 from esan.cli.main import app
-from esan.report.paper_tables import TABLES, PaperNumber
+from esan.report.reproduced_tables import TABLES, PaperNumber
 from esan.report.reproduction import timing
 from esan.report.reproduction.results_page import EARLIER, README, earlier_text, overview, results_page, table_text
 from esan.report.reproduction.run_tables import reproduce, rows_of_all, table_jobs

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from esan.bags.build.choose_rows import stored_rows, stores_samples_only
+from esan.bags.build.build_rows import build_rows, stores_samples_only
 from esan.bags.draw import draw_bag
 from esan.bags.io import load_bag, save_bag
 from esan.bags.layer_view import LayerView
@@ -49,7 +49,7 @@ class Bag:
         policy: the policy that made the selection, or its name; None if unknown.
         strict: True for `literal=False`: a model that cannot use the compact bag fails instead of falling back.
         sampled_from: the full bag that this one is a sample of; None if this is no sample, or if the full bag is too
-            large to be built (`bags.build.storage`).
+            large to be built (`bags.build.build_rows`).
     """
 
     graphs: Graphs
@@ -99,7 +99,7 @@ class Bag:
         graphs: Graphs, selection: Selection, num_layers: int | None, literal: bool | None, policy: Policy | str | None
     ) -> "Bag":
         check_selection(graphs, selection)
-        rows = stored_rows(graphs, selection, num_layers, literal)
+        rows = build_rows(graphs, selection, num_layers, literal)
         layers = None if literal or num_layers is None else int(num_layers)
         return Bag(graphs, selection, rows, layers, policy, strict=literal is False)
 

@@ -1,4 +1,4 @@
-"""`EdgeReadout`: vectors of edges or node pairs, gathered from the rows and pooled over the subgraphs."""
+"""`EdgeReadout`: the rows of the ends of each edge or node pair, and means over the subgraphs."""
 
 from dataclasses import dataclass
 from functools import cached_property

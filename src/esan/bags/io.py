@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from esan.atomic_write import write_file
-from esan.bags.build.choose_rows import stored_rows
+from esan.bags.build.build_rows import build_rows
 from esan.bags.rows import Rows
 from esan.bags.validate import check_bag
 from esan.graphs import Graphs, Source, read
@@ -261,7 +261,7 @@ def _check_against_source(bag: BagFields, header: dict[str, Any]) -> None:
         raise ValueError("Expected the graphs of its fingerprint (got others).")
     for one in (bag, bag.sampled_from):
         if one is not None:
-            rebuilt = stored_rows(one.graphs, one.selection, one.num_layers, one.literal or None)
+            rebuilt = build_rows(one.graphs, one.selection, one.num_layers, one.literal or None)
             if rebuilt.fingerprint != one.rows.fingerprint:
                 raise ValueError("Expected the rows of its selection (got others).")
 

@@ -8,8 +8,8 @@ from esan.data.dataset import Task as Task
 from esan.data.scaffold_split import scaffold as scaffold
 from esan.data.sets.catalogue import load as load
 from esan.data.sets.catalogue import names as names
-from esan.data.sets.paths import cache_folder as cache_folder
-from esan.data.sets.paths import data_root as data_root
+from esan.data.sets.folders import cache_folder as cache_folder
+from esan.data.sets.folders import data_root as data_root
 from esan.data.splits import check_split as check_split
 from esan.data.splits import given as given
 from esan.data.splits import random as random

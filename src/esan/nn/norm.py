@@ -30,9 +30,9 @@ class BatchNorm(nn.BatchNorm1d):
 
     unbiased = True
 
-    def forward(self, x: Tensor, weight: Tensor | None = None, relu: bool = False) -> Tensor:
-        """Normalise rows of multiplicities `weight`, and apply ReLU if `relu`, in the same pass over the rows."""
-        return batch_norm(x, self.state, weight, relu)
+    def forward(self, x: Tensor, multiplicity: Tensor | None = None, relu: bool = False) -> Tensor:
+        """Normalise rows of these multiplicities, and apply ReLU if `relu`, in the same pass over the rows."""
+        return batch_norm(x, self.state, multiplicity, relu)
 
     @property
     def state(self) -> NormState:
@@ -59,7 +59,7 @@ def is_relu(act: Any) -> bool:
 class LayerNorm(nn.LayerNorm):
     """Normalisation of each row by itself, for which multiplicities do not matter."""
 
-    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:  # noqa: ARG002
+    def forward(self, x: Tensor, multiplicity: Tensor | None = None) -> Tensor:  # noqa: ARG002
         return super().forward(x)
 
 
@@ -67,7 +67,7 @@ class LayerNorm(nn.LayerNorm):
 class NoNorm(nn.Identity):
     """No normalisation; takes its width, and multiplicities, as the others do."""
 
-    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:  # noqa: ARG002
+    def forward(self, x: Tensor, multiplicity: Tensor | None = None) -> Tensor:  # noqa: ARG002
         return x
 
 

@@ -1,4 +1,4 @@
-"""Which implementation of an operator runs, decided in one place: torch's reference, numba's or Triton's."""
+"""Decides which implementation of an operator runs, torch's, numba's or Triton's, and which modules must be called."""
 
 import inspect
 import os

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from esan.report.paper_tables import by_recipe
+from esan.report.reproduced_tables import by_recipe
 from esan.report.rows import Row, empty_row, row_of
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.record_table import RUNS, read_table

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from esan.data.dataset import METRICS
 from esan.data.sets.catalogue import CATALOGUE
-from esan.report.paper_tables import PaperNumber, method, paper_number
+from esan.report.reproduced_tables import PaperNumber, method, paper_number
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import protocol
 from esan.train.runs.records import HIGHER_IS_BETTER, Record

@@ -15,7 +15,7 @@ from esan.nn import GINConv, GINEConv, SubgraphGNN, ds_gnn, dss_gnn
 from esan.nn.feature_encoders import NodeFeatures
 from esan.nn.linear import Linear
 from esan.nn.models.heads import TwoScores
-from esan.train.recipes.baselines import RandomFeatures, WalkFeatures
+from esan.train.baselines import RandomFeatures, WalkFeatures
 from esan.train.recipes.recipe import Recipe
 
 #: The base encoders that read edge features.

@@ -12,12 +12,12 @@ from esan.data import Dataset, Task
 from esan.graphs import Source
 from esan.nn import SubgraphGNN
 from esan.policies import policy_name
+from esan.train.baselines import with_walks
 from esan.train.engines.engine import EagerEngine
 from esan.train.engines.objective import Objective
 from esan.train.engines.subgraph_sampling import training_bag
 from esan.train.prediction_inputs import read_graphs, targets_for, with_targets
 from esan.train.predictions import Predictions
-from esan.train.recipes.baselines import with_walks
 from esan.train.runs.checkpoints import CheckpointHeader, check_same_run, load_checkpoint, save_checkpoint
 from esan.train.runs.metrics import METRICS, average_samples
 from esan.train.runs.prepare_data import bag_layers

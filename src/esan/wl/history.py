@@ -1,4 +1,4 @@
-"""`History`: the colours of some graphs numbered for readers, round by round, and the multiset each stands for."""
+"""`History`: colours for pictures and explanations: stable numbers round by round, and the multiset of each."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -19,7 +19,7 @@ from esan.nn.execution.stack_parameters import can_stack, stack, unstacked
 from esan.nn.feature_encoders import OneHotEncoder
 from esan.ops.triton import gin as gpu_gin
 from esan.ops.triton.fused_gradient import FusedGradient
-from esan.train.recipes.baselines import WalkFeatures
+from esan.train.baselines import WalkFeatures
 from interpreting import ONLY_INTERPRETED, close, largest_of, poison
 
 pytestmark = ONLY_INTERPRETED

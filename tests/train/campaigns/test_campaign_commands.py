@@ -6,7 +6,7 @@ import pytest
 from typer import Exit
 from typer.testing import CliRunner
 
-from esan.cli.job_commands import tell
+from esan.cli.jobs import tell
 from esan.cli.main import app
 from esan.train.campaigns.executors import Failure
 from esan.train.recipes.recipe import Recipe

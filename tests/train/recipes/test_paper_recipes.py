@@ -9,7 +9,7 @@ from esan.policies import Augmented, EgoNets, NodeDeletion, Sampled
 from esan.train import MeanStd, Recipe, named, names, paper_table, paper_value
 from esan.train.model_spec import WITH_EDGES, ModelSpec
 from esan.train.recipes.catalogue import BIG_WIDTHS, DEGREES, FAMILIES, TU, find_recipe
-from esan.train.recipes.paper_values import TABLES
+from esan.train.recipes.paper_values import PRINTED
 
 
 def parameters(recipe: Recipe) -> int:
@@ -25,7 +25,7 @@ def test_every_row_has_a_recipe() -> None:
     assert {f"{data}/{kind}" for data in FAMILIES for kind in ("gcn", "rni-gin")} <= set(names())
     assert {recipe.data for recipe in found} == set(FAMILIES) <= set(CATALOGUE)
     assert all(recipe.adjacency == "original" for recipe in found)
-    assert {name: len(paper_table(name)) for name in TABLES} == {
+    assert {name: len(paper_table(name)) for name in PRINTED} == {
         "tu": 31 * 7,
         "tu-sampled": 24 * 7 + 8 + 1,
         "ogb": 18 * 2,

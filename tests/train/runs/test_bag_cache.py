@@ -59,7 +59,7 @@ def test_samples_of_what_is_too_large_are_drawn_without_the_whole(
     network = Predictor.load(job.folder(tmp_path / "usual"))
     result = network.predict(dataset)
     built.clear()
-    monkeypatch.setattr("esan.bags.build.choose_rows.MOST_PAIRS", 10)
+    monkeypatch.setattr("esan.bags.build.build_rows.MOST_PAIRS", 10)
     (record,) = run_jobs([job], None, dataset=dataset, cache=tmp_path / "cache")
     assert built == [Whole()]
     assert [line.loss for line in record.curve] == pytest.approx([line.loss for line in usual.curve], rel=1e-4)

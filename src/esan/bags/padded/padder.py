@@ -1,4 +1,4 @@
-"""`Padder`: lays out batches of a bag in a fixed shape, filled up with a padding graph of multiplicity 0."""
+"""`Padder`: one plan per batch shape of a dataset; graph numbers → the buffers of padded batches."""
 
 from collections.abc import Collection
 from itertools import accumulate

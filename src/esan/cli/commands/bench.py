@@ -1,4 +1,4 @@
-"""`esan bench`: how long a training epoch takes here, for GIN, DS-GNN and DSS-GNN with every policy."""
+"""`esan bench`: how long training epochs take here, of GIN, DS- and DSS-GNN with four policies, or of named recipes."""
 
 import json
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from rich.text import Text
 from esan.checks import device_here, device_named
 from esan.cli import options
 from esan.cli.console import console, plainly
-from esan.cli.job_commands import MOST_NUMBERS, whole_numbers
+from esan.cli.jobs import MOST_NUMBERS, whole_numbers
 from esan.cli.tables import plain_table
 from esan.report.reproduction.timing import EpochTimes, measure
 from esan.train.runs.records import peak_bytes

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from esan.cli import options
 from esan.cli.console import console, plainly, resumable
-from esan.cli.job_commands import campaign_settings, chosen_folds, chosen_numbers, executor_named, tell, told_numbers
+from esan.cli.jobs import campaign_settings, chosen_folds, chosen_numbers, executor_named, tell, told_numbers
 from esan.plural import counted
 from esan.train.campaigns.campaign import run_campaign
 from esan.train.campaigns.grid import select_jobs

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from esan.cli import options
 from esan.cli.console import console, plainly, resumable
-from esan.cli.job_commands import campaign_settings, chosen_numbers, executor_named, tell
+from esan.cli.jobs import campaign_settings, chosen_numbers, executor_named, tell
 from esan.cli.tables import plain_table, rows_table
-from esan.report.paper_tables import TABLES
+from esan.report.reproduced_tables import TABLES
 from esan.report.reproduction.run_tables import (
     check_rows,
     chosen_times,

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from esan.cli import options
 from esan.cli.console import console, plainly, resumable
-from esan.cli.job_commands import campaign_settings, chosen_folds, chosen_numbers, executor_named, tell
+from esan.cli.jobs import campaign_settings, chosen_folds, chosen_numbers, executor_named, tell
 from esan.cli.tables import number, plain_table
 from esan.train.campaigns.grid import Search, search
 from esan.train.recipes.catalogue import find_recipe

@@ -9,7 +9,7 @@ from rich.text import Text
 from esan.checks import device_named
 from esan.cli import options
 from esan.cli.console import console, plainly, resumable
-from esan.cli.job_commands import chosen_folds, chosen_numbers
+from esan.cli.jobs import chosen_folds, chosen_numbers
 from esan.cli.tables import number, plain_table, spread
 from esan.train.recipes.catalogue import find_recipe, names, paper_value
 from esan.train.recipes.recipe import Recipe

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from esan.data.dataset import Dataset, Task
 from esan.data.sets.expressivity import find_cexp, find_csl, find_exp
+from esan.data.sets.folders import DataFolders, cache_folder, data_root
 from esan.data.sets.ogb import ogb_set
-from esan.data.sets.paths import DataFolders, cache_folder, data_root
 from esan.data.sets.set_arrays import SetArrays
 from esan.data.sets.tu_sets import tu_set
 from esan.data.sets.verify import check_dataset

@@ -8,7 +8,7 @@ import torch
 from torch_geometric.data import Data
 
 from esan.data.sets.downloads import CEXP_FILE, EXP_FILE, fetch_file
-from esan.data.sets.paths import DataFolders
+from esan.data.sets.folders import DataFolders
 from esan.data.sets.safe_unpickle import numbers, unpickled
 from esan.data.sets.set_arrays import SetArrays, arrays_in, category_column, checked_arrays
 from esan.graphs import csl

@@ -10,7 +10,7 @@ import torch
 
 from esan.data.dataset import Split
 from esan.data.sets.downloads import fetch_ogb_files
-from esan.data.sets.paths import DataFolders
+from esan.data.sets.folders import DataFolders
 from esan.data.sets.set_arrays import SetArrays
 from esan.graphs.readers.archives import gunzipped
 from esan.graphs.readers.graph_arrays import GraphArrays, counts

@@ -8,8 +8,8 @@ import numpy as np
 
 from esan.data.infer_features import MOST_CATEGORIES
 from esan.data.sets.downloads import fetch_gin_file, fetch_tu_files
+from esan.data.sets.folders import DataFolders
 from esan.data.sets.gin_text_format import read_gin
-from esan.data.sets.paths import DataFolders
 from esan.data.sets.set_arrays import SetArrays, category_column
 from esan.graphs.readers.graph_arrays import GraphArrays, whole
 from esan.graphs.readers.tu_files import TUFiles as TUFiles

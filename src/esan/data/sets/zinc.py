@@ -10,7 +10,7 @@ import torch
 
 from esan.data.dataset import Split
 from esan.data.sets.downloads import fetch_zinc_files
-from esan.data.sets.paths import DataFolders
+from esan.data.sets.folders import DataFolders
 from esan.data.sets.safe_unpickle import numbers, unpickled
 from esan.data.sets.set_arrays import SetArrays, arrays_in, category_column, checked_arrays, concatenate, write_arrays
 from esan.graphs.readers.graph_arrays import GraphArrays, whole

@@ -1,4 +1,4 @@
-"""Checks of the fields of PyG data: edge_index, x, edge_attr, edge_weight and y."""
+"""Reads and checks the fields of PyG data: edge_index, x, edge_attr, edge_weight, and y with what it is about."""
 
 from typing import Any
 

@@ -37,18 +37,18 @@ class Conv(nn.Module):
             rename_key(state_dict, f"{prefix}edges.", f"{prefix}edge_encoder.")
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
-    def forward(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, multiplicity: Tensor | None) -> Tensor:
         """One step.
 
         Args:
             x: `[rows, in]`.
             edges: the edges between rows along which messages are sent.
             edge_attr: features of the edges of the graph; edge k between rows has row `edges.edge_id[k]` of it.
-            weight: the multiplicity of each row, for norms inside the layer; None for 1.
+            multiplicity: of each row, for norms inside the layer; None for 1.
         """
-        return conv_part(self, x, edges, edge_attr, weight)
+        return conv_part(self, x, edges, edge_attr, multiplicity)
 
-    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, multiplicity: Tensor | None) -> Tensor:
         """The result of `forward` for the same arguments; a subclass defines it."""
         raise NotImplementedError
 
@@ -72,11 +72,11 @@ class WeightedMLP(nn.Module):
         self.norm = BatchNorm(hidden_channels)
         self.second = Linear(hidden_channels, out_channels)
 
-    def forward(self, x: Tensor, weight: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, multiplicity: Tensor | None) -> Tensor:
         x = self.first(x)
         if is_plain(self.norm, BatchNorm):
-            return self.second(self.norm(x, weight, relu=True))
-        return self.second(F.relu(on_rows(self.norm, x, weight)))
+            return self.second(self.norm(x, multiplicity, relu=True))
+        return self.second(F.relu(on_rows(self.norm, x, multiplicity)))
 
 
 def unknown_why(module: nn.Module) -> str:
@@ -120,8 +120,8 @@ class GINConv(Conv):
         """The input of the MLP."""
         return message_sum(x, edges, own=1 + self.eps)
 
-    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
-        return on_rows(self.mlp, self.aggregate(x, edges, edge_attr), weight)
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, multiplicity: Tensor | None) -> Tensor:
+        return on_rows(self.mlp, self.aggregate(x, edges, edge_attr), multiplicity)
 
 
 @stackable
@@ -153,8 +153,8 @@ class GINEConv(Conv):
         """The input of the MLP."""
         return message_sum(x, edges, EdgeFeatures.for_messages(self.edge_encoder, edge_attr, x), 1 + self.eps)
 
-    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
-        return on_rows(self.mlp, self.aggregate(x, edges, edge_attr), weight)
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, multiplicity: Tensor | None) -> Tensor:
+        return on_rows(self.mlp, self.aggregate(x, edges, edge_attr), multiplicity)
 
 
 @stackable
@@ -168,7 +168,7 @@ class GraphConv(Conv):
         self.lin_rel = Linear(in_channels, out_channels)
         self.lin_root = Linear(in_channels, out_channels, bias=False)
 
-    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, multiplicity: Tensor | None) -> Tensor:  # noqa: ARG002
         return self.lin_rel(message_sum(x, edges)) + self.lin_root(x)
 
 
@@ -187,7 +187,7 @@ class GCNConv(Conv):
         self.lin = Linear(in_channels, out_channels, bias=False)
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
-    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, multiplicity: Tensor | None) -> Tensor:  # noqa: ARG002
         x = self.lin(x)
         source, target = edges.edge_index
         strength = torch.ones_like(source) if edges.weight is None else edges.weight
@@ -219,7 +219,7 @@ class OGBGCNConv(Conv):
         self.edge_encoder = EdgeFeatures(edge_channels, out_channels)
         self.root = nn.Parameter(torch.randn(1, out_channels))
 
-    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, multiplicity: Tensor | None) -> Tensor:  # noqa: ARG002
         x = self.lin(x)
         source, target = edges.edge_index
         strength = torch.ones_like(source) if edges.weight is None else edges.weight

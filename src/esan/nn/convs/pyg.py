@@ -67,7 +67,7 @@ class PyGConv(Conv):
         self.takes_edge_weight = "edge_weight" in self._takes
         self._adds_loops = False
 
-    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:  # noqa: ARG002
+    def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, multiplicity: Tensor | None) -> Tensor:  # noqa: ARG002
         extra: dict[str, Tensor] = {}
         if self.edge_encoder is not None:
             extra["edge_attr"] = self._edge_features(x.detach(), edges, edge_attr)

@@ -76,7 +76,7 @@ def pick_edges(rows: Any, segments: Any, by_row: Tensor, by_edge: Tensor) -> Pic
     Args:
         rows: the rows that the edges belong to.
         segments: the edges, block by block.
-        by_row: the shift of the rows of each slot and graph, `[slots, G]`.
+        by_row: the shift of the rows of each block and graph, `[blocks, G]`.
         by_edge: the shift of the edges of each graph, `[G]`.
     """
     # One allocation: the system takes back several large ones when they are freed, and maps new pages for the next.

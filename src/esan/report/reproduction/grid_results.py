@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from esan.report.formatting import escape_markdown
-from esan.report.paper_tables import method, paper_number
+from esan.report.reproduced_tables import method, paper_number
 from esan.report.rows import empty_row, in_paper_units
 from esan.train.campaigns.grid import Search, read_scores
 from esan.train.recipes.catalogue import named

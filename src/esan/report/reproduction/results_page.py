@@ -7,7 +7,7 @@ from pathlib import Path
 from esan.plural import counted
 from esan.report.formatting import escape_markdown
 from esan.report.gather import gather
-from esan.report.paper_tables import TABLES
+from esan.report.reproduced_tables import TABLES
 from esan.report.reproduction.deviation import deviation_line
 from esan.report.reproduction.grid_results import grid_results_table, load_grid_results
 from esan.report.reproduction.provenance_line import provenance_line

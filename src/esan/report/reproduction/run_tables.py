@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from esan.report.paper_tables import TABLES, table_named
+from esan.report.reproduced_tables import TABLES, table_named
 from esan.report.reproduction.grid_results import load_grid_results, save_grid_result
 from esan.report.reproduction.results_page import EARLIER, README, earlier_text, results_page, table_text
 from esan.report.reproduction.stored_results import chosen_rows, is_selected, load_results, result_rows, stored_records

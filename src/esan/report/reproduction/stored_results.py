@@ -6,7 +6,7 @@ from pathlib import Path
 
 from esan.plural import counted
 from esan.report.gather import GatheredRecords, gather
-from esan.report.paper_tables import table_rows
+from esan.report.reproduced_tables import table_rows
 from esan.report.rows import Row, empty_row, row_of
 from esan.train.recipes.catalogue import named
 from esan.train.recipes.legacy_fields import RENAMED

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from esan.report.paper_tables import method
+from esan.report.reproduced_tables import method
 from esan.train.engines.engine_factory import EngineFactory
 from esan.train.recipes.catalogue import named
 from esan.train.runs.job import Job

@@ -1,4 +1,4 @@
-"""`Engine`: the interface of what trains one network on a device; `EagerEngine`: plain PyTorch, on any device."""
+"""`Engine`: the interface of what trains one network; `EagerEngine`: one batch after another, without CUDA graphs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -198,7 +198,7 @@ class BatchEngine(ABC):
 
 
 class EagerEngine(BatchEngine):
-    """One batch after another in plain PyTorch, on any device; arguments as of `BatchEngine`."""
+    """One unpadded batch after another, on any device; arguments as of `BatchEngine`."""
 
     def train_epoch(self, ids: Tensor, recalibration_batch_size: int = 0) -> Tensor:
         self.model.train()

@@ -1,4 +1,4 @@
-"""Bags of a `Sampled` policy: the bag that samples are drawn from, and one sample per network and pass."""
+"""The bag of a training, whole or to be sampled, and samplers that draw from it once per network and pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from esan.bags import Bag
-from esan.bags.build.choose_rows import num_possible_pairs, stores_samples_only
+from esan.bags.build.build_rows import num_possible_pairs, stores_samples_only
 from esan.bags.build.on_gpu import bag_built_on
 from esan.graphs import Graphs
 from esan.ops import ragged

@@ -12,7 +12,7 @@ from esan.checks import shown
 from esan.data import Task
 from esan.data.sets.catalogue import CATALOGUE
 from esan.policies import Augmented, EdgeDeletion, NodeDeletion, Policy, Sampled, Whole, policy_named
-from esan.train.recipes.paper_values import TABLES, paper_values, table_rows
+from esan.train.recipes.paper_values import PRINTED, paper_values, table_recipes
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.summary import MeanStd
 
@@ -139,14 +139,14 @@ def names() -> tuple[str, ...]:
     """The names of all recipes of the paper's tables, and of the baselines on the same sets."""
     more = [f"{data}/{kind}" for data in FAMILIES for kind in ("gcn", "dropedge-gin", "rni-gin", "id-gin")]
     more += [f"{data}/big-gin" for data in BIG_WIDTHS]
-    return tuple(dict.fromkeys([name for rows in table_rows().values() for name in rows] + sorted(more)))
+    return tuple(dict.fromkeys([name for rows in table_recipes().values() for name in rows] + sorted(more)))
 
 
 def paper_table(table: str) -> tuple[Recipe, ...]:
     """The recipes of a table of the paper: "tu", "tu-sampled", "ogb", "rni", "sampled", "big-gin", "zinc", "csl"."""
-    if table not in TABLES:
-        raise ValueError(f"Expected a table of the paper (got {table!r}). Known: {', '.join(TABLES)}.")
-    return tuple(named(name) for name in table_rows()[table])
+    if table not in PRINTED:
+        raise ValueError(f"Expected a table of the paper (got {table!r}). Known: {', '.join(PRINTED)}.")
+    return tuple(named(name) for name in table_recipes()[table])
 
 
 def paper_value(recipe: Recipe | str) -> MeanStd | None:

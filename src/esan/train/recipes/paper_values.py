@@ -6,7 +6,7 @@ from esan.train.runs.summary import MeanStd
 
 #: Accuracy and ROC-AUC in percent, MAE of ZINC as it is. A row is a method, a column a dataset; "-" was not run.
 #: Of CSL the paper has no table: it says that base encoders guess and that all the rest is perfect, sampled or not.
-TABLES: dict[str, str] = {
+PRINTED: dict[str, str] = {
     "tu": """
 data                mutag     ptc        proteins  nci1      nci109    imdb-b    imdb-m
 ppgn                90.6±8.7  66.2±6.6   77.2±4.7  83.2±1.1  82.2±1.4  73.0±5.8  50.5±3.6
@@ -208,7 +208,7 @@ dss-gin-ego+-5%     100±0
 def paper_values() -> dict[str, MeanStd]:
     """What the paper reports, by the name of the recipe; in the units of records, so percents as parts of 1."""
     found: dict[str, MeanStd] = {}
-    for text in TABLES.values():
+    for text in PRINTED.values():
         head, *rows = [line.split() for line in text.strip().splitlines()]
         for method, *cells in rows:
             for data, cell in zip(head[1:], cells, strict=True):
@@ -220,10 +220,10 @@ def paper_values() -> dict[str, MeanStd]:
 
 
 @cache
-def table_rows() -> dict[str, tuple[str, ...]]:
+def table_recipes() -> dict[str, tuple[str, ...]]:
     """The names of the recipes of each table, row by row."""
     rows: dict[str, tuple[str, ...]] = {}
-    for table, text in TABLES.items():
+    for table, text in PRINTED.items():
         head, *lines = [line.split() for line in text.strip().splitlines()]
         rows[table] = tuple(
             f"{data}/{line[0]}" for line in lines for data, cell in zip(head[1:], line[1:], strict=True) if cell != "-"

@@ -10,16 +10,16 @@ import torch
 
 from esan import data
 from esan.bags import Bag
-from esan.bags.build.choose_rows import stores_samples_only
+from esan.bags.build.build_rows import stores_samples_only
 from esan.checks import shown
 from esan.data import Dataset, Split, cache_folder
 from esan.data.sets.catalogue import known_name
 from esan.graphs.readers.files import exists
 from esan.nn import SubgraphGNN
 from esan.policies import Policy, Sampled
+from esan.train.baselines import with_walks
 from esan.train.engines.subgraph_sampling import graphs_only_bag, training_bag
 from esan.train.model_spec import WITH_EDGES, ModelSpec
-from esan.train.recipes.baselines import with_walks
 from esan.train.recipes.recipe import Recipe
 from esan.train.recipes.recipe_fields import columns_of
 from esan.train.runs.provenance import data_sha256

@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from esan.train.baselines import drop_edge
 from esan.train.engines.engine import Engine, MakeEngine
 from esan.train.engines.objective import Objective, objective_for
 from esan.train.predictions import save_predictions
-from esan.train.recipes.baselines import drop_edge
 from esan.train.runs.checkpoints import CheckpointHeader, load_checkpoint, save_checkpoint
 from esan.train.runs.job import Job
 from esan.train.runs.lr_schedule import LRSchedule

@@ -1,4 +1,4 @@
-"""The picture of an advice: what each option still confuses against what it costs."""
+"""The picture of an advice: a bar per option, the pairs of graphs that it leaves confused, labelled with its rows."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

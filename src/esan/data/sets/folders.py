@@ -1,4 +1,4 @@
-"""The folders of data sets: a root that is only read, and a cache for downloads."""
+"""Where the files of a data set are looked for: a root that is only read, and a cache for downloads."""
 
 import os
 import tempfile

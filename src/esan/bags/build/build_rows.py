@@ -1,4 +1,4 @@
-"""Literal or compact rows: which a bag stores, and the refusal of a bag that would not fit in memory."""
+"""Builds the rows of a bag, literal or compact, and refuses a bag that would not fit in memory."""
 
 import torch
 
@@ -20,7 +20,7 @@ _ROW_BYTES, _EDGE_BYTES = 17, 24
 _SAMPLE = 65
 
 
-def stored_rows(graphs: Graphs, selection: Selection, num_layers: int | None, literal: bool | None) -> Rows:
+def build_rows(graphs: Graphs, selection: Selection, num_layers: int | None, literal: bool | None) -> Rows:
     """The literal rows, or the compact rows for `num_layers` layers, which must then be known."""
     if literal is not None and truth_value("literal", literal, "Leave it out for a compact bag."):
         return literal_rows(graphs, selection)

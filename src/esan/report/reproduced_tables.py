@@ -1,10 +1,10 @@
-"""The rows of the paper's tables: the recipe of each, the paper's name for it, and its number as printed."""
+"""The tables that `esan reproduce` runs: titles, the recipe of each row, and the paper's number as printed."""
 
 import re
 from dataclasses import dataclass
 from functools import cache
 
-from esan.train.recipes.paper_values import TABLES as PRINTED
+from esan.train.recipes.paper_values import PRINTED
 
 
 @dataclass(frozen=True)

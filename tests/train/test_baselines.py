@@ -14,8 +14,8 @@ from esan.bags import Bag
 from esan.graphs import complete, read
 from esan.policies import Whole
 from esan.train import EagerEngine, Job, Objective, run_jobs
+from esan.train.baselines import DropEdge, RandomFeatures, closed_walks, drop_edge, with_walks
 from esan.train.model_spec import ModelSpec
-from esan.train.recipes.baselines import DropEdge, RandomFeatures, closed_walks, drop_edge, with_walks
 from small_sets import graphs, quick, small
 
 
