@@ -128,8 +128,8 @@ def check(model: Any, other: Any = None) -> None:
 
 def replayed_parts(model: Any) -> int:
     """How many parts of the network were captured."""
-    slots = [slot for free in model._replays._free.values() for slot in free]
-    return max((sum(part is not None for part in slot.parts.values()) for slot in slots), default=0)
+    workspaces = [one for free in model._replays._free.values() for one in free]
+    return max((sum(part is not None for part in one.parts.values()) for one in workspaces), default=0)
 
 
 class OwnWithEdges(MessagePassing):

@@ -15,13 +15,13 @@ from esan.ops.dispatch import first_order, implementation
 class RowRanges:
     """Where the rows of a padded batch lie that are not padding.
 
-    Rows come slot by slot, and in each slot padding comes last. How much of it there is differs between batches of one
-    shape. Kernels that are given the ranges neither read nor write padding: it costs no time, and its memory is
-    uninitialised.
+    Rows come block by block (kernels say slot, since their blocks are programs), and in each block padding comes last.
+    How much of it there is differs between batches of one shape. Kernels that are given the ranges neither read nor
+    write padding: it costs no time, and its memory is uninitialised.
 
     Attributes:
-        ranges: where the rows of each slot begin and end among the rows of its network, `[S · slots · 2]`.
-        capacity: how many rows each slot has, padding included.
+        ranges: where the rows of each block begin and end among the rows of its network, `[S · blocks · 2]`.
+        capacity: how many rows each block has, padding included.
     """
 
     ranges: Tensor
@@ -33,7 +33,7 @@ class RowRanges:
 
     @staticmethod
     def for_kernel(row_ranges: "RowRanges | None", other: Tensor) -> tuple[Tensor, int]:
-        """What a kernel takes: the ranges and the number of slots; `other` and 0 where there is no padding."""
+        """What a kernel takes: the ranges and the number of blocks; `other` and 0 where there is no padding."""
         return (other, 0) if row_ranges is None else (row_ranges.ranges, len(row_ranges.capacity))
 
 

@@ -22,7 +22,7 @@ from esan.ops.dispatch import autocasts, first_order
 Part = Callable[..., Tensor | tuple[Tensor, ...]]
 #: Calls of one kind that run as they are before one is captured: the first compiles kernels and finds what it reads.
 _BEFORE = 2
-#: Slots that a network has at most.
+#: Workspaces that a network has at most.
 _MOST = 32
 
 _ACTIVE: ContextVar["_Call | None"] = ContextVar("replayed", default=None)
@@ -121,13 +121,13 @@ class Replays:
     """The captured passes of one network.
 
     A network that nobody has changed is one part; else the parts between what somebody watches or has replaced are
-    captured, and the rest runs as it is. A call works in memory of its own (a slot), which no other call uses until
+    captured, and the rest runs as it is. A call works in memory of its own, a workspace that no other call uses until
     the gradient of the first can no longer be asked for; what a part gives is a copy.
     """
 
     def __init__(self) -> None:
         self._seen: dict[Any, int] = {}
-        self._free: dict[Any, list[_Slot]] = {}
+        self._free: dict[Any, list[_Workspace]] = {}
         self._count = 0
         self._busy = False
 
@@ -168,7 +168,7 @@ class Replays:
     def _forget(self) -> None:
         self._count -= 1
 
-    def _new(self, key: Any, bag: PaddedBag) -> "list[_Slot] | None":
+    def _new(self, key: Any, bag: PaddedBag) -> "list[_Workspace] | None":
         fields = bag.fields
         assert isinstance(fields, BatchFields)
         self._seen[key] = self._seen.get(key, 0) + 1
@@ -179,7 +179,7 @@ class Replays:
             return None
         self._count += 1
         free = self._free.setdefault(key, [])
-        free.append(_Slot(fields))
+        free.append(_Workspace(fields))
         return free
 
 
@@ -191,7 +191,7 @@ def _key(survey: Survey, bag: PaddedBag) -> Any:
     return bag.shape, bag.networks, bag.literal, mode, survey.state, id(fields.batches.fields_read)
 
 
-class _Slot:
+class _Workspace:
     """Memory for the fields of a batch, and the parts that were captured over it."""
 
     def __init__(self, fields: BatchFields) -> None:
@@ -219,12 +219,17 @@ class _Slot:
 
 
 class _Call:
-    """One call of a network in a slot; the slot is free again when nothing of the call is needed any more."""
+    """One call of a network in a workspace; the workspace is free again when nothing of the call is needed any more."""
 
     def __init__(
-        self, slot: _Slot, free: list[_Slot], network: nn.Module, survey: Survey, forget: Callable[[], None]
+        self,
+        workspace: _Workspace,
+        free: list[_Workspace],
+        network: nn.Module,
+        survey: Survey,
+        forget: Callable[[], None],
     ) -> None:
-        self._slot, self._free, self._network, self.survey, self._forget = slot, free, network, survey, forget
+        self._workspace, self._free, self._network, self.survey, self._forget = workspace, free, network, survey, forget
         self._number, self._stale = 0, False
         self._fields: Any = None
 
@@ -232,7 +237,7 @@ class _Call:
         if self._stale:
             self._forget()
         else:
-            self._free.append(self._slot)
+            self._free.append(self._workspace)
 
     def runs(self, bag: Any) -> bool:
         """Whether this is the batch of the call, not that of another network which a hook calls."""
@@ -240,12 +245,12 @@ class _Call:
 
     def run(self, run: Callable[[Bag], Tensor], bag: PaddedBag) -> Tensor:
         assert isinstance(bag.fields, BatchFields)
-        self._slot.load(bag.fields)
+        self._workspace.load(bag.fields)
         if self.survey.may_capture_inside(self._network):
             whole = self.part(lambda batch, _: run(batch), [self._network], bag, None, ())
             if whole is not None:
                 return whole
-        batch = self._slot.bag(bag.fields)
+        batch = self._workspace.bag(bag.fields)
         self._fields = batch.fields
         before = _ACTIVE.set(self)
         try:
@@ -261,7 +266,7 @@ class _Call:
         self._number += 1
         kinds = tuple((t.shape, t.dtype, t.requires_grad) for t in tensors)
         key = self._number, tuple(map(id, modules)), getattr(view, "block", None), kinds
-        parts = self._slot.parts
+        parts = self._workspace.parts
         if key not in parts:
             try:
                 parts[key] = self._captured(part, modules, bag, view, tensors)
@@ -277,16 +282,16 @@ class _Call:
     ) -> "_RecordedPart | None":
         """The part as CUDA graphs; None if it waits for the device, which a graph cannot."""
 
-        slot = self._slot  # not the call, which would never end then
+        workspace = self._workspace  # not the call, which would never end then
 
         def run(*inputs: Tensor) -> Any:
-            own: Bag = slot.bag()
+            own: Bag = workspace.bag()
             own = own.skipping_padding() if getattr(bag, "skips_padding", False) else own
             return part(own, None if view is None else own.layer_view_of_block(view.block), *inputs)
 
         before = _ACTIVE.set(None)
         try:
-            return _RecordedPart(run, modules, bag, tensors, self._slot.pools)
+            return _RecordedPart(run, modules, bag, tensors, self._workspace.pools)
         except WaitsError:
             return None
         finally:
