@@ -95,6 +95,15 @@ def test_networks_that_differ_share_a_bag() -> None:
     assert len(found(bag)) == len(networks)
 
 
+def test_networks_of_other_depths_share_a_bag() -> None:
+    bag = esan.Bag.of(graphs_like(), ND, 3)
+    for num_layers in (2, 3, 1, 2):
+        network = esan.ds_gnn(CATEGORIES, 6, num_layers, 2).double()
+        check_deduplicated(network, bag)
+        network(bag)
+    assert len(found(bag)) == 3
+
+
 @ARCHITECTURES
 @pytest.mark.parametrize("output", ["graph", "node"])
 def test_the_gradient_of_features_is_that_of_each_node_and_edge(architecture: str, output: str) -> None:

@@ -34,7 +34,8 @@ def views(features: NodeFeatures, encoder: Encoder, bag: Bag, like: Tensor) -> l
     x, edge_attr = bag.graphs.x, bag.graphs.edge_attr
     reads_edges = any(isinstance(layer.inside, GINEConv) for layer in encoder.layers)
     x, edge_attr = None if isinstance(features.encoder, Constant) else x, edge_attr if reads_edges else None
-    key, versions = ("representatives", x is None, reads_edges), (_version(x), _version(edge_attr))
+    key = "representatives", len(encoder.layers), x is None, reads_edges
+    versions = _version(x), _version(edge_attr)
     cached = bag.cache.get(key)
     if cached is None or cached.versions != versions:
         nodes, edges = row_ids(fast, x, bag.num_nodes), row_ids(fast, edge_attr, bag.graphs.edge_index.size(1))
