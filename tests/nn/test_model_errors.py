@@ -103,6 +103,14 @@ def test_ppgn_has_no_adjacency_to_choose(adjacency: str) -> None:
     assert esan.dss_gnn(4, 8, 2, 1, conv="ppgn", adjacency="max").num_layers == 2
 
 
+def test_a_network_takes_a_bag_and_nothing_else() -> None:
+    data = GRAPHS[0]
+    with pytest.raises(
+        TypeError, match=r"^Expected a bag and nothing else \(got 2 arguments\)\. Make one of your data"
+    ):
+        esan.ds_gnn(None, 4, 1, 2)(data.x, data.edge_index)
+
+
 def test_a_bag_for_fewer_layers() -> None:
     network = strategies.model("dss", "gin", ND, num_layers=5)
     with pytest.raises(ValueError, match=r"Expected a bag built for 5 layers or more \(got 3\)\. .*num_layers=5"):

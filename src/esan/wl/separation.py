@@ -137,7 +137,7 @@ def _inconclusive(known: Relation, called: str, stable: int) -> str:
     if known == "isomorphic":
         return f"Isomorphic: a bijection maps one graph onto the other, so no test separates them; {same}"
     proof = "That does not prove that they are isomorphic: graphs that are not may share all colours"
-    these = ", and these two are not (a search over all bijections finds none)" if known == "not isomorphic" else ""
+    these = ", and these two are not isomorphic (no bijection makes them equal)" if known == "not isomorphic" else ""
     return f"Inconclusive: {same} {proof}{these}. Try a stronger test or another policy."
 
 

@@ -78,12 +78,18 @@ class SubgraphGNN(nn.Module):
         return None
 
     @never_compiled
-    def forward(self, bag: Bag | Data) -> Tensor:
+    def forward(self, bag: Bag | Data, *others: Any) -> Tensor:
         """Predictions: one row per graph, node, or column of the `edge_label_index` (else of the `edge_index`) given.
 
         Args:
             bag: a bag, or a PyG batch of data that a policy was applied to.
+            others: nothing; more arguments, such as an edge_index, are refused.
         """
+        if others:
+            raise TypeError(
+                f"Expected a bag and nothing else (got {1 + len(others)} arguments). Make one of your data with "
+                "esan.Bag.of(data, policy, num_layers)."
+            )
         refuse_export()
         called(self)
         say_if_slow(next(self.parameters()))
