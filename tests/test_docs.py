@@ -229,7 +229,7 @@ def test_costs_in_the_readme_are_those_of_the_records() -> None:
     rows = {line[0]: line[1:] for line in cells}
     loop = loops()
     own, faster, ten = (
-        rows[key] for key in rows if key.startswith(("epoch of ZINC12k, DSS-GNN EGO+(3), your", "the same with"))
+        rows[key] for key in rows if key.startswith(("epoch of ZINC12k, DSS-GNN EGO+(3), your", "that loop with"))
     )
     assert own[0] == f"{loop['DSS EGO+(3), step']:.2g} s"
     assert own[1].startswith(f"{loop['PyG GIN']:.2g} s")
