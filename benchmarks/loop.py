@@ -139,6 +139,32 @@ class Own(pyg.MessagePassing):
         return (x_j + edge_attr).relu()
 
 
+def own_calls_loop(device: torch.device) -> Callable[[], None]:
+    """What a user's convolution takes by itself: its calls of a step, and their gradients, nothing around them."""
+    bag = bag_of("EGO+(3)", None)
+    model = network(esan.policy_named("EGO+(3)"), True, Own).to(device)
+    loader = esan.Loader(bag, BATCH, shuffle=True, device=device)
+    calls: list[tuple[nn.Module, list[torch.Tensor]]] = []
+    hooks = [
+        conv.register_forward_hook(lambda conv, given, _: calls.append((conv, [one.detach() for one in given])))
+        for conv in model.modules()
+        if isinstance(conv, Own)
+    ]
+    model(next(iter(loader)))
+    for hook in hooks:
+        hook.remove()
+    for _, (x, *_) in calls:
+        x.requires_grad_()
+
+    def epoch() -> None:
+        for _ in range(len(loader)):
+            outs = [conv(*given) for conv, given in calls]
+            model.zero_grad()
+            torch.autograd.backward(outs, outs)
+
+    return epoch
+
+
 class OwnCapturable(Own):
     """The same, declared to be replayed: its Python does not run in every step."""
 
@@ -170,6 +196,7 @@ LOOPS: dict[str, Callable[[torch.device], Callable[[], None]]] = {
     "DSS EGO+(3), GraphConv, eager": lambda d: esan_loop(d, "EGO+(3)", True, "graphconv"),
     "DSS EGO+(3), GATConv, eager": lambda d: esan_loop(d, "EGO+(3)", True, gat),
     "DSS EGO+(3), own conv, eager": lambda d: esan_loop(d, "EGO+(3)", True, Own),
+    "own conv, its calls of an epoch alone": own_calls_loop,
     "DSS EGO+(3), own conv, capturable, eager": lambda d: esan_loop(d, "EGO+(3)", True, OwnCapturable),
     "DSS EGO+(3), hooks on convs, eager": lambda d: esan_loop(d, "EGO+(3)", True, hooked=True),
 }

@@ -349,4 +349,6 @@ class _Graph:
         for parameter, grad in zip(parameters, self._grads, strict=True):
             parameter.grad = grad
         results = self._recording.results
+        if results is None:
+            return None
         return pytree.tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, results)

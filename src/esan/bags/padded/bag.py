@@ -63,12 +63,12 @@ class PaddedBag(Bag):
                 del self.__dict__[name]  # the cached property of this name makes it
 
     @staticmethod
-    def of_fields(fields: Fields, shape: Shape, like: Bag, networks: int = 1, **more: Any) -> "PaddedBag":
+    def of_fields(fields: Fields | None, shape: Shape | None, like: Bag, networks: int = 1, **more: Any) -> "PaddedBag":
         """The bag of these fields, which may be views of memory that the next batch overwrites.
 
         Args:
-            fields: as `Padder.lay_out` makes them.
-            shape: their shape.
+            fields: as `Padder.lay_out` makes them; None if they come later (`with_fields`).
+            shape: their shape; likewise.
             like: the bag of the dataset.
             networks: how many networks the batch is for.
             more: other attributes of the bag.
@@ -87,6 +87,12 @@ class PaddedBag(Bag):
             like=like,
             **more,
         )
+
+    def with_fields(self, fields: Fields, shape: Shape) -> "PaddedBag":
+        """This bag, of which nothing has been read, with other fields: once per batch, so without `__init__`."""
+        bag = object.__new__(PaddedBag)
+        bag.__dict__.update(self.__dict__, fields=fields, shape=shape, _layer_views={})
+        return bag
 
     @cached  # type: ignore[misc]
     def graphs(self) -> Graphs:

@@ -150,8 +150,13 @@ class PaddedBatches:
 
     def of_fields(self, fields: Mapping[str, Tensor], shape: Shape) -> PaddedBag:
         """The bag of these fields."""
+        return self._empty.with_fields(fields, shape)
+
+    @cached_property
+    def _empty(self) -> PaddedBag:
+        """What all batches have in common."""
         facts = {"origin": self, "covered": self._covered, "loopless": self._loopless}
-        return PaddedBag.of_fields(fields, shape, self.bag, self.networks, side=side_stream(self.device), **facts)
+        return PaddedBag.of_fields(None, None, self.bag, self.networks, side=side_stream(self.device), **facts)
 
     @cached_property
     def _covered(self) -> bool:
@@ -254,8 +259,7 @@ class BatchFields(Mapping[str, Tensor]):
 
 
 def _tensors(bags: list[PaddedBag]) -> list[Tensor]:
-    tensors = []
-    for bag in bags:
-        assert isinstance(bag.fields, BatchFields)
-        tensors += bag.fields.tensors
-    return tensors
+    """The memory of batches that were laid out together: that of the first, whose tensors are parts of theirs."""
+    fields = bags[0].fields
+    assert isinstance(fields, BatchFields)
+    return fields.tensors
