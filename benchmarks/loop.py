@@ -144,21 +144,20 @@ def own_calls_loop(device: torch.device) -> Callable[[], None]:
     bag = bag_of("EGO+(3)", None)
     model = network(esan.policy_named("EGO+(3)"), True, Own).to(device)
     loader = esan.Loader(bag, BATCH, shuffle=True, device=device)
-    calls: list[tuple[nn.Module, list[torch.Tensor]]] = []
-    hooks = [
-        conv.register_forward_hook(lambda conv, given, _: calls.append((conv, [one.detach() for one in given])))
-        for conv in model.modules()
-        if isinstance(conv, Own)
-    ]
+    calls: list[tuple[nn.Module, list[Any], dict[str, Any]]] = []
+
+    def note(conv: nn.Module, given: tuple[Any, ...], named: dict[str, Any], _: Any) -> None:
+        x, *others = given
+        calls.append((conv, [x.detach().requires_grad_(), *others], {k: v.detach() for k, v in named.items()}))
+
+    hooks = [conv.register_forward_hook(note, with_kwargs=True) for conv in model.modules() if isinstance(conv, Own)]
     model(next(iter(loader)))
     for hook in hooks:
         hook.remove()
-    for _, (x, *_) in calls:
-        x.requires_grad_()
 
     def epoch() -> None:
         for _ in range(len(loader)):
-            outs = [conv(*given) for conv, given in calls]
+            outs = [conv(*given, **named) for conv, given, named in calls]
             model.zero_grad()
             torch.autograd.backward(outs, outs)
 
