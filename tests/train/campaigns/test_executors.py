@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from esan.train.campaigns.executors import Executor, Processes, Serial, TaskResult
 
@@ -51,6 +52,22 @@ def test_here_every_item_ends_once_and_a_failure_does_not_end_the_others(tmp_pat
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", [torch.OutOfMemoryError, RuntimeError, MemoryError])
+def test_where_memory_ran_out_the_reason_is_one_line(kind: type[Exception]) -> None:
+    """Torch's own message goes on with the memory of all processes."""
+    words = "CUDA out of memory. Tried to allocate 1022.00 MiB. GPU 0 has 139.80 GiB. Process 1886 has 66.00 MiB.\nMore"
+
+    def work(_: str) -> None:
+        raise kind(words)
+
+    (done,) = Serial().map(work, ["one"])
+    assert done.failure is not None
+    assert done.failure.reason == (
+        "Expected the runs to fit into memory (got CUDA out of memory. Tried to allocate 1022.00 MiB). Train fewer of "
+        "a recipe together, as with --together 5, or use fewer workers."
+    )
+
+
 def test_processes_end_every_item_once_though_one_dies(tmp_path: Path) -> None:
     """One item kills its process and may not try again, one fails, and the others share a process."""
     items = ["deadly", "bad", "a", "b"]

@@ -151,7 +151,7 @@ class PaddedBag(Bag):
     @property
     def y(self) -> Tensor | None:
         """The targets, one per graph; for several networks, `[networks, graphs, ...]`."""
-        y = self.graphs.y
+        y = cast(Fields, self.fields).get("y")  # not of the graphs, which would be made for it in every step
         return y if y is None or self.networks == 1 else y.view(self.networks, -1, *y.shape[1:])
 
     @property

@@ -67,9 +67,20 @@ def run_task(work: Callable[[Item], object], item: Item) -> Failure | None:
         work(item)
     except Exception as error:
         message = str(error) or "no message"
+        if isinstance(error, MemoryError | torch.OutOfMemoryError) or "out of memory" in message.lower():
+            return Failure(_beyond_memory(message))  # without a trace: nothing is wrong with the input
         reason = message if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {message}"
         return Failure(reason, traceback.format_exc())
     return None
+
+
+def _beyond_memory(message: str) -> str:
+    """What to do where memory ran out; of torch's message, which lists all processes, the first two sentences."""
+    said = ". ".join(message.splitlines()[0].split(". ")[:2]).removesuffix(".")
+    return (
+        f"Expected the runs to fit into memory (got {said}). Train fewer of a recipe together, as with --together 5, "
+        "or use fewer workers."
+    )
 
 
 class Serial:
