@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner, Result
 
 from esan.cli.main import app
-from esan.train import Predictor, Record, fit
+from esan.train import Predictor, Record, fit, summary
 from small_campaign import recipe, write_set
 from small_sets import ROOT, needs
 
@@ -45,11 +45,25 @@ def test_train_and_predict(place: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["train", "campaign", "search"])
+def test_accuracy_is_in_per_cent_as_in_the_tables(command: str, place: Path) -> None:
+    recipe(place / "SMALL", epochs=1, grid=({"lr": (0.01,)},)).save(place / "one.toml")
+    done = esan(command, "one.toml", "--seeds", "2", "--quiet")
+    assert done.exit_code == 0, done.output
+    records = [Record.load(path) for path in sorted((place / "runs").rglob("record.json"))]
+    found = summary(records).value
+    assert found is not None
+    assert found.mean <= 1, "records are in parts of 1"
+    assert "accuracy, %" in done.output
+    assert f"{100 * found.mean:.2f} ± {100 * (found.std or 0):.2f}" in done.output
+    assert f"{found.mean:.4f}" not in done.output
+
+
+@pytest.mark.parametrize("command", ["train", "campaign", "search"])
 def test_a_result_of_one_run_has_no_deviation(command: str, place: Path) -> None:
     recipe(place / "SMALL", epochs=1, grid=({"lr": (0.01, 0.001)},)).save(place / "one.toml")
     done = esan(command, "one.toml", "--fold", "0", "--seed", "0")
     assert done.exit_code == 0, done.output
-    assert "0.0000" not in done.output
+    assert "± 0.00" not in done.output
     if command == "search":
         (scores,) = (place / "runs").rglob("scores.csv")
         with scores.open() as file:
@@ -70,7 +84,7 @@ def test_the_same_command_again_trains_nothing(place: Path) -> None:
 def test_the_list_of_recipes() -> None:
     done = esan("train", "--list", "zinc/dss")
     assert "zinc/dss-gin-ego+" in done.output
-    assert "0.1020 ± 0.0030" in done.output
+    assert "0.102 ± 0.003" in done.output
     assert "mutag" not in done.output
 
 
@@ -114,7 +128,7 @@ def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -
     settings = ("--set", "epochs=1", "--set", "hidden_channels=4", "--fold", "3", "--data", str(ROOT), "--quiet")
     done = esan("train", "mutag/ds-gin-nd", *settings)
     assert done.exit_code == 0, done.output
-    assert "0.8940 ± 0.0480: the paper's, for mutag/ds-gin-nd as it is" in done.output
+    assert "accuracy 89.4 ± 4.8 %: the paper's, for mutag/ds-gin-nd as it is" in done.output
     result = esan("predict", "runs", "mutag", "--data", str(ROOT))
     assert result.exit_code == 0, result.output
     with (place / "predictions.csv").open() as file:

@@ -10,8 +10,9 @@ from esan.checks import device_named
 from esan.cli import options
 from esan.cli.console import console, plainly, resumable
 from esan.cli.jobs import chosen_folds, chosen_numbers
-from esan.cli.tables import number, plain_table, spread
-from esan.train.recipes.catalogue import find_recipe, names, paper_value
+from esan.cli.tables import figure, plain_table, with_unit
+from esan.report.reproduced_tables import paper_number
+from esan.train.recipes.catalogue import find_recipe, names
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job
 from esan.train.runs.loggers import Logger, ProgressBars, TensorBoard, WandB
@@ -79,34 +80,37 @@ def run(
 
 def _table(recipe: Recipe, found: list[Record]) -> Table:
     metric = found[0].metric
-    heads = ["fold", "seed", "epochs", "best\nepoch", f"valid\n{metric}", f"test\n{metric}", "last\nvalid"]
+    unit = with_unit(metric)
+    heads = ["fold", "seed", "epochs", "best\nepoch", f"valid\n{unit}", f"test\n{unit}", "last\nvalid"]
     table = plain_table([], [*heads, "last\ntest", "s"], recipe.name)
     for record in found:
         points = [record.best.valid, record.best.test, record.final.valid, record.final.test]
         cells = [str(record.fold), str(record.seed), str(record.epochs), str(record.best.epoch)]
-        table.add_row(*cells, *map(number, points), f"{record.seconds:.0f}")
+        table.add_row(*cells, *(figure(value, metric, recipe.name) for value in points), f"{record.seconds:.0f}")
     return table
 
 
 def _reported(recipe: Recipe, outcome: Summary) -> str:
     """The number by the recipe's rule, the best-validation one beside it, and the paper's."""
-    words = f"{outcome.metric} {_spread(outcome.value)}: {outcome.rule}"
+    sign = "" if outcome.metric == with_unit(outcome.metric) else " %"
+
+    def measured(value: MeanStd | None) -> str:
+        text = figure(value, outcome.metric, recipe.name)
+        return f"{outcome.metric} {text}{sign}" if text else f"{outcome.metric} not measured"
+
+    words = f"{measured(outcome.value)}: {outcome.rule}"
     words += f" (epoch {outcome.epoch})" if outcome.epoch is not None else ""
     if recipe.select in ("mean-valid", "last"):
-        words += f"\n{outcome.metric} {_spread(outcome.best)}: {outcome.part} at the best validation of each run"
-    paper = paper_value(recipe)
+        words += f"\n{measured(outcome.best)}: {outcome.part} at the best validation of each run"
+    paper = paper_number(recipe.name)
     if paper is not None:
         changed = f", for {recipe.base} as it is" if recipe.name != recipe.base else ""
-        words += f"\n{outcome.metric} {_spread(paper)}: the paper's{changed}"
+        words += f"\n{outcome.metric} {paper}{sign}: the paper's{changed}"
     return words
 
 
-def _spread(value: MeanStd | None) -> str:
-    return "not measured" if value is None else spread(value.mean, value.std)
-
-
 def _listed(start: str) -> Table:
-    table = plain_table(["recipe"], ["paper"], "Recipes")
+    table = plain_table(["recipe"], ["paper"], "Recipes; accuracy and ROC-AUC in per cent")
     listed = [name for name in names() if name.startswith(start)]
     if not listed:
         raise ValueError(
@@ -114,6 +118,5 @@ def _listed(start: str) -> Table:
             "--list to see all."
         )
     for name in listed:
-        value = paper_value(name)
-        table.add_row(name, "" if value is None else _spread(value))
+        table.add_row(name, str(paper_number(name) or ""))
     return table
