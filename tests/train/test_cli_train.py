@@ -74,11 +74,19 @@ def test_a_result_of_one_run_has_no_deviation(command: str, place: Path) -> None
 
 
 def test_the_same_command_again_trains_nothing(place: Path) -> None:
-    esan("train", "small.toml", "--fold", "1", "--quiet")
+    first = esan("train", "small.toml", "--fold", "1", "--quiet")
+    assert "found, finished" not in first.output
     (file,) = (place / "runs").rglob("record.json")
     before = file.stat().st_mtime_ns
-    assert esan("train", "small.toml", "--fold", "1", "--quiet").exit_code == 0
+    again = esan("train", "small.toml", "--fold", "1", "--quiet")
+    assert again.exit_code == 0
     assert file.stat().st_mtime_ns == before
+    day = Record.load(file).finished[:10]
+    assert f"1 run found, finished on {day} in runs/small/ds/1-0; nothing was trained. To train again" in again.output
+    both = esan("train", "small.toml", "--quiet").output
+    assert f"1 of 2 runs found, finished on {day} in runs/small/ds/1-0; only the others were trained." in both
+    all_there = esan("train", "small.toml", "--quiet").output
+    assert f"2 runs found, finished on {day} in runs/small/ds; nothing was trained." in all_there
 
 
 def test_the_list_of_recipes() -> None:

@@ -1,5 +1,6 @@
 """`esan train RECIPE`: train a recipe of the paper or of your own, on any of its folds and seeds."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from esan.cli import options
 from esan.cli.console import console, plainly, resumable
 from esan.cli.jobs import chosen_folds, chosen_numbers
 from esan.cli.tables import figure, plain_table, with_unit
+from esan.plural import counted
 from esan.report.reproduced_tables import paper_number
 from esan.train.recipes.catalogue import find_recipe, names
 from esan.train.recipes.recipe import Recipe
@@ -18,7 +20,7 @@ from esan.train.runs.job import Job
 from esan.train.runs.loggers import Logger, ProgressBars, TensorBoard, WandB
 from esan.train.runs.records import Record
 from esan.train.runs.summary import MeanStd, Summary, summary
-from esan.train.runs.training_loop import run_jobs
+from esan.train.runs.training_loop import finished_record, run_jobs
 
 
 @plainly
@@ -70,8 +72,11 @@ def run(
     loggers += [TensorBoard()] if tensorboard else []
     loggers += [] if wandb is None else [WandB(wandb)]
     place = device_named(device)
+    before = [record for job in jobs if (record := finished_record(job, runs)) is not None]
     found = run_jobs(jobs, runs, root=data, cache=cache, device=place, every=every, loggers=loggers)
     console.print(_table(chosen, found))
+    if before:
+        console.print(Text(_from_before(before, len(jobs), runs / chosen.name)), soft_wrap=True)
     console.print(Text(_reported(chosen, summary(found))), style="bold")
     if some is None and chosen.seeds > 1:
         console.print(Text(f"This is seed 0 alone. The recipe has {chosen.seeds}: add --seeds {chosen.seeds}."))
@@ -88,6 +93,19 @@ def _table(recipe: Recipe, found: list[Record]) -> Table:
         cells = [str(record.fold), str(record.seed), str(record.epochs), str(record.best.epoch)]
         table.add_row(*cells, *(figure(value, metric, recipe.name) for value in points), f"{record.seconds:.0f}")
     return table
+
+
+def _from_before(found: list[Record], jobs: int, folder: Path) -> str:
+    """Which runs were finished already, when they were, and how to train them again."""
+    days = sorted({record.finished.partition("T")[0] for record in found if record.finished})
+    when = f", finished on {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""
+    one = len(found) == 1
+    folder = folder / f"{found[0].fold}-{found[0].seed}" if one else folder
+    which = "that folder" if one else "their folders there"
+    who = counted(jobs, "run") if len(found) == jobs else f"{len(found)} of {counted(jobs, 'run')}"
+    trained = "nothing was trained" if len(found) == jobs else "only the others were trained"
+    again = f"To train again, remove {which}, or store runs elsewhere: --runs FOLDER."
+    return f"{who} found{when} in {folder}; {trained}. {again}"
 
 
 def _reported(recipe: Recipe, outcome: Summary) -> str:
