@@ -173,6 +173,36 @@ def test_classes_are_words_from_the_table_to_the_predictions(place: Path) -> Non
         fitted.score("mine.csv")
 
 
+def test_whole_numbers_that_are_taken_for_classes_are_named(place: Path) -> None:
+    pytest.importorskip("rdkit")
+    chains = ["C" * n + end for n in range(2, 12) for end in ("", "O", "N")]
+    (place / "mine.csv").write_text("smiles,size\n" + "".join(f"{one},{len(one) % 5}\n" for one in chains))
+    (place / "mine.toml").write_text('data = "mine.csv"\npolicy = "ND"\nnum_layers = 1\nepochs = 1\n')
+    words = (
+        'The targets in column "size" are 5 different whole numbers, so this is a classification. To predict numbers'
+    )
+    done = esan("train", "mine.toml", "--quiet")
+    assert f"{words}, add --set task=regression." in done.output
+    assert words not in esan("train", "mine.toml", "--set", "task=classification", "--quiet").output
+    numbers = esan("train", "mine.toml", "--set", "task=regression", "--quiet")
+    assert numbers.exit_code == 0
+    assert words not in numbers.output
+    assert "mae" in numbers.output
+    named = esan("train", "mine.toml", "--set", "targets=size", "--set", "smiles=smiles", "--quiet")
+    assert words in named.output
+
+
+def test_whole_numbers_in_a_file_of_labels_are_named_and_words_are_not(place: Path) -> None:
+    command = ("train", "small.toml", "--set", "labels=y.txt", "--set", "epochs=1", "--set", "data=graphs.g6")
+    (place / "graphs.g6").write_text("Dhc\nD~{\n" * 8)
+    (place / "y.txt").write_text("1\n4\n" * 8)
+    done = esan(*command, "--quiet")
+    assert done.exit_code == 0, done.output
+    assert "The labels in y.txt are 2 different whole numbers, so this is a classification." in done.output
+    (place / "y.txt").write_text("ring\nwhole\n" * 8)
+    assert "different whole" not in esan(*command, "--quiet", "--runs", "others").output
+
+
 def test_a_recipe_of_a_table_reads_its_bonds(place: Path) -> None:
     """The defaults of a TOML file and of `fit` are the same: bonds are read, targets scaled, and some graphs test."""
     pytest.importorskip("rdkit")
