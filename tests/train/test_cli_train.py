@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch_geometric.data import Data
 from typer.testing import CliRunner, Result
 
 from esan.cli.main import app
@@ -147,6 +148,26 @@ def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -
     right = sum(line["target"] == line["prediction"] for line in valid) / 19
     record = Record.load(next((place / "runs").rglob("record.json")))
     assert right == record.best.valid
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (torch.rand(3, 6), "x with 4 columns (got 6 in other.pt)"),
+        (None, "x with 4 columns (got none in other.pt)"),
+    ],
+)
+def test_features_that_differ_from_those_of_training_are_named(x: torch.Tensor | None, words: str, place: Path) -> None:
+    ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+    graphs = [Data(x=torch.rand(3, 4), edge_index=ring, y=torch.tensor([i % 2])) for i in range(20)]
+    torch.save(graphs, "mine.pt")
+    torch.save([Data(x=x, edge_index=ring, num_nodes=3)], "other.pt")
+    (place / "mine.toml").write_text('data = "mine.pt"\npolicy = "ND"\nnum_layers = 1\nepochs = 1\n')
+    done = esan("train", "mine.toml", "--quiet")
+    assert done.exit_code == 0, done.output
+    result = esan("predict", "runs", "other.pt")
+    assert result.exit_code == 2
+    assert f"Expected the node features that the network was trained with, {words}. Give the graphs" in result.stderr
 
 
 def test_classes_are_words_from_the_table_to_the_predictions(place: Path) -> None:
