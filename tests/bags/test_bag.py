@@ -60,8 +60,8 @@ def test_subgraph_out_of_range(bag: esan.Bag, i: int) -> None:
 
 
 def test_needs_a_policy() -> None:
-    with pytest.raises(ValueError, match=r"Expected a bag, or graphs with a policy .*Call Bag\.of"):
-        esan.Bag.of(GRAPHS)
+    with pytest.raises(ValueError, match=r"got list, which carries no selection .*Name a policy, e\.g\. Bag\.of"):
+        esan.Bag.of(GRAPHS, None)
     with pytest.raises(TypeError, match=r"Expected a policy \(got <class .*EdgeDeletion'>\)\. Pass an object"):
         esan.Bag.of(GRAPHS, esan.EdgeDeletion, 2)  # type: ignore[arg-type]
 

@@ -55,7 +55,7 @@ def test_features_may_be_named() -> None:
         data.own(graphs, in_channels=OneHot(2))
     with pytest.raises(ValueError, match="Expected x with 7 columns"):
         data.own(graphs, in_channels=7)
-    with pytest.raises(ValueError, match=r"Expected x of 3 \(got none"):
+    with pytest.raises(ValueError, match=r"Expected x with 3 columns \(got none"):
         data.own([_graph(y=0), _graph(y=1)], in_channels=3)
 
 

@@ -129,7 +129,13 @@ def test_unreadable_rows_are_reported_by_line(table: Path, capfd: pytest.Capture
 def test_tables_that_are_none_are_refused(table: Path) -> None:
     for text, message in [
         ("name,y\nCC,1\n", "Expected one column called smiles .got name, y"),
-        ("smiles,y\n", "Expected a line of column names and one row per molecule"),
+        ("smiles,y\n", r"Expected a line of column names and one row per molecule \(got column names alone in .*table"),
+        ("", r"Expected a line of column names and one row per molecule \(got an empty file, .*Is it the right file"),
+        (
+            "smiles;y\nCC;1,5\n",
+            r"Expected commas between the columns of a \.csv \(got semicolons in .*Save it with comma",
+        ),
+        ("smiles\ty\nCC\t1\n", r"Expected commas between .* \(got tabs in .*or, with tabs, as \.tsv"),
         ("smiles,y\nCC,1\nCCC\n", r"Expected 2 cells, one per column \(got 1 at line 3"),
         ("smiles,y\nC(C,1\n", "line 2"),
         ('smiles,y\n"CC,1\n', "Expected a table"),

@@ -51,8 +51,10 @@ def test_fractions_and_empty_parts_are_refused() -> None:
     for fractions in ((0.8, 0.1, 0.2), (0.0, 0.5, 0.5), (1.1, -0.1, 0.0)):
         with pytest.raises(ValueError, match="that add up to 1"):
             data.random(100, fractions)
-    with pytest.raises(ValueError, match=r"at least one graph in each part \(got none for valid of 3 graphs"):
+    with pytest.raises(ValueError, match=r"\(got 3, of which 5 % leave none for validation\)\. Add graphs"):
         data.random(3, (0.9, 0.05, 0.05))
+    with pytest.raises(ValueError, match=r"\(got 2 in own, of which 10 % leave none for validation\)\. Add graphs"):
+        data.random(data.own([cycle(4)] * 2, labels=[0.5, 1.5]))
 
 
 def test_a_class_that_nobody_trains_on_is_refused() -> None:
@@ -92,7 +94,7 @@ def test_scaffolds_stay_together_and_large_ones_train() -> None:
     assert split.test.tolist() == [0, 8]
     with pytest.raises(ValueError, match=r"got 'C1CC' at place 1, and 0 more"):
         data.scaffold(["CC", "C1CC"])
-    with pytest.raises(ValueError, match="got none for train: 1 scaffolds among 3 molecules"):
+    with pytest.raises(ValueError, match="got 1 scaffold among 3 molecules, which leave none for training"):
         data.scaffold(["CC", "CCC", "CCCC"])
     with pytest.raises(ValueError, match="read from SMILES"):
         data.scaffold(data.own([cycle(4)] * 6, labels=[0, 1] * 3))

@@ -248,6 +248,7 @@ def test_the_command_names_an_unknown_table_and_writes_tables_without_running(
     wrong = CliRunner().invoke(app, ["reproduce", "qm9"])
     assert wrong.exit_code == 2
     assert "Expected a table of the paper (got 'qm9')" in wrong.output
+    assert "timing; all runs every one of them." in " ".join(wrong.output.split())
     add_records("paper/results/zinc", [record("zinc/gin", 0.25)])
     Path("paper/results/zinc/0-1.json").write_text("{")
     dry = CliRunner().invoke(app, ["reproduce", "all", "--dry", "--docs", "docs/results.md"])

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch_geometric.data import Data
 from typer.testing import CliRunner, Result
 
 from esan.cli.main import app
-from esan.train import Predictor, Record, fit
+from esan.train import Predictor, Record, fit, summary
 from small_campaign import recipe, write_set
 from small_sets import ROOT, needs
 
@@ -45,11 +46,25 @@ def test_train_and_predict(place: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["train", "campaign", "search"])
+def test_accuracy_is_in_per_cent_as_in_the_tables(command: str, place: Path) -> None:
+    recipe(place / "SMALL", epochs=1, grid=({"lr": (0.01,)},)).save(place / "one.toml")
+    done = esan(command, "one.toml", "--seeds", "2", "--quiet")
+    assert done.exit_code == 0, done.output
+    records = [Record.load(path) for path in sorted((place / "runs").rglob("record.json"))]
+    found = summary(records).value
+    assert found is not None
+    assert found.mean <= 1, "records are in parts of 1"
+    assert "accuracy, %" in done.output
+    assert f"{100 * found.mean:.2f} ± {100 * (found.std or 0):.2f}" in done.output
+    assert f"{found.mean:.4f}" not in done.output
+
+
+@pytest.mark.parametrize("command", ["train", "campaign", "search"])
 def test_a_result_of_one_run_has_no_deviation(command: str, place: Path) -> None:
     recipe(place / "SMALL", epochs=1, grid=({"lr": (0.01, 0.001)},)).save(place / "one.toml")
     done = esan(command, "one.toml", "--fold", "0", "--seed", "0")
     assert done.exit_code == 0, done.output
-    assert "0.0000" not in done.output
+    assert "± 0.00" not in done.output
     if command == "search":
         (scores,) = (place / "runs").rglob("scores.csv")
         with scores.open() as file:
@@ -60,17 +75,25 @@ def test_a_result_of_one_run_has_no_deviation(command: str, place: Path) -> None
 
 
 def test_the_same_command_again_trains_nothing(place: Path) -> None:
-    esan("train", "small.toml", "--fold", "1", "--quiet")
+    first = esan("train", "small.toml", "--fold", "1", "--quiet")
+    assert "found, finished" not in first.output
     (file,) = (place / "runs").rglob("record.json")
     before = file.stat().st_mtime_ns
-    assert esan("train", "small.toml", "--fold", "1", "--quiet").exit_code == 0
+    again = esan("train", "small.toml", "--fold", "1", "--quiet")
+    assert again.exit_code == 0
     assert file.stat().st_mtime_ns == before
+    day = Record.load(file).finished[:10]
+    assert f"1 run found, finished on {day} in runs/small/ds/1-0; nothing was trained. To train again" in again.output
+    both = esan("train", "small.toml", "--quiet").output
+    assert f"1 of 2 runs found, finished on {day} in runs/small/ds/1-0; only the others were trained." in both
+    all_there = esan("train", "small.toml", "--quiet").output
+    assert f"2 runs found, finished on {day} in runs/small/ds; nothing was trained." in all_there
 
 
 def test_the_list_of_recipes() -> None:
     done = esan("train", "--list", "zinc/dss")
     assert "zinc/dss-gin-ego+" in done.output
-    assert "0.1020 ± 0.0030" in done.output
+    assert "0.102 ± 0.003" in done.output
     assert "mutag" not in done.output
 
 
@@ -114,7 +137,7 @@ def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -
     settings = ("--set", "epochs=1", "--set", "hidden_channels=4", "--fold", "3", "--data", str(ROOT), "--quiet")
     done = esan("train", "mutag/ds-gin-nd", *settings)
     assert done.exit_code == 0, done.output
-    assert "0.8940 ± 0.0480: the paper's, for mutag/ds-gin-nd as it is" in done.output
+    assert "accuracy 89.4 ± 4.8 %: the paper's, for mutag/ds-gin-nd as it is" in done.output
     result = esan("predict", "runs", "mutag", "--data", str(ROOT))
     assert result.exit_code == 0, result.output
     with (place / "predictions.csv").open() as file:
@@ -125,6 +148,26 @@ def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -
     right = sum(line["target"] == line["prediction"] for line in valid) / 19
     record = Record.load(next((place / "runs").rglob("record.json")))
     assert right == record.best.valid
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (torch.rand(3, 6), "x with 4 columns (got 6 in other.pt)"),
+        (None, "x with 4 columns (got none in other.pt)"),
+    ],
+)
+def test_features_that_differ_from_those_of_training_are_named(x: torch.Tensor | None, words: str, place: Path) -> None:
+    ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+    graphs = [Data(x=torch.rand(3, 4), edge_index=ring, y=torch.tensor([i % 2])) for i in range(20)]
+    torch.save(graphs, "mine.pt")
+    torch.save([Data(x=x, edge_index=ring, num_nodes=3)], "other.pt")
+    (place / "mine.toml").write_text('data = "mine.pt"\npolicy = "ND"\nnum_layers = 1\nepochs = 1\n')
+    done = esan("train", "mine.toml", "--quiet")
+    assert done.exit_code == 0, done.output
+    result = esan("predict", "runs", "other.pt")
+    assert result.exit_code == 2
+    assert f"Expected the node features that the network was trained with, {words}. Give the graphs" in result.stderr
 
 
 def test_classes_are_words_from_the_table_to_the_predictions(place: Path) -> None:
@@ -149,6 +192,36 @@ def test_classes_are_words_from_the_table_to_the_predictions(place: Path) -> Non
     (place / "mine.csv").write_text("id,smiles,kind\nm0,CCO,acid\n")
     with pytest.raises(ValueError, match=r"Expected the classes alkane, other \(got acid at line 2"):
         fitted.score("mine.csv")
+
+
+def test_whole_numbers_that_are_taken_for_classes_are_named(place: Path) -> None:
+    pytest.importorskip("rdkit")
+    chains = ["C" * n + end for n in range(2, 12) for end in ("", "O", "N")]
+    (place / "mine.csv").write_text("smiles,size\n" + "".join(f"{one},{len(one) % 5}\n" for one in chains))
+    (place / "mine.toml").write_text('data = "mine.csv"\npolicy = "ND"\nnum_layers = 1\nepochs = 1\n')
+    words = (
+        'The targets in column "size" are 5 different whole numbers, so this is a classification. To predict numbers'
+    )
+    done = esan("train", "mine.toml", "--quiet")
+    assert f"{words}, add --set task=regression." in done.output
+    assert words not in esan("train", "mine.toml", "--set", "task=classification", "--quiet").output
+    numbers = esan("train", "mine.toml", "--set", "task=regression", "--quiet")
+    assert numbers.exit_code == 0
+    assert words not in numbers.output
+    assert "mae" in numbers.output
+    named = esan("train", "mine.toml", "--set", "targets=size", "--set", "smiles=smiles", "--quiet")
+    assert words in named.output
+
+
+def test_whole_numbers_in_a_file_of_labels_are_named_and_words_are_not(place: Path) -> None:
+    command = ("train", "small.toml", "--set", "labels=y.txt", "--set", "epochs=1", "--set", "data=graphs.g6")
+    (place / "graphs.g6").write_text("Dhc\nD~{\n" * 8)
+    (place / "y.txt").write_text("1\n4\n" * 8)
+    done = esan(*command, "--quiet")
+    assert done.exit_code == 0, done.output
+    assert "The labels in y.txt are 2 different whole numbers, so this is a classification." in done.output
+    (place / "y.txt").write_text("ring\nwhole\n" * 8)
+    assert "different whole" not in esan(*command, "--quiet", "--runs", "others").output
 
 
 def test_a_recipe_of_a_table_reads_its_bonds(place: Path) -> None:

@@ -188,6 +188,15 @@ def test_every_class_is_held_out() -> None:
     assert hold_out(small("labels"), 0).valid.numel() > 0
 
 
+def test_too_few_graphs_to_hold_any_out() -> None:
+    graphs = [esan.graphs.cycle(4), esan.graphs.cycle(5)]
+    assert hold_out(esan.data.own(graphs, labels=[0.5, 1.5]), 0).valid.numel() == 1
+    with pytest.raises(ValueError, match=r"two graphs, one to train on and one .*\(got 1 graph in own\)\. Add graphs"):
+        hold_out(esan.data.own(graphs[:1], labels=[0.5]), 0)
+    with pytest.raises(ValueError, match=r"two graphs of the same class, one .*\(got 2 graphs in own\)\. Add graphs"):
+        hold_out(esan.data.own(graphs, labels=[0, 1]), 0)
+
+
 class Own(Policy):
     def select(self, graphs: esan.graphs.Graphs) -> Selection:
         return EdgeDeletion().select(graphs)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from esan.checks import check_known, device_named, shown
 from esan.cli.console import BUG, INPUT, console
-from esan.cli.tables import plain_table, spread
+from esan.cli.tables import figure, plain_table, with_unit
 from esan.plural import counted
 from esan.train.campaigns.executors import Executor, Failure, Processes, Serial
 from esan.train.campaigns.ray_cluster import TIMEOUT, RayCluster
@@ -167,8 +167,8 @@ def told_numbers(records: Sequence[Record]) -> list[Table | Text]:
     rules: dict[str, list[str]] = {}
     for name, some in by_recipe.items():
         found = summary(some)
-        value = "not measured" if found.value is None else spread(found.value.mean, found.value.std)
-        table.add_row(Text(name), f"{found.part} {found.metric}", value, str(found.runs))
+        value = figure(found.value, found.metric, name) or "not measured"
+        table.add_row(Text(name), f"{found.part} {with_unit(found.metric)}", value, str(found.runs))
         rules.setdefault(found.rule, []).append(name)
     if len(rules) == 1:
         return [table, *(Text(f"mean ± std: {rule}") for rule in rules)]

@@ -6,7 +6,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from esan.report.rows import Row
+from esan.report.reproduced_tables import paper_number
+from esan.report.rows import Row, in_paper_units
+from esan.train.runs.records import DISPLAY_SCALE
+from esan.train.runs.summary import MeanStd
 
 
 def plain_table(names: Sequence[str], numbers: Sequence[str], title: str = "", caption: str = "") -> Table:
@@ -26,16 +29,21 @@ def plain_table(names: Sequence[str], numbers: Sequence[str], title: str = "", c
     return table
 
 
-def number(value: float | None) -> str:
-    """A metric in at most ten characters; nothing for None."""
-    if value is None:
+def with_unit(metric: str) -> str:
+    """A metric as the head of a column: accuracy and ROC-AUC are in per cent."""
+    return metric if DISPLAY_SCALE.get(metric, 1.0) == 1 else f"{metric}, %"
+
+
+def figure(value: MeanStd | float | None, metric: str, recipe: str) -> str:
+    """A number of records in the unit and with the digits that reports have for this recipe; nothing for None.
+
+    A mean or deviation takes at most ten characters.
+    """
+    found = MeanStd(value, None) if isinstance(value, float | int) else value
+    ours = in_paper_units(found, metric, paper_number(recipe))
+    if found is None or ours is None:
         return ""
-    return f"{value:.4f}" if abs(value) < 10_000 else f"{value:.5g}"
-
-
-def spread(mean: float, std: float | None) -> str:
-    """Mean ± standard deviation; a single run has none."""
-    return number(mean) if std is None else f"{number(mean)} ± {number(std)}"
+    return f"{found:.5g}" if abs(ours.mean) >= 10_000 else str(ours)
 
 
 def rows_table(rows: Sequence[Row], title: str = "") -> Table:
@@ -45,6 +53,6 @@ def rows_table(rows: Sequence[Row], title: str = "") -> Table:
     for row in rows:
         paper = "" if row.paper is None else str(row.paper)
         ours = "" if row.ours is None else str(row.ours)
-        metric = f"{row.part} {row.metric}" if row.metric else ""
+        metric = f"{row.part} {with_unit(row.metric)}" if row.metric else ""
         table.add_row(Text(row.recipe), metric, paper, ours, row.state)
     return table

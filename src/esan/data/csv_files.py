@@ -146,8 +146,10 @@ def _rows(path: Path) -> tuple[list[str], list[_CSVRow]]:
     except csv.Error as error:
         raise ValueError(f"Expected a table (got {error} at line {reader.line_num} of {path}). Correct it.") from None
     if len(read) < 2:
-        raise ValueError(f"Expected a line of column names and one row per molecule (got {len(read)} lines in {path}).")
+        got = f"column names alone in {path}" if read else f"an empty file, {path}"
+        raise ValueError(f"Expected a line of column names and one row per molecule (got {got}). Is it the right file?")
     header = [name.strip() for name in read[0].cells]
+    _check_delimiter(header, delimiter, path)
     for row in read[1:]:
         if len(row.cells) != len(header):
             raise ValueError(
@@ -155,6 +157,19 @@ def _rows(path: Path) -> tuple[list[str], list[_CSVRow]]:
                 "Complete that line; quote cells that hold commas."
             )
     return header, read[1:]
+
+
+def _check_delimiter(header: list[str], delimiter: str, path: Path) -> None:
+    """An error for a line of column names that is one cell, because something else stands between them."""
+    others = {";": "semicolons", ",": "commas", "\t": "tabs"}
+    wanted = others.pop(delimiter)
+    found = next((word for other, word in others.items() if other in header[0]), None)
+    if len(header) == 1 and found is not None:
+        kind = "a .tsv" if delimiter == "\t" else "a .csv"
+        other = " or, with tabs, as .tsv" if delimiter == "," else ""
+        raise ValueError(
+            f"Expected {wanted} between the columns of {kind} (got {found} in {path}). Save it with {wanted}{other}."
+        )
 
 
 def _text(path: Path) -> str:

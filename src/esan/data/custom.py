@@ -110,7 +110,7 @@ def own(
         skipped=found.skipped,
         source=found.source,
     )
-    where = found.source if isinstance(source, str | Path) else f"a {found.source} of graphs"
+    where = found.source if isinstance(source, str | Path) else _in_words(source, found.source, name)
     for value, channels, part in ((dataset.graphs.x, x, "x"), (dataset.graphs.edge_attr, edges, "edge_attr")):
         argument = "in_channels" if part == "x" else "edge_channels"
         advice = f"Set {part} on the graphs as {argument} says: for predictions, as the network was trained."
@@ -187,6 +187,13 @@ def _stem(path: Path) -> str:
     """The name of a folder, or of a file without its endings."""
     path = path.resolve()
     return path.name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
+
+
+def _in_words(source: Any, kind: str, name: str) -> str:
+    """What graphs of no file are called: by their name, or else by what they are held in."""
+    if name != "own":
+        return name
+    return "the graphs" if isinstance(source, Graphs) else f"a {kind} of graphs"
 
 
 def _tell_missing(found_targets: Targets, cells: TargetCells) -> None:

@@ -9,6 +9,7 @@ from esan.checks import truth_value
 from esan.data.dataset import Dataset, Split
 from esan.data.smiles import scaffolds
 from esan.data.splits import Fractions, checked_fractions
+from esan.plural import counted
 
 
 def scaffold(
@@ -48,10 +49,11 @@ def scaffold(
             valid += group
         else:
             test += group
-    for name, part, share in (("train", train, train_share), ("valid", valid, valid_share)):
+    for name, part, share in (("training", train, train_share), ("validation", valid, valid_share)):
         if share > 0 and not part:
             raise ValueError(
-                f"Expected at least one molecule in each part (got none for {name}: {len(groups)} scaffolds among "
-                f"{len(smiles)} molecules are too few or too large). Use random, or other fractions."
+                f"Expected enough scaffolds for each part of a split (got {counted(len(groups), 'scaffold')} among "
+                f"{counted(len(smiles), 'molecule')}, which leave none for {name}). Add molecules, or split them at "
+                "random."
             )
     return Split(*(torch.tensor(sorted(part), dtype=torch.long) for part in (train, valid, test)))

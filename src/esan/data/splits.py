@@ -59,17 +59,19 @@ def random(count: Dataset | int, fractions: Fractions = (0.8, 0.1, 0.1), seed: i
     """
     dataset = count if isinstance(count, Dataset) else None
     graphs = len(count) if isinstance(count, Dataset) else count
-    number = whole_number("the number of graphs", graphs, 2, "Pass how many there are.", 2**31)
+    remedy = "Pass how many there are." if dataset is None else f"Add graphs to {dataset.name}."
+    number = whole_number("the number of graphs", graphs, 2, remedy, 2**31)
     shares, seed = checked_fractions(fractions), seed_number(seed)
     ends = [round(shares[0] * number), round((shares[0] + shares[1]) * number)]
     order = torch.from_numpy(np.random.default_rng(seed).permutation(number))
     parts = [order[start:end].sort().values for start, end in zip([0, *ends], [*ends, number], strict=True)]
     split = Split(*parts)
-    for name, part, fraction in zip(("train", "valid", "test"), parts, shares, strict=True):
-        if fraction > 0 and not part.numel():
+    for name, part, share in zip(("training", "validation", "test"), parts, shares, strict=True):
+        if share > 0 and not part.numel():
+            where = "" if dataset is None else f" in {dataset.name}"
             raise ValueError(
-                f"Expected at least one graph in each part (got none for {name} of {number} graphs and fractions "
-                f"{tuple(fractions)}). Give it a larger fraction, or 0."
+                f"Expected enough graphs for each part of a random split (got {number:,}{where}, of which "
+                f"{100 * share:g} % leave none for {name}). Add graphs, or split them another way."
             )
     if dataset is not None:
         check_split(dataset, split)

@@ -81,8 +81,8 @@ def read_carried(source: Source) -> tuple[Graphs, Selection, str]:
             source = Batch.from_data_list(items)
     if not isinstance(source, Data) or _POLICY not in source:
         raise ValueError(
-            f"Expected a bag, or graphs with a policy (got {type(source).__name__} alone). Call "
-            "Bag.of(graphs, policy), or apply the policy to the data: policy(data)."
+            f"Expected a bag, or graphs with a policy (got {type(source).__name__}, which carries no selection of "
+            'subgraphs). Name a policy, e.g. Bag.of(graphs, "ED"), or apply one to each graph: policy(data).'
         )
     graphs = read(source)
     # A later transform may have renumbered the edges, and the selection would mean others.

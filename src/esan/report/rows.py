@@ -9,7 +9,7 @@ from esan.data.sets.catalogue import CATALOGUE
 from esan.report.reproduced_tables import PaperNumber, method, paper_number
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import protocol
-from esan.train.runs.records import HIGHER_IS_BETTER, Record
+from esan.train.runs.records import DISPLAY_SCALE, HIGHER_IS_BETTER, Record
 from esan.train.runs.summary import MeanStd, summary
 
 
@@ -169,5 +169,5 @@ def in_paper_units(found: MeanStd | None, metric: str, cited: PaperNumber | None
     if found is None:
         return None
     digits = max(cited.digits, 1) if cited else 4 if metric == "mae" else 2
-    scale = 1.0 if metric == "mae" else 100.0
+    scale = DISPLAY_SCALE[metric]
     return Measured(found.mean * scale, None if found.std is None else found.std * scale, digits)

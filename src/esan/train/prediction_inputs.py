@@ -1,5 +1,7 @@
 """Match new graphs to a trained network: check their features, map targets to its classes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from esan import data
 from esan.data import Dataset, Task
 from esan.data.csv_files import _rows, is_csv
 from esan.data.dataset import Classes
+from esan.data.sets.verify import FeaturesError
 from esan.graphs import Source, load_graphs, read
 from esan.policies import Sampled, checked_source
 from esan.train.model_spec import ModelSpec
@@ -25,6 +28,13 @@ def read_graphs(
     skip_unreadable: bool = False,
 ) -> Dataset:
     """Graphs with the features that a network was built for, without targets; arguments as of `Predictor.predict`."""
+    with _features_of_training():
+        return _read_graphs(source, model_spec, smiles, skip_unreadable)
+
+
+def _read_graphs(
+    source: Source | Dataset | str | Path, model_spec: ModelSpec, smiles: str | None, skip_unreadable: bool
+) -> Dataset:
     source = _checked(source, model_spec)
     # Edge features that the network does not use may be there or not.
     features = _features(model_spec)
@@ -43,7 +53,8 @@ def read_graphs(
         # As numbers, whatever they are: the labels of a folder are not looked at.
         found = data.own(path, task=Task("regression", 1), name=path.stem, **features)
         return replace(found, task=model_spec.task, graphs=replace(found.graphs, y=None))
-    return read_graphs(load_graphs(path), model_spec)
+    graphs = replace(read(_checked(load_graphs(path), model_spec)), y=None)
+    return data.own(graphs, task=model_spec.task, name=path.name, **features)
 
 
 def lines_of(path: Path) -> list[int]:
@@ -65,7 +76,8 @@ def with_targets(source: Source | Dataset | str | Path, model_spec: ModelSpec, a
         known = {"smiles": model_spec.recipe.smiles, "targets": columns_of(model_spec.recipe.targets)}
         asked = {name: value for name, value in known.items() if value} | asked
     known_classes = {"classes": _classes(model_spec)} if model_spec.task.kind == "classification" else {}
-    return data.own(source, **{"task": model_spec.task.kind} | known_classes | _features(model_spec) | asked)
+    with _features_of_training():
+        return data.own(source, **{"task": model_spec.task.kind} | known_classes | _features(model_spec) | asked)
 
 
 def targets_for(dataset: Dataset, model_spec: ModelSpec) -> Tensor:
@@ -105,6 +117,19 @@ def _checked(source: Any, model_spec: ModelSpec) -> Any:
     names = (policy, policy.policy) if isinstance(policy, Sampled) else (policy,)
     remedy = "Leave it out of their transforms: the network was trained with the former."
     return checked_source(source, *map(repr, names), remedy=remedy)
+
+
+@contextmanager
+def _features_of_training() -> Iterator[None]:
+    """Inside, features that differ from those of the training data are an error in these words."""
+    try:
+        yield
+    except FeaturesError as error:
+        kind = "node" if error.difference.startswith("x ") else "edge"
+        raise ValueError(
+            f"Expected the {kind} features that the network was trained with, {error.difference}. Give the graphs "
+            "those of the training data, in the same order, or train on data such as these."
+        ) from None
 
 
 def _features(model_spec: ModelSpec) -> dict[str, Any]:

@@ -96,10 +96,17 @@ def test_committed_recipes_load() -> None:
         assert Recipe.from_dict(recipe.to_dict()) == recipe
 
 
+def test_a_misspelt_field_is_answered_with_the_nearest_alone() -> None:
+    with pytest.raises(ValueError, match=r"got epoch\)\. Did you mean epochs\?$"):
+        Recipe.from_dict({"data": "zinc", "epoch": 3})
+
+
 @pytest.mark.parametrize(
     ("values", "error", "words"),
     [
-        ({"lrr": 1}, ValueError, "Did you mean lr? Known: data, name, model"),
+        ({"lrr": 1}, ValueError, "Did you mean lr?"),
+        ({"colour": 1}, ValueError, "Expected fields of a recipe (got colour). Known: data, name, model"),
+        ({"lrr": 1, "colour": 1}, ValueError, "Did you mean lr? Known: data, name, model"),
         ({"lr": "fast"}, TypeError, "Expected lr to be a number (got 'fast'). The default is 0.001."),
         ({"data": 3}, TypeError, "Expected data to be text (got 3). Name a set"),
         ({"task": "ranking"}, ValueError, "Expected task to be one of"),

@@ -22,7 +22,8 @@ def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 
 
 def test_numbers_in_a_few_words() -> None:
-    assert in_words(Epoch(1, 0.1, 0.5, 0.25, None)) == "loss 0.5000 valid 0.2500"
+    assert in_words(Epoch(1, 0.1, 0.5, 0.25, None), "mae") == "loss 0.5000 valid 0.2500"
+    assert in_words(Epoch(1, 0.1, 0.5, 0.25, 1.0), "accuracy") == "loss 0.5000 valid 25.00 test 100.00"
 
 
 def _plain(text: str) -> str:
@@ -37,8 +38,8 @@ def test_bars(most: int) -> None:
     run_jobs(jobs, None, dataset=small(), loggers=[bars])
     shown = text.getvalue()
     assert ("2 runs" in shown) if most == 1 else re.search(r"^0-1 .* 4/4 ", _plain(shown), re.MULTILINE)
-    assert "small/quick, accuracy" in shown
-    assert re.search(r" loss \d\.\d{4} valid \d\.\d{4} test \d\.\d{4} ", _plain(shown))
+    assert "small/quick, accuracy, per cent" in shown
+    assert re.search(r" loss \d\.\d{4} valid \d+\.\d\d test \d+\.\d\d ", _plain(shown))
     assert "…" not in shown, "nothing is cut at 80 columns"
     assert all(task.finished for task in bars.progress.tasks), "what an early stop saves does not count as left"
 

@@ -1,8 +1,12 @@
 """From curves to the one number that is reported, by each rule."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from esan.train import Epoch, MeanStd, Point, Record, summary
+from esan.train.runs.record_table import add_records, read_table
 from small_sets import quick
 
 
@@ -39,6 +43,20 @@ def test_the_rule_of_the_tu_sets() -> None:
 
 def test_the_first_of_equal_epochs_counts() -> None:
     assert summary([record([0.5, 0.8, 0.8])]).epoch == 2
+
+
+def test_a_record_table_gives_the_same_epoch_as_the_records_of_runs(tmp_path: Path) -> None:
+    """Its seven digits make equal means differ, in favour of the later epoch."""
+    found = [record([0.0, 1 / 19]), replace(record([3 / 19, 2 / 19]), fold=1)]
+    add_records(tmp_path, found)
+    stored = read_table(tmp_path).records
+    assert [line.valid for line in stored[0].curve] != [line.valid for line in found[0].curve]
+    assert summary(stored).epoch == summary(found).epoch == 1
+
+
+def test_means_that_differ_by_more_than_rounding_are_told_apart() -> None:
+    assert summary([record([300 / 411, 301 / 411]), record([301 / 412, 300 / 412])]).epoch == 2
+    assert summary([record([1 - 6e-7, 1.0])]).epoch == 2
 
 
 def test_epochs_that_some_fold_lacks_do_not_count() -> None:

@@ -66,6 +66,10 @@ def run(
     Records are stored in RESULTS/<table> as recipes.json, runs.jsonl and curves.npz, the table as README.md.
     """
     rows = row or []
+    if table not in (*TABLES, "all"):
+        raise ValueError(
+            f"Expected a table of the paper (got {table!r}). There are {', '.join(TABLES)}; all runs every one of them."
+        )
     if table == "all":
         tables = rows_of_all(rows)
         if grid:

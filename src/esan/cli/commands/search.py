@@ -10,7 +10,7 @@ from rich.text import Text
 from esan.cli import options
 from esan.cli.console import console, plainly, resumable
 from esan.cli.jobs import campaign_settings, chosen_folds, chosen_numbers, executor_named, tell
-from esan.cli.tables import number, plain_table
+from esan.cli.tables import figure, plain_table, with_unit
 from esan.train.campaigns.grid import Search, search
 from esan.train.recipes.catalogue import find_recipe
 
@@ -72,9 +72,12 @@ def run(
 
 def _table(found: Search) -> Table:
     metric = found.best.records[0].metric
-    table = plain_table(["configuration"], [f"valid {metric}", "±", "runs"], "Configurations, best validation first")
+    table = plain_table(
+        ["configuration"], [f"valid {with_unit(metric)}", "runs"], "Configurations, best validation first"
+    )
     for one in found.scored:
-        cells = ["", ""] if one.valid is None else [number(one.valid.mean), number(one.valid.std)]
         style = "bold green" if one is found.best else None
-        table.add_row(Text(one.recipe.name), *cells, str(len(one.records)), style=style)
+        table.add_row(
+            Text(one.recipe.name), figure(one.valid, metric, one.recipe.name), str(len(one.records)), style=style
+        )
     return table

@@ -5,6 +5,20 @@ from torch import Tensor
 
 from esan.data.dataset import Dataset
 from esan.graphs import Categories, Channels, OneHot
+from esan.plural import counted
+
+
+class FeaturesError(ValueError):
+    """Features that are not those asked for.
+
+    Args:
+        message: the whole error.
+        difference: what was expected, with what was found in brackets.
+    """
+
+    def __init__(self, message: str, difference: str = "") -> None:
+        super().__init__(message)
+        self.difference = difference
 
 
 def check_dataset(dataset: Dataset, **expected: int) -> Dataset:
@@ -29,28 +43,28 @@ def check_dataset(dataset: Dataset, **expected: int) -> Dataset:
 
 
 def check_features(value: Tensor | None, channels: Channels, name: str, where: str, advice: str = "") -> None:
-    """An error if `value` does not match `channels`; the other arguments are for its message."""
+    """FeaturesError if `value` does not match `channels`; the other arguments are for its message."""
     if not channels:
         return
     if value is None:
-        raise ValueError(
-            f"Expected {name} of {channels!r} (got none in {where}). {advice or 'Is a file of the set missing?'}"
-        )
+        what = f"with {counted(channels, 'column')}" if isinstance(channels, int) else f"of {channels!r}"
+        difference = f"{name} {what} (got none in {where})"
+        raise FeaturesError(f"Expected {difference}. {advice or 'Is a file of the set missing?'}", difference)
     rows, right = value.reshape(value.size(0), -1), "Is it the right set?"
     sizes = (
         channels.sizes if isinstance(channels, Categories) else (channels.size,) if isinstance(channels, OneHot) else ()
     )
     width = channels if isinstance(channels, int) else len(sizes)
     if rows.size(1) != width:
-        raise ValueError(f"Expected {name} with {width} columns (got {rows.size(1)} in {where}). {advice or right}")
+        difference = f"{name} with {counted(width, 'column')} (got {rows.size(1)} in {where})"
+        raise FeaturesError(f"Expected {difference}. {advice or right}", difference)
     if not sizes or not rows.numel():
         return
     low, high = rows.amin(0), rows.amax(0)
     if bool((low < 0).any()) or bool((high >= torch.tensor(sizes)).any()):
-        raise ValueError(
-            f"Expected {name} of {channels!r}, from 0 to below {sizes} (got {low.tolist()} to {high.tolist()} in "
-            f"{where}). {advice or right}"
-        )
+        got = f"got {low.tolist()} to {high.tolist()} in {where}"
+        difference = f"{name} of {channels!r}, from 0 to below {sizes} ({got})"
+        raise FeaturesError(f"Expected {difference}. {advice or right}", difference)
 
 
 def _check_targets(dataset: Dataset, where: str) -> None:

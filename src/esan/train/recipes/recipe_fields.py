@@ -92,15 +92,16 @@ def columns_of(text: str) -> list[str]:
 
 
 def refuse_unknown(names: Collection[str], defaults: Mapping[str, Any]) -> None:
-    """An error for names that are no fields, which lists those that are."""
+    """An error for names that are no fields: with the nearest ones, or all fields where nothing is near."""
     strange = sorted(map(str, set(names) - set(defaults)))
     if strange:
-        close = (
+        close = [
             RENAMED.get(name) or next(iter(difflib.get_close_matches(name, defaults, 1)), None) for name in strange
-        )
+        ]
         near = [match for match in close if match is not None]
         hint = f" Did you mean {', '.join(near)}?" if near else ""
-        raise ValueError(f"Expected fields of a recipe (got {', '.join(strange)}).{hint} Known: {', '.join(defaults)}.")
+        known = f" Known: {', '.join(defaults)}." if None in close else ""
+        raise ValueError(f"Expected fields of a recipe (got {', '.join(strange)}).{hint}{known}")
 
 
 def checked(name: str, value: Any, default: Any) -> Any:

@@ -9,7 +9,7 @@ from rich.table import Column
 from rich.text import Text
 
 from esan.checks import text_value, truth_value, whole_number
-from esan.train.runs.records import Epoch, Record
+from esan.train.runs.records import DISPLAY_SCALE, Epoch, Record
 from esan.train.runs.run import Run
 
 
@@ -58,7 +58,8 @@ class ProgressBars:
             self.progress.console.print(Text(words), soft_wrap=True)
         one = len({run.job.recipe.name for run in runs}) == 1
         if one:
-            what = f"{runs[0].job.recipe.name}, {runs[0].task.metric}"
+            metric = runs[0].task.metric
+            what = f"{runs[0].job.recipe.name}, {metric}{'' if metric == 'mae' else ', per cent'}"
             self.progress.console.print(Text(what), soft_wrap=True)
         if 0 < len(runs) <= self.most:
             for run in runs:
@@ -77,7 +78,7 @@ class ProgressBars:
         self.progress.update(
             self.tasks[id(run)],
             advance=1,
-            numbers=in_words(epoch if self.test else epoch._replace(test=None)),
+            numbers=in_words(epoch if self.test else epoch._replace(test=None), run.task.metric),
         )
 
     def on_finish(self, run: Run, record: Record) -> None:
@@ -97,13 +98,20 @@ def _resumed(runs: list[Run]) -> str:
     return f"Continued from the last checkpoint: {few}." if again else ""
 
 
-def in_words(epoch: Epoch) -> str:
-    """The numbers of an epoch in a few words: four digits each, so that they fit beside a bar."""
-    numbers = {"loss": epoch.loss, "valid": epoch.valid, "test": epoch.test}
-    return " ".join(f"{name} {_short(value)}" for name, value in numbers.items() if value is not None)
+def in_words(epoch: Epoch, metric: str) -> str:
+    """The numbers of an epoch in a few words: few digits each, so that they fit beside a bar."""
+    scale = DISPLAY_SCALE[metric]
+    numbers = {"loss": _short(epoch.loss, 1.0)} | {
+        name: _short(value, scale) for name, value in (("valid", epoch.valid), ("test", epoch.test))
+    }
+    return " ".join(f"{name} {value}" for name, value in numbers.items() if value)
 
 
-def _short(value: float) -> str:
+def _short(value: float | None, scale: float) -> str:
+    if value is None:
+        return ""
+    if scale != 1:
+        return f"{value * scale:.2f}"
     return f"{value:.4f}" if abs(value) < 100 else f"{value:.4g}"
 
 

@@ -16,6 +16,7 @@ from esan.data import Dataset, Split, cache_folder
 from esan.data.sets.catalogue import known_name
 from esan.graphs.readers.files import exists
 from esan.nn import SubgraphGNN
+from esan.plural import counted
 from esan.policies import Policy, Sampled
 from esan.train.baselines import with_walks
 from esan.train.engines.subgraph_sampling import graphs_only_bag, training_bag
@@ -184,6 +185,12 @@ def hold_out(dataset: Dataset, seed: int) -> Split:
         valid = max(tenth, min(1, spare))
         test = max(tenth, min(1, spare - valid))
         part[members[:valid]], part[members[valid : valid + test]] = 1, 2
+    if not bool((part == 1).any()):
+        alike = {"classification": " of the same class", "labels": " with the same answer"}.get(dataset.task.kind, "")
+        raise ValueError(
+            f"Expected at least two graphs{alike}, one to train on and one to validate with (got "
+            f"{counted(len(dataset), 'graph')} in {dataset.name}). Add graphs."
+        )
     return Split(*((part == number).nonzero()[:, 0] for number in range(3)))
 
 

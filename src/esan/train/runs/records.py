@@ -20,6 +20,8 @@ from esan.version import __version__
 
 #: Whether a higher value of a metric is better.
 HIGHER_IS_BETTER = {"accuracy": True, "rocauc": True, "mae": False}
+#: What a metric is multiplied by where it is shown: accuracy and ROC-AUC are in per cent there.
+DISPLAY_SCALE = {"accuracy": 100.0, "rocauc": 100.0, "mae": 1.0}
 
 
 class Epoch(NamedTuple):
