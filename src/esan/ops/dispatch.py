@@ -67,9 +67,10 @@ def backend(*tensors: Tensor | None) -> Backend:
     if _REFERENCE.get() or _traced(present):
         return Backend.REFERENCE
     dtypes = {t.dtype for t in present if t.is_floating_point()}
-    if _triton_runs_on(present[0].device):
+    kind = present[0].device.type
+    if _triton_runs_on(kind):
         return Backend.TRITON if dtypes <= {torch.float32} else Backend.REFERENCE
-    if present[0].device.type == "cpu" and len(dtypes) <= 1 and dtypes <= {*_COMPILED} and runtime.available():
+    if kind == "cpu" and len(dtypes) <= 1 and dtypes <= {*_COMPILED} and runtime.available():
         return Backend.NUMBA
     return Backend.REFERENCE
 
@@ -98,15 +99,11 @@ def _traced(tensors: list[Tensor]) -> bool:
     return traced or torch._C._functorch.peek_interpreter_stack() is not None or torch.compiler.is_compiling()
 
 
-def _triton_runs_on(device: torch.device) -> bool:
-    """Whether Triton's kernels run there: on a GPU, or by its interpreter on a CPU, for tests."""
-    runs = device.type == "cuda" or (device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1")
-    return runs and _triton_is_installed()
-
-
 @cache
-def _triton_is_installed() -> bool:
-    if find_spec("triton") is None:
+def _triton_runs_on(kind: str) -> bool:
+    """Whether Triton's kernels run on devices of a kind: on a GPU, or by its interpreter on a CPU, for tests."""
+    runs = kind == "cuda" or (kind == "cpu" and os.environ.get("TRITON_INTERPRET") == "1")
+    if not runs or find_spec("triton") is None:
         return False
     report_triton()
     return True
