@@ -268,7 +268,7 @@ class _Graph:
         assert fields.chunk is not None
         self._known, self._batches = known, fields.batches
         ints, floats = fields.buffers
-        self._ints, self._floats = ints.long(), floats.clone()
+        self._ints, self._floats = ints.to(torch.int64, copy=True), floats.clone()
         self._fields = fields.chunk.fields
         views = StaticFields(fields.chunk.views(self._ints, self._floats))
         device = bag.device

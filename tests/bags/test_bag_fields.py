@@ -1,4 +1,4 @@
-"""Extra fields and edge weights in bag files that were edited, and in loaders, whose padded batches have neither."""
+"""Extra fields and edge weights in bag files that were edited, and in the padded batches of loaders."""
 
 import json
 import warnings
@@ -109,13 +109,13 @@ def test_fields_that_numpy_does_not_have_are_not_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("without", "why"), [(("edge_weight",), "the extra fields .*name, pos"), (("pos", "name"), "edge weights")]
+    ("without", "why"),
+    [("edge_weight", "the extra fields edge_label_index, which"), ("edge_label_index", "edge weights")],
 )
-def test_batches_with_such_fields_are_not_padded(without: tuple[str, ...], why: str) -> None:
+def test_batches_with_such_fields_are_not_padded(without: str, why: str) -> None:
     some = graphs()
     for graph in some:
-        for name in (*without, "edge_label_index"):
-            del graph[name]
+        del graph[without]
     bag = esan.Bag.of(some, ND, 2)
     with pytest.raises(ValueError, match=rf"Expected a bag whose batches can be padded \(got {why}.*Leave padded out"):
         esan.Loader(bag, padded=True)
@@ -126,10 +126,9 @@ def test_extra_fields_that_slow_a_gpu_down_are_named(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(loader, "is_gpu", lambda device: True)
     some = graphs()
     for graph in some:
-        for name in ("edge_weight", "edge_label_index", "pos"):
-            del graph[name]
+        del graph.edge_weight
     bag = esan.Bag.of(some, ND, 2)
-    with pytest.warns(UserWarning, match=r"without CUDA graphs.*the extra fields .*name.*padded=False") as caught:
+    with pytest.warns(UserWarning, match=r"without CUDA graphs.*fields edge_label_index, .*padded=False") as caught:
         assert not esan.Loader(bag).padded
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
@@ -137,12 +136,54 @@ def test_extra_fields_that_slow_a_gpu_down_are_named(monkeypatch: pytest.MonkeyP
         esan.Loader(bag, padded=False)
 
 
-def test_a_padded_batch_says_that_it_has_no_extra_fields() -> None:
-    bag = esan.Bag.of(graphs(), ND, 2)
-    (batch,) = PaddedBatches(bag, bag.device)([np.arange(2)[None]])
-    with pytest.raises(AttributeError, match=r"no attribute 'pos': padded batches have no extra fields. Use Loader"):
-        _ = batch.pos
-    assert getattr(batch, "pos", None) is None
+def with_fields(place: int, nodes: int) -> Data:
+    """A graph with fields of many kinds, as data sets have them."""
+    graph = strategies.from_edges(nodes, [(i, i + 1) for i in range(nodes - 1)], place)
+    graph.x = torch.rand(nodes, 2, dtype=torch.float64)
+    graph.y = torch.tensor([1 / 3 + place], dtype=torch.float64)
+    graph.pos, graph.z, graph.train_mask = torch.rand(nodes, 3), torch.arange(nodes).int(), torch.rand(nodes) > 0.5
+    graph.idx, graph.mu, graph.smiles = torch.tensor([10**12 + place]), 1 / 7 + place, "C" * nodes
+    graph.target = torch.rand(1, 19).half()
+    return graph
+
+
+OF_GRAPHS, OF_NODES = ("y", "idx", "mu", "target"), ("x", "pos", "z", "train_mask")
+
+
+def test_padded_batches_have_the_fields_of_the_graphs() -> None:
+    """Exactly: fields of graphs and lists as in a batch without padding, those of nodes with zeros behind them."""
+    bag = esan.Bag.of([with_fields(place, nodes) for place, nodes in enumerate((3, 5, 1, 4, 2))], ND, 2)
+    loaders = [esan.Loader(bag, batch_size=2, padded=padded) for padded in (True, False)]
+    for _ in range(2):
+        for padded, plain in zip(*loaders, strict=True):
+            for name in OF_GRAPHS:
+                assert getattr(padded, name).dtype == getattr(plain, name).dtype
+                assert getattr(padded, name).equal(getattr(plain, name)), name
+            assert padded.smiles == plain.smiles == padded.graphs.extra["smiles"]
+            for name in OF_NODES:
+                of_padded, of_plain = (bag.graphs.x if name == "x" else getattr(bag, name) for bag in (padded, plain))
+                assert of_padded.dtype == of_plain.dtype
+                assert of_padded[: len(of_plain)].equal(of_plain), name
+                assert not of_padded[len(of_plain) :].any(), name
+            assert [*padded.graphs.extra] == [*plain.graphs.extra]
+
+
+def test_padded_batches_for_an_ensemble_have_fields_per_member() -> None:
+    bag = esan.Bag.of([with_fields(place, nodes) for place, nodes in enumerate((3, 5, 1))], ND, 2)
+    batches = esan.Loader(bag, batch_sampler=[[[0, 1], [2, 0]]], padded=True, members=2)
+    for batch in (*batches, *batches):
+        assert batch.mu.equal(torch.tensor([[1 / 7, 8 / 7], [15 / 7, 1 / 7]]))
+        assert batch.smiles == [["CCC", "CCCCC"], ["C", "CCC"]]
+
+
+def test_a_padded_batch_names_the_fields_that_there_are() -> None:
+    bag = esan.Bag.of([with_fields(0, 3)], ND, 2)
+    (batch,) = PaddedBatches(bag, bag.device)([np.arange(1)[None]])
+    with pytest.raises(AttributeError, match=r"no attribute 'po'\. The graphs' extra fields are .*pos, smiles"):
+        _ = batch.po
+    with pytest.raises(KeyError, match="po"):
+        batch.graphs.extra["po"]
+    assert getattr(batch, "po", None) is None
     assert (batch.networks, bag.networks) == (1, 1)
 
 

@@ -142,8 +142,7 @@ def test_targets_and_features_come_along() -> None:
         for got, expected, count in (
             (padded.x, plain.x, nodes),
             (padded.edge_attr, plain.edge_attr, columns),
-            # In single precision, as all padded fields.
-            (padded.y, None if plain.y is None else plain.y.float().double(), len(plain)),
+            (padded.y, plain.y, len(plain)),
             (padded.graph_multiplicity, torch.ones(len(plain)).double(), len(plain)),
             (padded.node_multiplicity, torch.ones(nodes).double(), nodes),
         ):

@@ -79,13 +79,15 @@ def test_another_capacity_takes_the_columns_that_are_there(monkeypatch: pytest.M
 
 
 def test_numbers_that_need_all_their_bits() -> None:
-    """Features of 64 bits, and more items per graph than 16 bits count."""
+    """Fields of 64 bits, whole numbers and floats, and more items per graph than 16 bits count."""
     graphs = []
     for i, n in enumerate((3, 150)):
         graph = strategies.from_edges(n, [(v, v + 1) for v in range(n - 1)], i)
         graph.x = torch.arange(2 * n).reshape(n, 2) - 2**40 * i
         graph.edge_attr = torch.randn(graph.num_edges, 3, generator=torch.Generator().manual_seed(i)).double()
         graph.y = torch.tensor([[i, 2**35]])
+        graph.charge = torch.rand(n, 2, dtype=torch.float64)
+        graph.mask, graph.weight = torch.arange(n) > i, 1 / (3 + i)
         graphs.append(graph)
     bag, ids = esan.Bag.of(graphs, esan.NodeDeletion(), literal=True), torch.tensor([[[1, 0]]])
     padder = Padder(bag, 1)

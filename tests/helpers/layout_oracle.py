@@ -10,6 +10,7 @@ import esan
 from esan.bags.padded.plan import BatchBuffers
 from esan.bags.padded.shapes import Shape
 from esan.bags.rows import block_of_layer
+from esan.graphs.extra_fields import TensorField
 
 
 class Items:
@@ -125,9 +126,15 @@ class Oracle:
             add("x", self._nodes.take(graphs.x))
         if graphs.edge_attr is not None:
             add("edge_attr", self._edges.take(graphs.edge_attr))
-        if graphs.y is not None:
-            y = graphs.y[torch.tensor(ids).clamp(min=0)]
-            add("y", torch.where(there.reshape(-1, *[1] * (y.dim() - 1)), y, 0))
+        of_graphs = {} if graphs.y is None else {"y": graphs.y}
+        for name, field in graphs.extra.fields.items():
+            if isinstance(field, TensorField) and len(field.local) == len(graphs):
+                of_graphs[f"extra.{name}"] = field.local
+            elif isinstance(field, TensorField):
+                add(f"extra.{name}", self._nodes.take(field.local))
+        for name, values in of_graphs.items():
+            y = values[torch.tensor(ids).clamp(min=0)]
+            add(name, torch.where(there.reshape(-1, *[1] * (y.dim() - 1)), y, 0))
         self._csr("graph.into", target, shape.nodes, last, is_sorted=True)
         order = self._csr("graph.out", source, shape.nodes, last)
         add("graph.out.target", target[order], shape.nodes)
@@ -200,13 +207,13 @@ class Oracle:
 def batch_by_definition(
     bag: esan.Bag, num_layers: int, ids: Tensor, shape: Shape, networks: int = 1
 ) -> dict[str, Tensor]:
-    """The fields of one batch of all networks, `[S, B]` or `[1, B]`: network after network, floats in float32."""
+    """The fields of one batch of all networks, `[S, B]` or `[1, B]`: network after network."""
     one = [Oracle(bag, num_layers, some, shape) for some in ids.tolist()]
     found = {}
     for name, step in one[0].step.items():
         parts = [one[n % len(one)].fields[name] + n * step for n in range(networks)]
         values = torch.cat(parts)
-        found[name] = values.float() if values.is_floating_point() else values.long()
+        found[name] = values if values.dtype in (torch.float32, torch.float64) else values.long()
     return found
 
 
@@ -222,5 +229,6 @@ def check_batches(
         assert got.keys() == {name for name in expected if only is None or name in only}
         for name, values in got.items():
             assert values.is_floating_point() == expected[name].is_floating_point(), name
+            assert not values.is_floating_point() or values.dtype == expected[name].dtype, name
             assert values.shape == expected[name].shape, name
             assert values.cpu().to(expected[name].dtype).equal(expected[name]), name

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from esan.bags.bag import Bag
 from esan.bags.padded.batches import PaddedBatches
+from esan.bags.padded.fields import extra_axis
 from esan.bags.padded.shapes import Sizes
 from esan.checks import device_here, random_source, truth_value, whole_number
+from esan.graphs.extra_fields import ListField
 from esan.ops.device import is_gpu
 from esan.policies import Policy, Sampled
 
@@ -20,8 +22,9 @@ class Loader:
     """Batches of a bag, each a bag itself; for a `Sampled` policy, every batch of every epoch is a new sample.
 
     On a GPU batches come in a few padded shapes (`PaddedBag`) and are prefetched. A model computes the same up to
-    rounding, and `esan.step` can replay a step for each shape. The padding is not visible: predictions, `bag.y` and
-    `len(bag)` are those of the real graphs.
+    rounding, and `esan.step` can replay a step for each shape. The padding is not visible: predictions, `bag.y`, extra
+    fields of graphs and `len(bag)` are those of the real graphs. Fields of nodes, such as `bag.pos`, have zeros for
+    padding nodes behind those of the real ones.
 
     Args:
         bag: the bag of the dataset.
@@ -186,6 +189,8 @@ def _why_not_padded(bag: Bag) -> str | None:
         return f"targets of {bag.graphs.y_level}s"
     if bag.graphs.edge_weight is not None:
         return "edge weights, which padded batches do not have"
-    if bag.graphs.extra:
-        return f"the extra fields {', '.join(bag.graphs.extra)}, which padded batches do not have"
+    fields = bag.graphs.extra.fields.items()
+    others = [name for name, one in fields if not isinstance(one, ListField) and extra_axis(bag.graphs, one) is None]
+    if others:
+        return f"the extra fields {', '.join(others)}, which have entries neither per graph nor per node"
     return None

@@ -104,7 +104,7 @@ def test_graphs_without_an_edge() -> None:
 
 @pytest.mark.exhaustive
 def test_features_of_several_numbers() -> None:
-    """Of 64 bits where they are whole, floats otherwise."""
+    """Of 64 bits, whole or not; masks; fields of the user's."""
     graphs = []
     for i, graph in enumerate(GRAPHS):
         nodes, edges = int(graph.num_nodes or 0), graph.num_edges
@@ -112,9 +112,11 @@ def test_features_of_several_numbers() -> None:
         graph.x = torch.arange(3 * nodes).reshape(nodes, 3) - 2**40 * i
         graph.edge_attr = torch.randn(edges, 2, generator=torch.Generator().manual_seed(i)).double()
         graph.y = torch.tensor([[i, -i, 2**35]])
+        graph.charge = torch.rand(nodes, 2, dtype=torch.float64)
+        graph.mask, graph.weight = torch.arange(nodes) > i, torch.tensor([1 / (3 + i)], dtype=torch.float64)
         graphs.append(graph)
     padder = Padder(esan.Bag.of(graphs, esan.EdgeDeletion(), 2), 2)
-    check(padder, IDS, capacity(padder), 2, {"x", "edge_attr", "y"})
+    check(padder, IDS, capacity(padder), 2, {"x", "edge_attr", "y", "extra.charge", "extra.mask", "extra.weight"})
 
 
 @pytest.mark.exhaustive

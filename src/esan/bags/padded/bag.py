@@ -1,5 +1,6 @@
 """`PaddedBag`: a batch of a fixed shape as a bag; the padding graph at its end has multiplicity 0."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +12,15 @@ from torch_geometric.data import Data
 
 from esan.bags.bag import Bag
 from esan.bags.layer_view import LayerView
+from esan.bags.padded.axes import TARGETS
+from esan.bags.padded.fields import extra_axis, extra_name
 from esan.bags.padded.shapes import Shape
 from esan.bags.padded.views import Fields, PaddedCSR, PaddedLayerView, PaddedSharedEdges, needs_unpadded
 from esan.bags.rows import Rows
 from esan.bags.shared_edges import SharedEdges
 from esan.checks import device_here
 from esan.graphs import Graphs
+from esan.graphs.extra_fields import ExtraFields, ListField
 from esan.ops.caching import cached
 from esan.ops.segments import CSR
 from esan.plural import counted
@@ -109,6 +113,7 @@ class PaddedBag(Bag):
             x=fields.get("x"),
             edge_attr=fields.get("edge_attr"),
             y=fields.get("y"),
+            extra=_PaddedExtraFields(self),
         )
         graphs.__dict__["node_graph"] = fields["node_graph"]
         return graphs
@@ -141,12 +146,32 @@ class PaddedBag(Bag):
     def __getattr__(self, name: str) -> Any:
         if hasattr(type(self), name):
             return object.__getattribute__(self, name)  # a property that failed: its own error is the right one
+        like = self.__dict__.get("like")
+        known = [] if like is None else [*like.graphs.extra]
+        if name in known:
+            return self._extra(name)
         raise AttributeError(
-            f"'PaddedBag' object has no attribute {name!r}: padded batches have no extra fields. Use Loader(..., "
-            "padded=False) for those of the graphs.",
+            f"'PaddedBag' object has no attribute {name!r}. The graphs' extra fields are {', '.join(known) or 'none'}.",
             name=name,
             obj=self,
         )
+
+    def _extra(self, name: str) -> Any:
+        """An extra field of the graphs: a list, one entry per graph, or as `y`, or one per node of `graphs` as `x`."""
+        graphs = cast(Bag, self.like).graphs
+        field, fields = graphs.extra.fields[name], cast(Fields, self.fields)
+        if not isinstance(field, ListField):
+            values = fields[extra_name(name)].to(field.local.dtype)
+            per_graph = self.networks > 1 and extra_axis(graphs, field) is TARGETS
+            return values.view(self.networks, -1, *values.shape[1:]) if per_graph else values
+        ids = getattr(fields, "ids", None)
+        if ids is None:
+            raise RuntimeError(
+                f"Expected numbers in a step that is captured as a CUDA graph (got {name}, which is a list). Read it "
+                "outside of the step."
+            )
+        of_networks = [[field.value[i] for i in some if i >= 0] for some in ids.tolist()]
+        return of_networks[0] if len(of_networks) == 1 else of_networks
 
     @property
     def y(self) -> Tensor | None:
@@ -259,6 +284,25 @@ class PaddedBag(Bag):
     @cached_property
     def shared(self) -> SharedEdges:
         return PaddedSharedEdges(self.graphs, self.selection, self.literal, cast(Fields, self.fields), self.covered)
+
+
+class _PaddedExtraFields(ExtraFields):
+    """The extra fields of a padded batch, each read when it is asked for."""
+
+    def __init__(self, bag: PaddedBag) -> None:
+        super().__init__()
+        self._bag = bag
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in [*self]:
+            raise KeyError(name)
+        return self._bag._extra(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(cast(Bag, self._bag.like).graphs.extra)
+
+    def __len__(self) -> int:
+        return len(cast(Bag, self._bag.like).graphs.extra)
 
 
 class Origin(Protocol):

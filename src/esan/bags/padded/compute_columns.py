@@ -24,6 +24,16 @@ class PerLayerView:
 
 
 @dataclass(frozen=True)
+class ExtraValues:
+    """An extra field of the graphs."""
+
+    name: str
+
+    def __call__(self, source: "ColumnSource") -> Tensor:
+        return _bits(source.graphs.extra[self.name])
+
+
+@dataclass(frozen=True)
 class OwnIndex:
     """The index of each item itself."""
 
@@ -104,13 +114,13 @@ class ColumnSource:
         return torch.ones(len(self.graphs), device=self.bag.device)
 
     def x(self) -> Tensor:
-        return _present(self.graphs.x)
+        return _bits(self.graphs.x)
 
     def edge_attr(self) -> Tensor:
-        return _present(self.graphs.edge_attr)
+        return _bits(self.graphs.edge_attr)
 
     def y(self) -> Tensor:
-        return _present(self.graphs.y)
+        return _bits(self.graphs.y)
 
     def edge_type(self) -> Tensor:
         return self.edge_attr().reshape(-1)
@@ -264,9 +274,10 @@ class ColumnSource:
         return _packed(first - ragged.starts(counts)[block, graph], block, counts.size(0))
 
 
-def _present(values: Tensor | None) -> Tensor:
+def _bits(values: Tensor | None) -> Tensor:
+    """Values of the user's data; floats in double precision as the integers of the same bits."""
     assert values is not None
-    return values
+    return values.detach().contiguous().view(torch.int64) if values.dtype == torch.float64 else values
 
 
 def _packed(position: Tensor, block: Tensor, blocks: int) -> Tensor:

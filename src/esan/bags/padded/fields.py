@@ -6,6 +6,7 @@ from enum import Enum
 from math import prod
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from esan.bags.bag import Bag
@@ -23,7 +24,17 @@ from esan.bags.padded.axes import (
     Axis,
     Order,
 )  # fmt: skip
-from esan.bags.padded.compute_columns import Column, ColumnSource, GroupSize, GroupStart, OwnIndex, PerLayerView
+from esan.bags.padded.compute_columns import (
+    Column,
+    ColumnSource,
+    ExtraValues,
+    GroupSize,
+    GroupStart,
+    OwnIndex,
+    PerLayerView,
+)
+from esan.graphs import Graphs
+from esan.graphs.extra_fields import Field, ListField
 
 
 class PaddingIndex(Enum):
@@ -74,7 +85,8 @@ class BatchField:
         of: the axes that its values are indices into, network by network; None for that of the first column.
         times: a factor of all values.
         interleaved: whether the columns are interleaved.
-        is_float: whether the values are floats.
+        is_float: whether the values are floats in single precision.
+        is_double: whether they are floats in double precision.
         shape: of an item.
     """
 
@@ -85,6 +97,7 @@ class BatchField:
     times: int = 1
     interleaved: bool = False
     is_float: bool = False
+    is_double: bool = False
     shape: tuple[int, ...] = ()
 
     @property
@@ -141,8 +154,32 @@ def _of_graphs(bag: Bag, typed: bool) -> Iterator[BatchField]:
         ("y", TARGETS, ColumnSource.y, bag.graphs.y),
     ):
         if values is not None:
-            shape = tuple(values.shape[1:])
-            yield _field(name, FieldColumn(axis, make), is_float=values.is_floating_point(), shape=shape)
+            yield _of_data(name, FieldColumn(axis, make), values)
+    for name, field in bag.graphs.extra.fields.items():
+        along = extra_axis(bag.graphs, field)
+        if not isinstance(field, ListField) and along is not None:
+            yield _of_data(extra_name(name), FieldColumn(along, ExtraValues(name)), field.local)
+
+
+def _of_data(name: str, column: FieldColumn, values: Tensor) -> BatchField:
+    """A field of the user's data."""
+    is_double = values.dtype == torch.float64
+    is_float = values.is_floating_point() and not is_double
+    return _field(name, column, is_float=is_float, is_double=is_double, shape=tuple(values.shape[1:]))
+
+
+def extra_name(name: str) -> str:
+    """The name of the field that holds an extra field of the graphs."""
+    return f"extra.{name}"
+
+
+def extra_axis(graphs: Graphs, field: Field) -> Axis | None:
+    """The axis of an extra field of numbers: one entry per graph, or per node; None if it is neither."""
+    if isinstance(field, ListField) or field.dim != 0 or field.step is not None or field.local.is_complex():
+        return None
+    if bool((field.counts == 1).all()):
+        return TARGETS
+    return NODES if torch.equal(field.counts, graphs.num_nodes) else None
 
 
 def _of_layer_view(last: int, typed: bool, compact: bool) -> Iterator[BatchField]:

@@ -25,7 +25,7 @@ _ALIGNED = 16
 
 @dataclass(frozen=True)
 class FieldPlace:
-    """Where a field is in its buffer; the dtype, int64 or float32, says in which buffer."""
+    """Where a field is in its buffer; that of integers also holds floats in double precision, as their bits."""
 
     begin: int
     shape: tuple[int, ...]
@@ -40,9 +40,10 @@ class BufferLayout:
         self.ends = {torch.int64: 0, torch.float32: 0}
 
     def add(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> FieldPlace:
-        place = self.fields[name] = FieldPlace(self.ends[dtype], shape, dtype)
+        buffer = torch.float32 if dtype == torch.float32 else torch.int64
+        place = self.fields[name] = FieldPlace(self.ends[buffer], shape, dtype)
         size = prod(shape)
-        self.ends[dtype] += size + -size % _ALIGNED
+        self.ends[buffer] += size + -size % _ALIGNED
         return place
 
 
@@ -72,8 +73,9 @@ class BatchBuffers:
     def view(self, name: str, ints: Tensor, floats: Tensor) -> Tensor:
         """One field of a batch."""
         place = self.fields[name]
-        buffer = ints if place.dtype == torch.int64 else floats
-        return buffer.narrow(0, place.begin, prod(place.shape)).view(place.shape)
+        buffer = floats if place.dtype == torch.float32 else ints
+        values = buffer.narrow(0, place.begin, prod(place.shape)).view(place.shape)
+        return values.long().view(torch.float64) if place.dtype == torch.float64 else values
 
 
 class Plan:
@@ -192,7 +194,7 @@ class _Compiler:
     def gathers(self, field: BatchField, layout: BufferLayout, networks: int) -> list[FieldGather]:
         shape, last = self._shape, field.last
         counts = [column.column.axis.size(shape, last) for column in field.columns]
-        kind = torch.float32 if field.is_float else torch.int64
+        kind = torch.float32 if field.is_float else torch.float64 if field.is_double else torch.int64
         begin = layout.add(field.name, (networks * sum(counts), *field.shape), kind).begin
         step, gathers, before = field.times * sum(axis.size(shape, last) for axis in field.indexed), [], 0
         for number, (column, count) in enumerate(zip(field.columns, counts, strict=True)):

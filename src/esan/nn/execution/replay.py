@@ -197,7 +197,7 @@ class _Workspace:
     def __init__(self, fields: BatchFields) -> None:
         assert fields.chunk is not None
         ints, floats = fields.buffers
-        self._ints, self._floats = ints.long(), floats.clone()
+        self._ints, self._floats = ints.to(torch.int64, copy=True), floats.clone()
         self._fields, self._batches, self._shape = fields.chunk.fields, fields.batches, fields.shape
         self._views = fields.chunk.views(self._ints, self._floats)
         # Memory of its own: a call may still need it for its gradient while others run. Backward passes have another:
@@ -454,6 +454,11 @@ class StaticFields(dict[str, Tensor]):
     def __init__(self, fields: dict[str, Tensor], current: BatchFields | None = None) -> None:
         super().__init__(fields)
         self._current = current
+
+    @property
+    def ids(self) -> Tensor | None:
+        """The numbers of the graphs; None where they differ from replay to replay."""
+        return None if self._current is None or is_capturing() else self._current.ids
 
     def get(self, name: str, default: Tensor | None = None) -> Tensor | None:  # type: ignore[override]
         there = name in self or (self._current is not None and name in self._current)

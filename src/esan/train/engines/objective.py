@@ -103,6 +103,7 @@ def loss_backward(
         the gradient, of the shape of `prediction`, 0 for padding; and 1 for each member that has a target, else 0.
     """
     members = sums.size(1)
+    y = y.to(prediction.dtype) if y.is_floating_point() else y
     fast = implementation("loss", prediction, sums)
     if fast is not None and fast.fits(prediction, members):
         scaled = None if objective.shift is None or objective.scale is None else (objective.shift, objective.scale)
