@@ -276,3 +276,37 @@ def test_bags_without_padding_run_as_they_are(device: torch.device) -> None:
     for _ in range(4):
         trained.train(bag)
     assert trained.train.captures == 0
+
+
+def test_a_captured_step_reads_the_fields_of_each_batch(device: torch.device) -> None:
+    """A field that is read later, too; a list is refused."""
+    made = graphs()
+    for k, data in enumerate(made):
+        data.mu, data.pos, data.smiles = (
+            torch.tensor([1 / 7 + k], dtype=torch.float64),
+            torch.rand(data.num_nodes, 3),
+            "C",
+        )
+    bag, wanted = esan.Bag.of(made, "ND", LAYERS), {"mu"}
+    loader = esan.Loader(bag, BATCH, device=device, padded=True)
+    plain = esan.Loader(bag, BATCH, padded=False)
+
+    def double() -> Any:
+        return esan.step(loader)(lambda batch: {name: getattr(batch, name) * 2 for name in sorted(wanted)})
+
+    read = double()
+    for epoch in range(3):
+        for batch, other in zip(loader, plain, strict=True):
+            found = read(batch)
+            assert found["mu"].cpu().equal(2 * other.mu)
+            if epoch == 2:
+                pos = found["pos"].cpu()
+                assert pos[: other.num_nodes].equal(2 * other.pos)
+                assert not pos[other.num_nodes :].any()
+        if epoch == 1:
+            wanted.add("pos")
+            read = double()
+    assert read.captures
+    names = esan.step(loader)(lambda batch: batch.smiles)
+    with pytest.raises(RuntimeError, match=r"Expected numbers in a step that is captured .* \(got smiles"):
+        names.over([*loader, *loader])

@@ -158,12 +158,17 @@ class PaddedBag(Bag):
 
     def _extra(self, name: str) -> Any:
         """An extra field of the graphs: a list, one entry per graph, or as `y`, or one per node of `graphs` as `x`."""
-        graphs = cast(Bag, self.like).graphs
-        field, fields = graphs.extra.fields[name], cast(Fields, self.fields)
+        like = cast(Bag, self.like)
+        field, fields = like.graphs.extra.fields[name], cast(Fields, self.fields)
         if not isinstance(field, ListField):
             values = fields[extra_name(name)].to(field.local.dtype)
-            per_graph = self.networks > 1 and extra_axis(graphs, field) is TARGETS
-            return values.view(self.networks, -1, *values.shape[1:]) if per_graph else values
+            if self.networks == 1:
+                return values
+            # Kept, since looking at the values waits for the device, which a captured step cannot.
+            axes = like.cache.setdefault("axes of extra fields", {})
+            if name not in axes:
+                axes[name] = extra_axis(like.graphs, field)
+            return values.view(self.networks, -1, *values.shape[1:]) if axes[name] is TARGETS else values
         ids = getattr(fields, "ids", None)
         if ids is None:
             raise RuntimeError(
