@@ -264,3 +264,24 @@ def test_unknown_reductions(call: str) -> None:
     view = esan.Bag.of(esan.graphs.cycle(5), esan.EdgeDeletion(), 2).layer_view(1)
     with pytest.raises(ValueError, match=r"Expected one of sum, mean, max \(got 'median'\)"):
         getattr(view, call)(torch.zeros(view.num_rows, 1), "median")
+
+
+def test_iteration_gives_the_graphs_and_ends(bag: esan.Bag) -> None:
+    assert [one.graphs.num_nodes.tolist() for one in bag] == [[graph.num_nodes] for graph in GRAPHS]
+
+
+def test_lightning_finds_the_size_of_a_batch(bag: esan.Bag) -> None:
+    """It looks inside iterables; a bag of one graph is its own only graph."""
+    data = pytest.importorskip("lightning.pytorch.utilities.data")
+    assert [data.extract_batch_size(some) for some in (bag, bag[0])] == [len(GRAPHS), 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("batch", "node_graph"), ("ptr", "node_start"), ("edge_index", "edge_index")],
+)
+def test_what_a_pyg_batch_has_is_found_elsewhere(bag: esan.Bag, name: str, place: str) -> None:
+    for some in (bag, next(iter(esan.Loader(bag, batch_size=2, padded=True)))):
+        with pytest.raises(AttributeError, match=rf"no attribute '{name}'. Use bag\.graphs\.{place}\.$"):
+            getattr(some, name)
+        assert isinstance(getattr(some.graphs, place), torch.Tensor)

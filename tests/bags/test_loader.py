@@ -1,13 +1,17 @@
 """`Loader`: every graph once an epoch, in a fresh order, with a fresh sample."""
 
+import warnings
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import DistributedSampler
 
 import esan
 import strategies
+from esan.bags import loader
 
 
 def _bag(policy: esan.Policy, count: int = 10, literal: bool | None = None) -> esan.Bag:
@@ -152,3 +156,16 @@ def test_what_it_is_called() -> None:
     bag = _bag(esan.EdgeDeletion(), 3)
     chosen = "batch_size=2, shuffle=False, drop_last=False, device='cpu', padded=False"
     assert repr(esan.Loader(bag, 2)) == f"Loader({bag!r}, {chosen})"
+
+
+def test_several_processes_without_a_sampler_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "in_several_processes", lambda: True)
+    bag = _bag(esan.NodeDeletion(), 4)
+    with pytest.warns(UserWarning, match=r"Every process goes through all graphs.*DistributedSampler") as caught:
+        assert len(list(esan.Loader(bag, batch_size=2))) == 2
+    assert caught[0].filename == __file__
+    everything: Any = range(4)
+    shares: list[Any] = [DistributedSampler(everything, 2, rank, shuffle=False) for rank in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [_labels(esan.Loader(bag, batch_size=2, sampler=share)) for share in shares] == [[[0, 2]], [[1, 3]]]

@@ -1,11 +1,15 @@
 """`read` and `Graphs`: one collection from whatever people hold."""
 
+from collections.abc import Callable
+from typing import Any
+
 import networkx as nx
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
 from torch_geometric.utils import add_self_loops, from_networkx
 
 import esan
@@ -199,3 +203,14 @@ def test_records_move_measure_and_show_themselves() -> None:
     assert repr(graphs) == "Graphs(7 graphs, 25 nodes, 17 edges)"
     other = read(strategies.odd_graphs()[::-1])
     assert graphs.fingerprint != other.fingerprint
+
+
+@pytest.mark.parametrize("batched", [DataLoader, lambda graphs, size: [Batch.from_data_list(graphs[:size])]])
+@pytest.mark.parametrize("policy", [None, esan.NodeDeletion()])
+def test_batches_among_graphs_are_refused(batched: Callable[..., Any], policy: esan.Policy | None) -> None:
+    """Each batch would be one graph, with the predictions of one."""
+    graphs = [esan.graphs.cycle(n) for n in (3, 4, 5)]
+    source = batched(graphs if policy is None else [policy(graph) for graph in graphs], 2)
+    for read_it in (read, lambda some: esan.Bag.of(some, policy and str(policy), 2)):
+        with pytest.raises(TypeError, match=r"Expected graphs one by one \(got a batch of 2 at place 0\)\. Pass"):
+            read_it(source)

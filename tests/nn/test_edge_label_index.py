@@ -82,3 +82,12 @@ def test_pyg_link_splits_train() -> None:
         scores = model(bag).squeeze(1)
         assert scores.shape == bag.edge_label.shape == (part.edge_label_index.size(1),)
         torch.nn.functional.binary_cross_entropy_with_logits(scores, bag.edge_label).backward()
+
+
+def test_pairs_in_two_parts_are_refused() -> None:
+    split = RandomLinkSplit(is_undirected=True, split_labels=True, num_val=0.2, num_test=0.0)
+    train, _, _ = split(strategies.from_edges(9, [(i, i + 1) for i in range(8)], 3))
+    bag = esan.Bag.of([train], POLICIES[0], 4)
+    with pytest.raises(ValueError, match=r"Expected pairs .*\(got pos_edge_label_index.*split_labels=False"):
+        network(POLICIES[0])(bag)
+    assert len(strategies.model("dss", "gin", POLICIES[0])(bag)) == 1

@@ -232,3 +232,11 @@ def test_sizes_that_cannot_be(choices: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"in_channels": None, "hidden_channels": 4, "num_layers": 2, "out_channels": 1}
     with pytest.raises(ValueError, match=message):
         esan.ds_gnn(**given | choices)
+
+
+def test_an_ensemble_says_what_it_takes() -> None:
+    model = esan.ds_gnn(None, 4, 2, 1)
+    with pytest.raises(TypeError, match=r"Expected a list of networks \(got one SubgraphGNN\)"):
+        esan.Ensemble(model)  # type: ignore[arg-type]
+    with pytest.raises(IndexError, match=r"Expected a member from 0 to 1 \(got 2\)"):
+        esan.Ensemble([model, model]).member(2)

@@ -1,5 +1,6 @@
 """Policies as PyG transforms, and bags of what they give: graphs with selections, batches, parts of datasets."""
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ import networkx as nx
 import pytest
 import torch
 from torch.utils.data import ConcatDataset, IterableDataset, Subset, random_split
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, InMemoryDataset
+from torch_geometric.io import fs
 from torch_geometric.loader import DataLoader
 from torch_geometric.utils import add_self_loops
 
@@ -170,3 +172,12 @@ def test_one_batch_has_one_kind_of_selection() -> None:
 def test_a_transform_takes_pyg_data() -> None:
     with pytest.raises(TypeError, match=r"Expected PyG data \(got Graph\)\. Bag\.of\(graphs, policy\) takes networkx"):
         esan.NodeDeletion()(nx.path_graph(3))
+
+
+def test_datasets_of_selected_data_need_no_unrestricted_pickle(tmp_path: Path) -> None:
+    """PyG's datasets load with `weights_only=True`, and warn where that fails."""
+    graphs = [esan.NodeDeletion()(graph) for graph in strategies.odd_graphs()]
+    InMemoryDataset.save(graphs, str(tmp_path / "data.pt"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fs.torch_load(str(tmp_path / "data.pt"))[2] is type(graphs[0])

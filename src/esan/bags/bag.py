@@ -20,6 +20,7 @@ from esan.bags.subgraph import Subgraph
 from esan.bags.validate import check_selection
 from esan.checks import device_here, random_source, shown, whole_number
 from esan.graphs import Graphs, Source, read
+from esan.graphs.extra_fields import ExtraFields
 from esan.graphs.indexing import Ids, graph_ids
 from esan.ops.caching import cached
 from esan.ops.segments import CSR
@@ -28,6 +29,9 @@ from esan.policies import Policy, Sampled, Selection, as_policy, checked_source,
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+#: Where a bag has what a PyG batch has under another name.
+_OF_PYG = {"batch": "graphs.node_graph", "ptr": "graphs.node_start", "edge_index": "graphs.edge_index"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,14 +113,20 @@ class Bag:
         """An extra field of the graphs, such as `bag.train_mask`: nodes, graphs and columns in the user's order."""
         if hasattr(type(self), name):
             return object.__getattribute__(self, name)  # a property that failed: its own error is the right one
-        graphs = self.__dict__.get("graphs")
-        extra = {} if graphs is None else graphs.extra
+        extra = self._extra_fields
         if name in extra:
             return extra[name]
-        if graphs is not None and (derived := graphs.extra.derived(name)) is not None:
+        if (derived := extra.derived(name)) is not None:
             return derived
         known = f" The graphs' extra fields are {', '.join(extra)}." if extra else " The graphs have no extra fields."
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}.{known}", name=name, obj=self)
+        remedy = f" Use bag.{_OF_PYG[name]}." if name in _OF_PYG else known
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}.{remedy}", name=name, obj=self)
+
+    @property
+    def _extra_fields(self) -> ExtraFields:
+        """The extra fields; none before the graphs are there, as while a bag is unpickled."""
+        graphs = self.__dict__.get("graphs")
+        return ExtraFields() if graphs is None else graphs.extra
 
     @property
     def literal(self) -> bool:
@@ -216,9 +226,10 @@ class Bag:
             sampled_from=None if self.sampled_from is None else self.sampled_from[chosen],
         )
 
-    def __iter__(self) -> Iterator["Bag"]:
-        """The bags of the graphs, one by one."""
-        return (self[i] for i in range(len(self)))
+    if TYPE_CHECKING:
+        # Python iterates over the graphs by their index. With this method a bag of one graph would be an iterable that
+        # holds itself, in which libraries that look for tensors (Lightning) would go round for ever.
+        def __iter__(self) -> Iterator["Bag"]: ...
 
     def only(self, mask: Tensor) -> "Bag":
         """The bag of the subgraphs where `mask`, one truth value per subgraph, is true; at least one of each graph."""

@@ -14,7 +14,7 @@ from esan.bags.padded.fields import extra_axis
 from esan.bags.padded.shapes import Sizes
 from esan.checks import device_here, random_source, truth_value, whole_number
 from esan.graphs.extra_fields import ListField
-from esan.ops.device import is_gpu
+from esan.ops.device import in_several_processes, is_gpu
 from esan.policies import Policy, Sampled
 
 
@@ -106,6 +106,12 @@ class Loader:
         return full + (rest > 0 and not self.drop_last)
 
     def __iter__(self) -> Iterator[Bag]:
+        if self.sampler is None and self.batch_sampler is None and in_several_processes():
+            warnings.warn(
+                "Every process goes through all graphs, since the loader has no sampler. To share them, pass "
+                "sampler=torch.utils.data.DistributedSampler(range(len(bag))). Lightning does not add one.",
+                stacklevel=2,
+            )
         return self.batches(list(self._steps()))
 
     def batches(self, steps: list[np.ndarray]) -> Iterator[Bag]:

@@ -1,4 +1,4 @@
-"""Streams, pinned memory, prefetching and CUDA graphs on a GPU; on a CPU they do nothing."""
+"""Streams, pinned memory, prefetching and CUDA graphs on a GPU, which do nothing on a CPU; groups of processes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 T = TypeVar("T")
@@ -32,6 +33,11 @@ def side_streams(device: torch.device) -> tuple["torch.cuda.Stream", "torch.cuda
 def side_stream(device: torch.device) -> Any:
     """The stream for independent work of layers; None on a CPU."""
     return side_streams(device)[1] if is_gpu(device) else None
+
+
+def in_several_processes() -> bool:
+    """Whether this process is one of several that train together."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def event(device: torch.device) -> Any:

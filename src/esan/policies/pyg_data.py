@@ -50,6 +50,10 @@ class SelectedData(Data):
         return 0 if key.startswith(_PREFIX) else super().__cat_dim__(key, value, *args, **kwargs)
 
 
+# So that PyG's datasets, and torch.load, read files of them without unrestricted pickle.
+torch.serialization.add_safe_globals([SelectedData])
+
+
 def graphs_of(batch: Batch) -> list[Data]:
     """The graphs of a PyG batch, one by one."""
     # PyG splits a batch as it was made: fields added since are lost, and missing ones are an error.

@@ -113,7 +113,7 @@ class PaddedBag(Bag):
             x=fields.get("x"),
             edge_attr=fields.get("edge_attr"),
             y=fields.get("y"),
-            extra=_PaddedExtraFields(self),
+            extra=self._extra_fields,
         )
         graphs.__dict__["node_graph"] = fields["node_graph"]
         return graphs
@@ -143,18 +143,9 @@ class PaddedBag(Bag):
     def marked(self) -> bool:
         return cast(Bag, self.like).marked
 
-    def __getattr__(self, name: str) -> Any:
-        if hasattr(type(self), name):
-            return object.__getattribute__(self, name)  # a property that failed: its own error is the right one
-        like = self.__dict__.get("like")
-        known = [] if like is None else [*like.graphs.extra]
-        if name in known:
-            return self._extra(name)
-        raise AttributeError(
-            f"'PaddedBag' object has no attribute {name!r}. The graphs' extra fields are {', '.join(known) or 'none'}.",
-            name=name,
-            obj=self,
-        )
+    @property
+    def _extra_fields(self) -> ExtraFields:
+        return ExtraFields() if self.__dict__.get("like") is None else _PaddedExtraFields(self)
 
     def _extra(self, name: str) -> Any:
         """An extra field of the graphs: a list, one entry per graph, or as `y`, or one per node of `graphs` as `x`."""

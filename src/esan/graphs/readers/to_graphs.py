@@ -61,6 +61,17 @@ def read(source: Source) -> Graphs:
 
 def several(source: Any) -> list[Any] | None:
     """The graphs in a list, a dataset or another iterable; None if `source` is a single graph."""
+    graphs = _items(source)
+    for place, graph in enumerate(graphs or ()):
+        if isinstance(graph, Batch):
+            raise TypeError(
+                f"Expected graphs one by one (got a batch of {graph.num_graphs} at place {place}). Pass the dataset "
+                "instead of its DataLoader, or [graph for batch in batches for graph in batch.to_data_list()]."
+            )
+    return graphs
+
+
+def _items(source: Any) -> list[Any] | None:
     if isinstance(source, Dataset) and hasattr(source, "__len__") and not isinstance(source, IterableDataset):
         # Not list(source): a dataset indexes by its own split, and len is its bound.
         return [source[i] for i in range(len(source))]

@@ -34,6 +34,8 @@ class Ensemble(nn.Module):
 
     def __init__(self, models: Sequence[SubgraphGNN]) -> None:
         super().__init__()
+        if isinstance(models, nn.Module):
+            raise TypeError(f"Expected a list of networks (got one {type(models).__name__}). Pass one per member.")
         models = list(models)
         if not models or not all(isinstance(model, SubgraphGNN) for model in models):
             raise TypeError(
@@ -75,6 +77,8 @@ class Ensemble(nn.Module):
 
     def member(self, number: int) -> dict[str, Tensor]:
         """The state_dict of one member, for a network built like it; views, not copies."""
+        if not 0 <= number < self.members:
+            raise IndexError(f"Expected a member from 0 to {self.members - 1} (got {number}).")
         return unstacked(self.network, number)
 
     def extra_repr(self) -> str:

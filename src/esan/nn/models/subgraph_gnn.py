@@ -196,6 +196,7 @@ class SubgraphGNN(nn.Module):
         return bag
 
     def _check(self, bag: Bag) -> None:
+        extra = bag.graphs.extra if self.output == "edge" else {}
         if bag.edge_weight is not None:
             _refuse_edge_weight(self.encoder)
         parts: list[tuple[str, Any, tuple[type, ...]]] = [
@@ -212,6 +213,11 @@ class SubgraphGNN(nn.Module):
             raise ValueError(
                 f"Expected a bag built for {self.num_layers} layers or more (got {bag.num_layers}). "
                 f"Build it with num_layers={self.num_layers}."
+            )
+        if self.output == "edge" and "edge_label_index" not in extra and "pos_edge_label_index" in extra:
+            raise ValueError(
+                "Expected pairs of nodes in edge_label_index (got pos_edge_label_index and neg_edge_label_index). Call "
+                "RandomLinkSplit with split_labels=False, or concatenate them and their labels."
             )
         if not bag.plain and (self.output != "graph" or isinstance(self.encoder, PPGNEncoder)):
             what = f"output={self.output!r}" if self.output != "graph" else "conv='ppgn'"
