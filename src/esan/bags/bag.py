@@ -22,7 +22,7 @@ from esan.checks import device_here, random_source, shown, whole_number
 from esan.graphs import Graphs, Source, read
 from esan.graphs.extra_fields import ExtraFields
 from esan.graphs.indexing import Ids, graph_ids
-from esan.ops.caching import cached
+from esan.ops.caching import cached, plain_tensors
 from esan.ops.segments import CSR
 from esan.plural import counted
 from esan.policies import Policy, Sampled, Selection, as_policy, checked_source, policy_called, read_carried
@@ -88,6 +88,17 @@ class Bag:
             generator: draws the sample of a `Sampled` policy.
         """
         random_source(generator)
+        with plain_tensors():
+            return Bag._of(source, policy, num_layers, literal, generator)
+
+    @staticmethod
+    def _of(
+        source: Source,
+        policy: Policy | str | None,
+        num_layers: int | None,
+        literal: bool | None,
+        generator: torch.Generator | None,
+    ) -> "Bag":
         if policy is None:
             graphs, selection, name = read_carried(source)
             return Bag._stored(graphs, selection, num_layers, literal=literal, policy=policy_called(name))
@@ -217,14 +228,15 @@ class Bag:
 
     def __getitem__(self, ids: Ids) -> "Bag":
         """The bags of the graphs `ids`, in that order, as one bag."""
-        chosen = graph_ids(ids, len(self), self.device, "bag")
-        return replace(
-            self,
-            graphs=self.graphs.take(chosen),
-            selection=self.selection.take(chosen, self.graphs),
-            rows=self.rows.take(chosen, self.graphs, self.selection),
-            sampled_from=None if self.sampled_from is None else self.sampled_from[chosen],
-        )
+        with plain_tensors():
+            chosen = graph_ids(ids, len(self), self.device, "bag")
+            return replace(
+                self,
+                graphs=self.graphs.take(chosen),
+                selection=self.selection.take(chosen, self.graphs),
+                rows=self.rows.take(chosen, self.graphs, self.selection),
+                sampled_from=None if self.sampled_from is None else self.sampled_from[chosen],
+            )
 
     if TYPE_CHECKING:
         # Python iterates over the graphs by their index. With this method a bag of one graph would be an iterable that
@@ -291,6 +303,10 @@ class Bag:
         bag = Bag._stored(self.graphs, self.selection, None, literal=True, policy=self.policy)
         full = self.sampled_from
         return bag if full is None else replace(bag, sampled_from=full.to_literal())
+
+    def without_padding(self) -> "Bag":
+        """The same graphs without padding, as a bag that is no sample."""
+        return replace(self, sampled_from=None)
 
     def to_compact(self, num_layers: int) -> "Bag":
         """The same bag, compact, for that many layers."""

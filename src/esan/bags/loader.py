@@ -193,6 +193,8 @@ def _why_not_padded(bag: Bag) -> str | None:
         return f"the random policy {policy!r}, which selects again for every batch"
     if bag.y is not None and bag.graphs.y_level != "graph":
         return f"targets of {bag.graphs.y_level}s"
+    if any(values is not None and values.requires_grad for values in (bag.graphs.x, bag.graphs.edge_attr)):
+        return "features that require gradients, which padded batches cut off"
     if bag.graphs.edge_weight is not None:
         return "edge weights, which padded batches do not have"
     fields = bag.graphs.extra.fields.items()

@@ -15,7 +15,7 @@ from esan.nn.norm import BatchNorm, is_relu, on_rows
 from esan.nn.terms import Inside, Shared, SharedByOthers, Term
 from esan.ops.dispatch import is_plain, never_compiled
 from esan.ops.gin import GINBranch, SharedBranch, gin_layer, implementation_for
-from esan.ops.norm import Summand, normalised_sum
+from esan.ops.norm import NormState, Summand, normalised_sum
 
 #: How the features of a node are pooled over the bag; "others" is the sum without the subgraph itself.
 BAG_POOLS = ("sum", "mean", "max", "others")
@@ -82,7 +82,8 @@ class Layer(nn.Module):
         terms = self.terms
         others = terms[1:]
         usual = len(others) <= 1 and not any(term.per_row for term in others) and is_relu(self.act)
-        if usual and _distinct(term.norm for term in terms) and all(is_plain(t.norm, BatchNorm) for t in terms):
+        plain = usual and all(is_plain(term.norm, BatchNorm) for term in terms)
+        if plain and _distinct(_statistics(term.norm.state for term in terms)):
             summands = [
                 Summand(x, term.norm.state, term.multiplicity(bag, view)) for term, x in zip(terms, values, strict=True)
             ]
@@ -109,7 +110,7 @@ class Layer(nn.Module):
             return None
         branches = [branch for term in terms if (branch := _branch(term.conv, term.norm, bag)) is not None]
         # A norm that is used twice updates its statistics once after the other.
-        if len(branches) < len(terms) or not _distinct(norm.num_batches for b in branches for norm in b.norms):
+        if len(branches) < len(terms) or not _distinct(_statistics(norm for b in branches for norm in b.norms)):
             return None
         return branches
 
@@ -127,6 +128,11 @@ class Layer(nn.Module):
         # Hooks on the layer may read its result, and the gradient of it.
         chained = not view.plain and (is_plain(self, DSLayer) or is_plain(self, DSSLayer))
         return gin_layer(fast, h, inside, shared, view, bag.layer_view_with_rows(h.size(0), view), chained)
+
+
+def _statistics(norms: Iterable[NormState]) -> list[Any]:
+    """What norms that track the same statistics have in common."""
+    return [tracked for norm in norms for tracked in (norm.num_batches, norm.running_mean, norm.running_var)]
 
 
 def _distinct(things: Iterable[Any]) -> bool:

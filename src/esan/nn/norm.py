@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 
 from esan.nn.execution.capabilities import capturable, stackable
 from esan.nn.linear import Linear
@@ -92,6 +93,16 @@ def on_rows(module: Any, x: Tensor, multiplicity: Tensor | None) -> Tensor:
             "forward take (x, multiplicity), or use a literal bag without padding."
         )
     return module(x)
+
+
+def norm_inside(module: nn.Module) -> nn.Module | None:
+    """The first norm over rows inside a module, itself included; None if there is none."""
+    # `torch_geometric.nn.norm` has norms over graphs that are of no common class.
+    return next((part for part in module.modules() if isinstance(part, _NormBase) or _is_pyg_norm(part)), None)
+
+
+def _is_pyg_norm(module: nn.Module) -> bool:
+    return type(module).__module__.startswith("torch_geometric.nn.norm")
 
 
 def why_every_pair(module: Any) -> str | None:

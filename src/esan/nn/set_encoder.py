@@ -67,7 +67,8 @@ class DeepSets(SetEncoder):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         # Weights saved before there was a second bias load as the same function: it was 0.
         for place, pooled in enumerate(self.bag):
-            state_dict.setdefault(f"{prefix}bag.{place}.bias", torch.zeros_like(pooled.bias))  # type: ignore[arg-type]
+            if type(pooled) is Linear and pooled._parameters.get("bias") is not None:
+                state_dict.setdefault(f"{prefix}bag.{place}.bias", torch.zeros_like(pooled.bias))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 

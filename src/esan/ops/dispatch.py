@@ -161,11 +161,13 @@ def never_compiled(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def refuse_export() -> None:
-    """Refuse `torch.export`: it would record the indices of one bag, not a network."""
-    # Versions of torch before 2.7 lack the function.
-    if getattr(torch.compiler, "is_exporting", bool)():
+    """Refuse `torch.export` and `torch.jit.trace`: they would record the indices of one bag, not a network."""
+    # Versions of torch before 2.7 lack the first function.
+    exporting = getattr(torch.compiler, "is_exporting", bool)()
+    if exporting or torch.jit.is_tracing():
+        how = "torch.export" if exporting else "torch.jit.trace"
         raise RuntimeError(
-            "Expected a network that is run by esan (got torch.export, whose graphs hold no bags). Save "
+            f"Expected a network that is run by esan (got {how}, whose graphs hold no bags). Save "
             "model.state_dict() instead."
         )
 

@@ -226,6 +226,9 @@ class PaddedBag(Bag):
     def to_literal(self) -> "Bag":
         return self if self.literal else self._origin("to_literal").literal(self)
 
+    def without_padding(self) -> "Bag":
+        return self._origin("without_padding").plain(self)
+
     def to_compact(self, num_layers: int) -> "Bag":
         if self.num_layers is not None and self.num_layers >= num_layers:
             return self
@@ -261,6 +264,9 @@ class PaddedBag(Bag):
 
     def save(self, path: str | Path) -> None:  # noqa: ARG002
         raise needs_unpadded("writing a batch to a file")
+
+    def draw(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+        raise needs_unpadded("a picture of a batch")
 
     def layer_view_of_block(self, block: int) -> LayerView:
         if block not in self._layer_views:
@@ -306,6 +312,9 @@ class Origin(Protocol):
 
     def literal(self, bag: PaddedBag) -> Bag:
         """The same batch with one row per pair."""
+
+    def plain(self, bag: PaddedBag) -> Bag:
+        """The same graphs without padding."""
 
 
 def _ends(capacities: tuple[int, ...]) -> list[int]:

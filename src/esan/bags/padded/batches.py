@@ -14,6 +14,7 @@ from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.plan import BatchBuffers
 from esan.bags.padded.shapes import COARSE, KnownShapes, Shape, Sizes, smallest_shapes
+from esan.ops.caching import plain_tensors
 from esan.ops.device import is_capturing, prefetch, side_stream, to_device
 
 #: The most batches prepared at a time, and the most bytes: enough to keep the device busy, with little memory.
@@ -82,8 +83,19 @@ class PaddedBatches:
         for chunk in prefetch(self._lay_out, chunks, _tensors, self.device):
             yield from chunk
 
+    def plain(self, bag: PaddedBag) -> Bag:
+        """The same graphs without padding."""
+        assert isinstance(bag.fields, BatchFields)
+        ids = bag.fields.ids.reshape(-1)
+        return replace(self.bag, sampled_from=None)[ids[ids >= 0].to(self.bag.device)].to(self.device)
+
     def literal(self, bag: PaddedBag) -> Bag:
         """The same batch with one row per pair."""
+        if is_capturing():
+            raise RuntimeError(
+                "Expected a literal bag in a step that is captured as a CUDA graph (got a compact one, on which the "
+                "network is not exact). Build the bag with Bag.of(..., literal=True)."
+            )
         if self._literal is None:
             self._literal = PaddedBatches(replace(self.bag, sampled_from=None).to_literal(), self.device, self.networks)
         assert isinstance(bag.fields, BatchFields)
@@ -131,14 +143,18 @@ class PaddedBatches:
     def _lay_out(self, steps: tuple[Shape, Tensor]) -> list[PaddedBag]:
         shape, ids = steps
         only = frozenset(self.fields_read)
-        return self._bags(shape, ids, self._padder.lay_out(ids, shape, self.networks, only) if only else None)
+        with plain_tensors():
+            chunk = self._padder.lay_out(ids, shape, self.networks, only) if only else None
+        return self._bags(shape, ids, chunk)
 
     def _from_own_graphs(self, shape: Shape, ids: Tensor) -> list[PaddedBag]:
         """One batch, `[1, S, B]`, without the columns of the dataset."""
         if not self.fields_read:
             return self._bags(shape, ids, None)
-        padder, own_ids = self.padder_of(ids[0])
-        return self._bags(shape, ids, padder.lay_out(own_ids[None], shape, self.networks, set(self.fields_read)))
+        with plain_tensors():
+            padder, own_ids = self.padder_of(ids[0])
+            chunk = padder.lay_out(own_ids[None], shape, self.networks, set(self.fields_read))
+        return self._bags(shape, ids, chunk)
 
     def _bags(self, shape: Shape, ids: Tensor, chunk: BatchBuffers | None) -> list[PaddedBag]:
         if chunk is not None:
@@ -210,7 +226,8 @@ class BatchFields(Mapping[str, Tensor]):
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._views:
-            self._views[name] = self._view(name)
+            with plain_tensors():
+                self._views[name] = self._view(name)
             self.batches.fields_read.add(name)
         return self._views[name]
 

@@ -17,8 +17,11 @@ from esan.nn.execution.called_networks import called
 from esan.nn.execution.cost_estimate import refuse_literal
 from esan.nn.execution.replay import Replays, in_part
 from esan.nn.feature_encoders import NodeFeatures
+from esan.nn.layer import Layer
 from esan.nn.models.ppgn import PPGNEncoder
+from esan.nn.norm import norm_inside
 from esan.nn.set_encoder import SetEncoder
+from esan.nn.terms import Term
 from esan.ops.dispatch import is_plain, never_compiled, refuse_export, say_if_slow
 
 #: How the nodes of a subgraph are pooled.
@@ -104,7 +107,7 @@ class SubgraphGNN(nn.Module):
         given = self._encoded(self._without_padding(bag, like), like)
         read = given[-1:] if self.jk == "last" else given
         if isinstance(read[-1].view, DedupLayerView) or not all(is_plain(part, type(part)) for part in self._last):
-            return bag.drop_padding(self._predict(read, bag))
+            return self._predict(read, bag)
 
         blocks, widths = [layer.view.block for layer in read], [layer.width for layer in read]
 
@@ -113,7 +116,7 @@ class SubgraphGNN(nn.Module):
             return self._predict([Encoded(*one) for one in zip(rows, views, widths, strict=True)], bag)
 
         last = read[-1].view
-        return bag.drop_padding(in_part(predict, self._last, bag, last, *(layer.h for layer in read)))
+        return in_part(predict, self._last, bag, last, *(layer.h for layer in read))
 
     @property
     def _last(self) -> list[nn.Module]:
@@ -164,7 +167,9 @@ class SubgraphGNN(nn.Module):
             return torch.empty_like(columns).index_copy(0, bag.graphs.column, columns)
         assert self.set_encoder is not None
         subgraphs = torch.cat([g.view.pool_nodes(g.h, self.readout)[:, : g.width] for g in given], 1)
-        return self.head(self.set_encoder(subgraphs, bag))
+        vectors = self.set_encoder(subgraphs, bag)
+        # The head of one network is not given the padding graph, which a norm or a hook would take for a graph.
+        return self.head(bag.drop_padding(vectors)) if bag.networks == 1 else bag.drop_padding(self.head(vectors))
 
     def _fitting(self, bag: Bag | Data) -> Bag:
         """The bag as this network can use it exactly, or an error that says what is wrong with it."""
@@ -183,9 +188,12 @@ class SubgraphGNN(nn.Module):
                     f"Expected a network that is exact on a compact bag (got one that is not: {self.why_literal}). "
                     "Build the bag with literal=True, or leave literal out and let the network choose."
                 )
-            refuse_literal(replace(bag, sampled_from=None), self)
-            self._say(f"The literal bag is used in place of the compact one: {self.why_literal}.")
-            return replace(bag, sampled_from=None).to_literal()
+            message = f"The literal bag is used in place of the compact one: {self.why_literal}."
+            # Batches of a loader are alike: looking at each would wait for a GPU.
+            if bag.plain or message not in self._said:
+                refuse_literal(bag.without_padding(), self)
+            self._say(message)
+            return bag.to_literal() if not bag.plain else replace(bag, sampled_from=None).to_literal()
         if bag.num_layers < self.num_layers + self.encoder.lookahead:
             needed = self.num_layers + self.encoder.lookahead
             self._say(
@@ -224,6 +232,8 @@ class SubgraphGNN(nn.Module):
             raise ValueError(
                 f"Expected a bag without padding for {what} (got a padded batch). Use Loader(..., padded=False)."
             )
+        if not bag.plain:
+            self._refuse_norms_over_padding()
         if bag.marked != self.features.marked:
             words = {True: "marked", False: "unmarked"}
             raise ValueError(
@@ -237,10 +247,26 @@ class SubgraphGNN(nn.Module):
                 f"Call bag.to({str(device)!r})."
             )
 
+    def _refuse_norms_over_padding(self) -> None:
+        """An error if a norm would count padding rows: those of layers know them, and the head gets none."""
+        encoders = [getattr(term.conv, "edge_encoder", None) for layer in self.encoder.layers for term in _terms(layer)]
+        for part in (self.features, self.set_encoder, *encoders):
+            norm = None if part is None else norm_inside(part)
+            if norm is not None:
+                raise ValueError(
+                    f"Expected no norm in the encoders of features and sets on padded batches (got a "
+                    f"{type(norm).__name__} in {type(part).__name__}, which would count padding). Use Loader(..., "
+                    "padded=False)."
+                )
+
     def _say(self, message: str) -> None:
         if message not in self._said:
             self._said.add(message)
             warnings.warn(message, stacklevel=7)  # past this method, forward and torch, to who called the model
+
+
+def _terms(layer: Any) -> tuple[Term, ...]:
+    return layer.terms if isinstance(layer, Layer) else ()
 
 
 def _refuse_edge_weight(encoder: Encoder | PPGNEncoder) -> None:
