@@ -199,3 +199,26 @@ def test_columns_of_the_dataset_are_computed_after_the_second_batch() -> None:
         whole.append(fields.chunk is not None)
     assert made == [False, False, True, True]
     assert whole == [False, True, True, True]
+
+
+def test_features_that_require_gradients_are_not_padded() -> None:
+    graph = with_fields(0, 4)
+    graph.x = graph.x.requires_grad_()
+    bag = esan.Bag.of([graph], ND, 2)
+    with pytest.raises(ValueError, match=r"Expected a bag whose .*\(got features that require gradients"):
+        esan.Loader(bag, padded=True)
+    (batch,) = esan.Loader(bag)
+    esan.ds_gnn(2, 4, 2, 1).double()(batch).sum().backward()
+    assert graph.x.grad is not None
+
+
+def test_bags_used_or_made_in_inference_mode_can_be_trained_on() -> None:
+    some = [with_fields(place, nodes) for place, nodes in enumerate((3, 4))]
+    bag, model = esan.Bag.of(some, ND, 2), esan.ds_gnn(2, 4, 2, 1).double()
+    (padded,) = esan.Loader(bag, batch_size=2, padded=True)
+    with torch.inference_mode():
+        made = [padded, bag[[0, 1]], esan.Bag.of(some, ND, 2), *esan.Loader(bag, batch_size=2)]
+        for one in made:
+            model(one)
+    for one in made:
+        model(one).sum().backward()

@@ -267,3 +267,35 @@ def test_graphs_without_an_edge() -> None:
     copied = copy.deepcopy(network)
     for padded, plain in Padded(bag, 3, torch.tensor([[2, 0], [1, -1]])):
         compare(network, padded, copied, plain, "without edges")
+
+
+def test_the_head_sees_no_padding() -> None:
+    """Neither a norm in it nor a hook on it."""
+    seen: list[Tensor] = []
+    policy = esan.NodeDeletion()
+    bag = esan.Bag.of(GRAPHS, policy, 3)
+    (padded,) = esan.Loader(bag, batch_size=len(GRAPHS), padded=True)
+    outputs = []
+    for some in (padded, bag):
+        torch.manual_seed(0)
+        network = strategies.model("dss", "gin", policy)
+        head: Any = network.head
+        network.head = torch.nn.Sequential(torch.nn.BatchNorm1d(head[0].in_features, dtype=torch.double), head)
+        network.head.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0]))
+        outputs.append(network(some))
+    torch.testing.assert_close(*outputs)
+    assert [len(rows) for rows in seen] == [len(GRAPHS)] * 2
+
+
+@pytest.mark.parametrize("place", ["features", "set_encoder"])
+def test_norms_that_would_count_padding_are_refused(place: str) -> None:
+    policy = esan.NodeDeletion()
+    network = strategies.model("ds", "gin", policy)
+    part: Any = getattr(network, place)
+    part.extra = torch.nn.BatchNorm1d(4)
+    bag = esan.Bag.of(GRAPHS, policy, 3)
+    with pytest.raises(
+        ValueError, match=rf"Expected no norm .*\(got a BatchNorm1d in {type(part).__name__}, which would"
+    ):
+        network(next(iter(esan.Loader(bag, padded=True))))
+    network(bag)

@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 from torch_geometric import nn as pyg
 
@@ -13,6 +14,7 @@ from esan.testing.compare import check_close
 
 GRAPHS = strategies.odd_graphs()
 ND = esan.NodeDeletion()
+WIDTH = 5
 
 
 def _drops(i: int, o: int) -> nn.Module:
@@ -33,8 +35,6 @@ FALLBACKS: dict[str, tuple[dict[str, Any], str]] = {
     "max over the bag": ({"bag_pool": "max"}, "bag_pool='max' needs every pair"),
     "others": ({"bag_pool": "others"}, "bag_pool='others' needs every pair"),
     "plain norm": ({"conv": _norms}, "GINConv holds a BatchNorm1d"),
-    "foreign dropout": ({"conv": _drops}, "GATConv holds dropout"),
-    "dropout in a PyG MLP": ({"conv": _mlp_drops}, "GINConv holds dropout"),
     "unknown conv": ({"conv": lambda i, o: pyg.LEConv(i, o)}, "LEConv is not known to read only"),
     "order of messages": (
         {"conv": lambda i, o: pyg.SAGEConv(i, o, aggr="lstm")},
@@ -77,6 +77,77 @@ def test_dropout_needs_the_literal_bag_while_training_only() -> None:
     with pytest.raises(ValueError, match="dropout is drawn for every pair while training"):
         network(esan.Bag.of(GRAPHS, ND, 3, literal=False))
     network.eval()(esan.Bag.of(GRAPHS, ND, 3, literal=False))
+
+
+@pytest.mark.parametrize(("conv", "name"), [(_drops, "GATConv"), (_mlp_drops, "GINConv")])
+def test_dropout_in_a_pyg_convolution_does_too(conv: Any, name: str) -> None:
+    network = strategies.model("dss", "gin", ND, num_layers=2, conv=conv)
+    assert network.why_literal == f"{name} holds dropout, which is drawn for every pair"
+    compact, literal = esan.Bag.of(GRAPHS, ND, 2, literal=False), esan.Bag.of(GRAPHS, ND, literal=True)
+    check_close(network.eval()(compact), network(literal), "predictions on the literal bag")
+
+
+def _layer(network: Any) -> Any:
+    return network.encoder.layers[1]
+
+
+def _norm_in_act(network: Any) -> None:
+    _layer(network).act = nn.Sequential(nn.ReLU(), nn.BatchNorm1d(WIDTH))
+
+
+def _norm_in_mlp(network: Any) -> None:
+    mlp = _layer(network).inside.mlp
+    mlp.first = nn.Sequential(mlp.first, nn.BatchNorm1d(WIDTH))
+
+
+def _dropout_in_mlp(network: Any) -> None:
+    mlp = _layer(network).inside.mlp
+    mlp.second = nn.Sequential(mlp.second, nn.Dropout(0.5))
+
+
+def _norm_in_graph_conv(network: Any) -> None:
+    conv = _layer(network).inside
+    conv.lin_rel = nn.Sequential(conv.lin_rel, esan.nn.BatchNorm(WIDTH))
+
+
+def _other_flow(network: Any) -> None:
+    _layer(network).inside.conv.flow = "target_to_source"
+
+
+@pytest.mark.parametrize(
+    ("conv", "change", "why"),
+    [
+        ("gin", _norm_in_act, "Sequential holds a BatchNorm1d, which does not know"),
+        ("gin", _norm_in_mlp, "Sequential holds a BatchNorm1d, which does not know"),
+        ("gin", _dropout_in_mlp, "Sequential holds dropout, which is drawn for every pair"),
+        ("graphconv", _norm_in_graph_conv, "Sequential holds a BatchNorm, which does not know"),
+        (lambda i, o: pyg.SAGEConv(i, o), _other_flow, "SAGEConv reads the rows that its edges go to"),
+    ],
+)
+def test_changes_after_a_network_was_built_count(conv: Any, change: Any, why: str) -> None:
+    network = strategies.model("ds", "gin", ND, num_layers=2, conv=conv)
+    assert network.why_literal is None
+    change(network.double())
+    assert why in str(network.why_literal)
+
+
+def test_another_convolution_in_a_wrapper_has_its_own_lookahead() -> None:
+    network = strategies.model("ds", "gin", ND, conv=lambda i, o: pyg.SAGEConv(i, o)).eval()
+    wrapper: Any = network.encoder.layers[1].inside
+    wrapper.conv = pyg.GCNConv(WIDTH, WIDTH).double()
+    assert network.encoder.lookahead == 1
+    got = network(esan.Bag.of(GRAPHS, ND, 4))
+    check_close(got, network(esan.Bag.of(GRAPHS, ND, literal=True)), "predictions on the literal bag")
+
+
+def test_a_padded_batch_becomes_literal_too() -> None:
+    bag = esan.Bag.of(GRAPHS, ND, 2)
+    network = strategies.model("dss", "gin", ND, num_layers=2, readout="max").eval()
+    wanted = network(esan.Bag.of(GRAPHS, ND, literal=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        got = [network(batch) for batch in esan.Loader(bag, batch_size=3, padded=True)]
+    check_close(torch.cat(got), wanted, "predictions on the literal bag")
 
 
 def test_a_bag_too_shallow_for_the_lookahead_is_extended_with_one_warning() -> None:

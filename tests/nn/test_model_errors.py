@@ -1,5 +1,7 @@
 """What `ds_gnn` and `dss_gnn` refuse: choices, sizes, features and bags that do not fit."""
 
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -240,3 +242,101 @@ def test_an_ensemble_says_what_it_takes() -> None:
         esan.Ensemble(model)  # type: ignore[arg-type]
     with pytest.raises(IndexError, match=r"Expected a member from 0 to 1 \(got 2\)"):
         esan.Ensemble([model, model]).member(2)
+
+
+def _hooked(models: list[Any]) -> None:
+    models[1].head.register_forward_hook(lambda module, inputs, output: 2 * output)
+
+
+def _frozen(models: list[Any]) -> None:
+    models[1].head.requires_grad_(False)
+
+
+def _one_in_eval_mode(models: list[Any]) -> None:
+    models[1].encoder.layers[0].norm.eval()
+
+
+def _tied(models: list[Any]) -> None:
+    for model in models:
+        first, second = (layer.inside.mlp.second for layer in model.encoder.layers)
+        second.weight = first.weight
+
+
+class _Scaled(nn.Module):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.factor * x
+
+
+def _scaled(models: list[Any]) -> None:
+    for factor, model in enumerate(models, start=1):
+        model.head = nn.Sequential(model.head, _Scaled(factor))
+
+
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        (_hooked, "one with a hook or a method of its own in head"),
+        (_tied, "one with a parameter or buffer in several places"),
+        (_frozen, "2 kinds"),
+        (_one_in_eval_mode, "2 kinds"),
+        (_scaled, "2 kinds"),
+    ],
+)
+def test_members_differ_in_their_parameters_alone(change: Callable[[list[Any]], None], got: str) -> None:
+    models = [esan.ds_gnn(None, 4, 2, 1) for _ in range(2)]
+    esan.Ensemble(models)
+    change(models)
+    with pytest.raises(ValueError, match=rf"\(got {got}"):
+        esan.Ensemble(models)
+
+
+def test_batches_for_several_members_need_a_gpu() -> None:
+    models = esan.Ensemble([esan.ds_gnn(None, 4, 2, 1) for _ in range(2)])
+    bag = esan.Bag.of([esan.graphs.cycle(5)], esan.NodeDeletion(), 2)
+    with pytest.raises(ValueError, match=r"Expected a GPU.*\(got batches for 2\).*members=1"):
+        models(next(iter(esan.Loader(bag, padded=True, members=2))))
+
+
+def test_a_pyg_convolution_in_a_layer_says_how_to_pass_it() -> None:
+    model: Any = esan.ds_gnn(None, 4, 2, 1)
+    model.encoder.layers[1].inside = pyg.GCNConv(4, 4)
+    with pytest.raises(TypeError, match=r"\(got PyG's GCNConv\).*conv=lambda i, o: GCNConv\(i, o\)"):
+        model(esan.Bag.of([esan.graphs.cycle(5)], esan.NodeDeletion(), literal=True))
+
+
+def test_jit_tracing_is_refused_before_anything_is_kept() -> None:
+    class Wrapped(nn.Module):
+        def forward(self, factor: torch.Tensor) -> torch.Tensor:
+            return factor * model(bag)
+
+    bag, model = esan.Bag.of([esan.graphs.cycle(5)], esan.NodeDeletion(), 2), esan.ds_gnn(None, 4, 2, 1)
+    with pytest.raises(RuntimeError, match=r"Expected a network that is run by esan \(got torch.jit.trace"):
+        torch.jit.trace(Wrapped(), (torch.ones(1),))
+    model(bag).sum().backward()
+
+
+def test_many_gradients_at_a_time_are_refused_by_fused_operators() -> None:
+    bag, model = esan.Bag.of([esan.graphs.cycle(5)] * 2, esan.NodeDeletion(), 2), esan.ds_gnn(None, 4, 2, 1)
+    weights = [*model.parameters()]
+    each = torch.eye(2).reshape(2, 2, 1)
+    with esan.reference():
+        torch.autograd.grad(model(bag), weights, each, is_grads_batched=True)
+    if find_spec("numba") is not None:
+        with pytest.raises(RuntimeError, match=r"Expected one gradient at a time .*esan.reference\(\)"):
+            torch.autograd.grad(model(bag), weights, each, is_grads_batched=True)
+
+
+def _without_bias(pooled: Any) -> Any:
+    pooled.bias = None
+    return pooled
+
+
+@pytest.mark.parametrize("change", [_without_bias, lambda pooled: nn.Sequential(pooled, nn.Tanh())])
+def test_a_changed_set_encoder_loads_its_own_weights(change: Callable[[Any], Any]) -> None:
+    model: Any = esan.ds_gnn(None, 4, 2, 1)
+    model.set_encoder.bag[0] = change(model.set_encoder.bag[0])
+    model.load_state_dict(model.state_dict())

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -130,6 +131,9 @@ def test_features_of_inference_mode_are_looked_at_in_every_call() -> None:
     with torch.inference_mode():
         network, bag = _usual()
         assert bag.graphs.x is not None
+        bag = replace(bag, graphs=replace(bag.graphs, x=bag.graphs.x.clone()))
+        assert bag.graphs.x is not None
+        assert bag.graphs.x.is_inference()
         for _ in range(2):
             expected = copy.deepcopy(network)(bag.to_literal())
             check_close(copy.deepcopy(network)(bag), expected, "predictions", tolerance=1e-9)

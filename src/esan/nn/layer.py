@@ -11,7 +11,7 @@ from esan.nn.convs.paper_convs import Conv, EdgeFeatures, GINConv, GINEConv, Wei
 from esan.nn.execution.capabilities import stackable, usual_activation
 from esan.nn.execution.replay import in_part, may_replay, replaying
 from esan.nn.linear import Linear
-from esan.nn.norm import BatchNorm, is_relu, on_rows
+from esan.nn.norm import BatchNorm, is_relu, on_rows, why_rows_mix
 from esan.nn.terms import Inside, Shared, SharedByOthers, Term
 from esan.ops.dispatch import is_plain, never_compiled
 from esan.ops.gin import GINBranch, SharedBranch, gin_layer, implementation_for
@@ -38,7 +38,7 @@ class Layer(nn.Module):
     @property
     def why_literal(self) -> str | None:
         """Why the layer is not exact on a compact bag; None if it is."""
-        return next((why for term in self.terms if (why := term.why_literal)), None)
+        return next((why for term in self.terms if (why := term.why_literal)), None) or why_rows_mix(self.act)
 
     @never_compiled
     def forward(self, h: Tensor, bag: Bag, view: LayerView) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
 
 from esan.nn.execution.capabilities import capturable, stackable
 from esan.nn.linear import Linear
@@ -103,6 +104,26 @@ def norm_inside(module: nn.Module) -> nn.Module | None:
 
 def _is_pyg_norm(module: nn.Module) -> bool:
     return type(module).__module__.startswith("torch_geometric.nn.norm")
+
+
+def why_rows_mix(module: Any) -> str | None:
+    """Why a module that is called on rows alone, such as a linear layer, needs one row per pair, if it does."""
+    if not isinstance(module, nn.Module) or type(module) in (nn.Linear, Linear):
+        return None
+    if (norm := norm_inside(module)) is not None:
+        where = "" if norm is module else f"{type(module).__name__} holds a "
+        return f"{where}{type(norm).__name__}{', which' if where else ''} does not know how many pairs a row stands for"
+    if any(part.training and drops(part) for part in module.modules()):
+        return f"{type(module).__name__} holds dropout, which is drawn for every pair"
+    return None
+
+
+def drops(module: nn.Module) -> bool:
+    """Whether a module drops anything: a dropout of torch, or PyG's attribute of that name (a list in its MLP)."""
+    if isinstance(module, _DropoutNd):
+        return module.p > 0
+    rates = getattr(module, "dropout", 0.0)
+    return any(isinstance(p, int | float) and p > 0 for p in (rates if isinstance(rates, list | tuple) else [rates]))
 
 
 def why_every_pair(module: Any) -> str | None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor
+from torch_geometric.nn import MessagePassing
 
 from esan.bags import Bag, LayerView
 from esan.nn.convs.paper_convs import Conv, why_every_pair_in
@@ -41,6 +42,12 @@ class Term:
 
     def __call__(self, x: Tensor, bag: Bag, view: LayerView, edge_features: Tensor | None = None) -> Tensor:
         """The output of the convolution on what it reads; `edge_features` is what its `encode_edges` gave, if known."""
+        if isinstance(self.conv, MessagePassing):
+            name = type(self.conv).__name__
+            raise TypeError(
+                f"Expected a convolution of esan in a layer (got PyG's {name}). Pass it when the network is built, "
+                f"conv=lambda i, o: {name}(i, o), or wrap it: esan.nn.PyGConv({name.lower()}, out_channels, None, 0)."
+            )
         return call_conv(self.conv, x, self.arguments, bag, view, edge_features)
 
     def edge_features(self, like: Tensor, bag: Bag, view: LayerView) -> Tensor:

@@ -187,6 +187,11 @@ def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
                 "Expected first derivatives of a fused operator (got create_graph=True, which asks for second ones). "
                 "Run the forward pass under `with esan.reference():`, whose operators are differentiable twice."
             )
+        if any(isinstance(grad, Tensor) and torch._C._functorch.is_legacy_batchedtensor(grad) for grad in grads):
+            raise RuntimeError(
+                "Expected one gradient at a time for a fused operator (got is_grads_batched=True, or vectorize=True). "
+                "Run the forward pass under `with esan.reference():`."
+            )
         return backward(ctx, *grads)
 
     return once

@@ -12,7 +12,7 @@ from esan.nn.execution.capabilities import capturable, stackable
 from esan.nn.execution.replay import conv_part
 from esan.nn.feature_encoders import FeatureEncoder, encoder, rename_key
 from esan.nn.linear import Linear
-from esan.nn.norm import BatchNorm, on_rows, why_every_pair
+from esan.nn.norm import BatchNorm, on_rows, why_every_pair, why_rows_mix
 from esan.ops.dispatch import is_plain
 from esan.ops.edges import EdgeTypeFeatures, message_sum
 from esan.ops.features import max_edge_types
@@ -90,7 +90,10 @@ def why_every_pair_in(conv: Any) -> str | None:
     mlp = getattr(conv, "mlp", None)
     parts = [mlp.norm, mlp] if isinstance(mlp, WeightedMLP) else [mlp] if isinstance(mlp, nn.Module) else []
     why = getattr(conv, "why_literal", unknown_why(conv))
-    return why or next((why for part in parts if (why := why_every_pair(part))), None)
+    why = why or next((why for part in parts if (why := why_every_pair(part))), None)
+    called = [getattr(mlp, name, None) for name in ("first", "second")] if isinstance(mlp, WeightedMLP) else []
+    called += [getattr(conv, name, None) for name in ("lin", "lin_rel", "lin_root")]
+    return why or next((why for part in called if (why := why_rows_mix(part))), None)
 
 
 def _epsilon(conv: Conv, trained: bool) -> Tensor:

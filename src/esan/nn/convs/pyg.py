@@ -3,12 +3,10 @@
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.dropout import _DropoutNd
 from torch_geometric import nn as pyg
 from torch_geometric.nn import aggr
 from torch_geometric.utils import add_self_loops
@@ -18,6 +16,7 @@ from esan.graphs.feature_kinds import Channels
 from esan.nn.convs.paper_convs import Conv
 from esan.nn.execution.replay import edge_part
 from esan.nn.feature_encoders import encoder
+from esan.nn.norm import drops, why_rows_mix
 from esan.ops.dispatch import is_changed
 
 #: PyG convolutions that read a row, the source rows of its edges and edge features, and nothing else.
@@ -55,7 +54,6 @@ class PyGConv(Conv):
         self.conv: Any = conv
         self.out_channels = out_channels
         signature = inspect.signature(conv.forward)
-        self._takes = frozenset(signature.parameters)
         if edge_channels is not None and "edge_attr" not in self._takes:
             raise ValueError(
                 f"Expected a convolution with edge features (got {type(conv).__name__}, which takes no edge_attr). "
@@ -63,9 +61,27 @@ class PyGConv(Conv):
             )
         self.edge_encoder = encoder(edge_channels, width, "edge_attr") if edge_channels is not None else None
         _check_call(conv, signature, () if edge_channels is None else ("edge_attr",))
-        self.lookahead, self.why_literal = _exactness(conv)
-        self.takes_edge_weight = "edge_weight" in self._takes
         self._adds_loops = False
+
+    # The convolution may be changed or replaced at any time.
+
+    @property
+    def _takes(self) -> frozenset[str]:
+        kind: Any = type(self.conv)
+        forward = vars(self.conv).get("forward")
+        return _class_takes(kind) if forward is None else _takes(forward)
+
+    @property
+    def takes_edge_weight(self) -> bool:  # type: ignore[override]
+        return "edge_weight" in self._takes
+
+    @property
+    def lookahead(self) -> int:  # type: ignore[override]
+        return _exactness(self.conv)[0]
+
+    @property
+    def why_literal(self) -> str | None:  # type: ignore[override]
+        return _exactness(self.conv)[1]
 
     def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, multiplicity: Tensor | None) -> Tensor:  # noqa: ARG002
         extra: dict[str, Tensor] = {}
@@ -126,7 +142,7 @@ class PyGConv(Conv):
         libraries = ("torch.nn.", "torch_geometric.nn.", "esan.nn.")
         parts = [*self.modules()]
         known = all(type(part).__module__.startswith(libraries) or _capturable(part) for part in parts)
-        return known and not any(map(_drops, parts))
+        return known and not any(map(drops, parts))
 
     @contextmanager
     def while_captured(self, bag: Any) -> Iterator[None]:
@@ -171,13 +187,11 @@ def _exactness(conv: nn.Module) -> tuple[int, str | None]:
     name = type(conv).__name__
     if getattr(conv, "flow", "source_to_target") != "source_to_target":
         return 0, f"{name} reads the rows that its edges go to"
+    if (why := why_rows_mix(conv)) is not None:
+        return 0, why
     for module in conv.modules():
-        if isinstance(module, _NormBase) or type(module).__module__.startswith("torch_geometric.nn.norm"):
-            return 0, f"{name} holds a {type(module).__name__}, which does not know how many pairs a row stands for"
         if type(module) in _ORDERED:
             return 0, f"{name} holds a {type(module).__name__}, which reads messages in an order"
-        if _drops(module):
-            return 0, f"{name} holds dropout, which is drawn for every pair"
     declared = getattr(type(conv), "lookahead", None)
     if declared is not None:
         return int(declared), None
@@ -197,12 +211,13 @@ def _capturable(module: nn.Module) -> bool:
     return bool(vars(type(module)).get("capturable", False))
 
 
-def _drops(module: nn.Module) -> bool:
-    """Whether the module drops anything: a dropout of torch, or PyG's attribute of that name (a list in its MLP)."""
-    if isinstance(module, _DropoutNd):
-        return module.p > 0
-    rates = getattr(module, "dropout", 0.0)
-    return any(isinstance(p, int | float) and p > 0 for p in (rates if isinstance(rates, list | tuple) else [rates]))
+def _takes(forward: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(forward).parameters)
+
+
+@lru_cache(256)  # classes may be created at run time
+def _class_takes(kind: Any) -> frozenset[str]:
+    return _takes(kind.forward)
 
 
 @cache

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from esan.bags import Bag
-from esan.nn.execution.stack_parameters import can_stack, kind_of, stack, unstacked
+from esan.nn.execution.stack_parameters import can_stack, kind_of, stack, unstacked, why_not_stacked
 from esan.nn.models.subgraph_gnn import SubgraphGNN
 from esan.ops import Backend, backend
 
@@ -42,10 +42,16 @@ class Ensemble(nn.Module):
                 f"Expected networks of esan (got {[type(model).__name__ for model in models]}). "
                 "Pass e.g. [esan.dss_gnn(...) for seed in range(10)]."
             )
+        if why := next((why for model in models if (why := why_not_stacked(model))), None):
+            raise ValueError(
+                f"Expected networks that differ in their parameters alone (got {why}). Remove it, or train them one by "
+                "one."
+            )
         kinds = {kind_of(model) for model in models}
         if len(kinds) > 1:
             raise ValueError(
-                f"Expected networks that are built alike (got {len(kinds)} kinds). Build all with the same arguments."
+                f"Expected networks that are built alike (got {len(kinds)} kinds). Build all with the same arguments, "
+                "in the same mode, and freeze the same parameters."
             )
         self.members = len(models)
         self.network = stack(models)
@@ -58,9 +64,14 @@ class Ensemble(nn.Module):
             found = self.network(bag)
             return found if networks > 1 else found[None]
         if networks != 1:
+            if networks == self.members:
+                raise ValueError(
+                    "Expected a GPU, and networks that can be computed together, for batches for several members (got "
+                    f"batches for {networks}). Pass Loader(..., members=1): each member then takes all of them."
+                )
             raise ValueError(
-                f"Expected batches for {self.members} members that can be computed together (got batches for "
-                f"{networks}). Pass Loader(..., members={self.members if self._together else 1})."
+                f"Expected batches for {self.members} members (got batches for {networks}). Pass Loader(..., "
+                f"members={self.members if self._together else 1})."
             )
         return torch.stack([self._alone(member, bag) for member in range(self.members)])
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from esan.nn.execution.capabilities import activations, all_stackable
 from esan.nn.models.subgraph_gnn import SubgraphGNN
+from esan.ops.dispatch import is_changed
 
 
 def can_stack(model: SubgraphGNN) -> bool:
@@ -18,10 +19,24 @@ def can_stack(model: SubgraphGNN) -> bool:
 def kind_of(model: SubgraphGNN) -> tuple[object, ...]:
     """What networks that are stacked must have in common: all but the values of their parameters and buffers."""
     functions = tuple(act for act in activations(model) if not isinstance(act, nn.Module))
-    names = tuple(name for name, _ in model.named_parameters())
-    encoder = model.encoder
-    dropout = encoder.dropout, encoder.dropout_on
-    return repr(model), *dropout, model.readout, model.jk, model.output, functions, names
+    parameters = tuple((name, parameter.requires_grad) for name, parameter in model.named_parameters())
+    modules = tuple((type(module), _settings(module)) for module in model.modules())
+    return repr(model), functions, parameters, modules
+
+
+def why_not_stacked(model: SubgraphGNN) -> str | None:
+    """Why a network cannot be a member of an ensemble: what is not in its parameters and buffers; None if it can."""
+    if changed := next((name for name, module in model.named_modules() if is_changed(module)), None):
+        return f"one with a hook or a method of its own in {changed}"
+    for tensors in (model.named_parameters, model.named_buffers):
+        if len([*tensors()]) < len([*tensors(remove_duplicate=False)]):
+            return "one with a parameter or buffer in several places"
+    return None
+
+
+def _settings(module: nn.Module) -> tuple[tuple[str, object], ...]:
+    """The attributes of a module that are numbers, words or truth values."""
+    return tuple((name, value) for name, value in vars(module).items() if isinstance(value, bool | int | float | str))
 
 
 def stack(models: Sequence[SubgraphGNN]) -> SubgraphGNN:
