@@ -74,10 +74,10 @@ class NoNorm(nn.Identity):
 
 
 #: Modules of torch that treat each row by itself, and draw no random numbers.
-_BY_ROW = (
+_BY_ROW = {
     *(nn.Linear, Linear, nn.LayerNorm, nn.RMSNorm, nn.Identity, nn.Sequential),
     *(nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softplus),
-)
+}
 
 
 def on_rows(module: Any, x: Tensor, multiplicity: Tensor | None) -> Tensor:
@@ -98,17 +98,25 @@ def on_rows(module: Any, x: Tensor, multiplicity: Tensor | None) -> Tensor:
 
 def norm_inside(module: nn.Module) -> nn.Module | None:
     """The first norm over rows inside a module, itself included; None if there is none."""
-    # `torch_geometric.nn.norm` has norms over graphs that are of no common class.
-    return next((part for part in module.modules() if isinstance(part, _NormBase) or _is_pyg_norm(part)), None)
+    parts: list[Any] = [module]
+    for part in parts:  # not module.modules(), which is slow: this is asked of many modules in every step
+        if part is not None:
+            kind: Any = type(part)
+            if _is_norm(kind):
+                return part
+            parts += part._modules.values()
+    return None
 
 
-def _is_pyg_norm(module: nn.Module) -> bool:
-    return type(module).__module__.startswith("torch_geometric.nn.norm")
+@lru_cache(256)  # classes may be created at run time
+def _is_norm(kind: type[nn.Module]) -> bool:
+    """Whether a module of a class is a norm over rows; those of PyG have no class in common."""
+    return issubclass(kind, _NormBase) or kind.__module__.startswith("torch_geometric.nn.norm")
 
 
 def why_rows_mix(module: Any) -> str | None:
     """Why a module that is called on rows alone, such as a linear layer, needs one row per pair, if it does."""
-    if not isinstance(module, nn.Module) or type(module) in (nn.Linear, Linear):
+    if not isinstance(module, nn.Module) or (type(module) in _BY_ROW and not module._modules):
         return None
     if (norm := norm_inside(module)) is not None:
         where = "" if norm is module else f"{type(module).__name__} holds a "

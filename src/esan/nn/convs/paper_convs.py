@@ -87,13 +87,22 @@ def unknown_why(module: nn.Module) -> str:
 
 def why_every_pair_in(conv: Any) -> str | None:
     """Why a convolution needs one row per pair, judged by the modules that it has now; None if it does not."""
-    mlp = getattr(conv, "mlp", None)
-    parts = [mlp.norm, mlp] if isinstance(mlp, WeightedMLP) else [mlp] if isinstance(mlp, nn.Module) else []
-    why = getattr(conv, "why_literal", unknown_why(conv))
-    why = why or next((why for part in parts if (why := why_every_pair(part))), None)
-    called = [getattr(mlp, name, None) for name in ("first", "second")] if isinstance(mlp, WeightedMLP) else []
-    called += [getattr(conv, name, None) for name in ("lin", "lin_rel", "lin_root")]
-    return why or next((why for part in called if (why := why_rows_mix(part))), None)
+    if not hasattr(conv, "why_literal"):
+        return unknown_why(conv)
+    # Parts by torch's own dictionary, whose detour by attributes is slow: every step asks.
+    parts = conv._modules
+    mlp = parts.get("mlp")
+    why = conv.why_literal
+    if isinstance(mlp, WeightedMLP):
+        inside = mlp._modules
+        why = why or why_every_pair(inside["norm"]) or why_every_pair(mlp)
+        return why or why_rows_mix(inside.get("first")) or why_rows_mix(inside.get("second"))
+    if mlp is not None:
+        return why or why_every_pair(mlp)
+    if type(conv) in (GraphConv, GCNConv, OGBGCNConv):
+        linears = (why_rows_mix(parts.get(name)) for name in ("lin", "lin_rel", "lin_root"))
+        return why or next((reason for reason in linears if reason), None)
+    return why
 
 
 def _epsilon(conv: Conv, trained: bool) -> Tensor:

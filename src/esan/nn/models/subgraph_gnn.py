@@ -17,11 +17,9 @@ from esan.nn.execution.called_networks import called
 from esan.nn.execution.cost_estimate import refuse_literal
 from esan.nn.execution.replay import Replays, in_part
 from esan.nn.feature_encoders import NodeFeatures
-from esan.nn.layer import Layer
 from esan.nn.models.ppgn import PPGNEncoder
 from esan.nn.norm import norm_inside
 from esan.nn.set_encoder import SetEncoder
-from esan.nn.terms import Term
 from esan.ops.dispatch import is_plain, never_compiled, refuse_export, say_if_slow
 
 #: How the nodes of a subgraph are pooled.
@@ -249,8 +247,8 @@ class SubgraphGNN(nn.Module):
 
     def _refuse_norms_over_padding(self) -> None:
         """An error if a norm would count padding rows: those of layers know them, and the head gets none."""
-        encoders = [getattr(term.conv, "edge_encoder", None) for layer in self.encoder.layers for term in _terms(layer)]
-        for part in (self.features, self.set_encoder, *encoders):
+        convs = [conv for layer in self.encoder.layers for conv in layer._modules.values() if conv is not None]
+        for part in (self.features, self.set_encoder, *(conv._modules.get("edge_encoder") for conv in convs)):
             norm = None if part is None else norm_inside(part)
             if norm is not None:
                 raise ValueError(
@@ -263,10 +261,6 @@ class SubgraphGNN(nn.Module):
         if message not in self._said:
             self._said.add(message)
             warnings.warn(message, stacklevel=7)  # past this method, forward and torch, to who called the model
-
-
-def _terms(layer: Any) -> tuple[Term, ...]:
-    return layer.terms if isinstance(layer, Layer) else ()
 
 
 def _refuse_edge_weight(encoder: Encoder | PPGNEncoder) -> None:
