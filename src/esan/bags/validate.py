@@ -10,7 +10,7 @@ from esan.graphs import Graphs
 from esan.graphs.extra_fields import TensorField, check_pair_range, check_pairs
 from esan.graphs.readers.graph_arrays import MOST_NODES
 from esan.ops import ragged
-from esan.policies import Selection
+from esan.policies.selection import Selection, entry_chunks, rises
 
 #: Products of counts stay below this, so that no key of a pair overflows.
 _MOST = 2**62
@@ -136,8 +136,10 @@ def check_selection(graphs: Graphs, selection: Selection, most: float = math.inf
         _need(mine.numel() == its.numel(), f"{owner}_subgraph and {owner}_{item} of one length")
         _within(mine, total, f"{owner}_subgraph")
         _within(its, of_item.numel(), f"{owner}_{item}")
-        _rises(mine * max(of_item.numel(), 1) + its, f"{owner}_subgraph and {owner}_{item}")
-        same = torch.equal(selection.subgraph_graph[mine], of_item[its])
+        in_order = rises(mine, its, max(of_item.numel(), 1))
+        _need(in_order, f"{owner}_subgraph and {owner}_{item} sorted, each entry once")
+        graph_of = selection.subgraph_graph
+        same = all(torch.equal(graph_of[mine[part]], of_item[its[part]]) for part in entry_chunks(mine.numel()))
         _need(same, f"each subgraph to list {item}s of its own graph")
 
 

@@ -1,5 +1,6 @@
 """`Selection`: the differences of each subgraph from its graph: edges and marked nodes."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,9 @@ from esan.ops import ragged
 from esan.ops.caching import cached
 from esan.plural import counted
 from esan.tensor_dataclass import TensorDataclass
+
+#: The number of entries that are checked at a time.
+CHUNK_ENTRIES = 2**18
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,7 +58,8 @@ class Selection(TensorDataclass):
         Args:
             graphs: what is selected from.
             num_subgraphs: how many subgraphs each graph gets, `[G]`.
-            subgraph: with `edge`, the list of deletions; in any order, repetitions are harmless.
+            subgraph: with `edge`, the list of deletions; in any order, repetitions are harmless. Lists that are sorted
+                become part of the selection as they are: do not change them afterwards.
             edge: numbers of undirected edges (columns of `graphs.edges`).
             marks: the (subgraph, node) lists of identifying marks; None if the policy does not mark.
         """
@@ -192,23 +197,44 @@ def _listed(owner: Tensor, of_item: Tensor, subgraph: Tensor, item: Tensor, what
     _check_range(subgraph, owner.numel(), "subgraph", what)
     _check_range(item, of_item.numel(), what, what)
     width = max(of_item.numel(), 1)
-    key = subgraph * width + item
-    # Most policies list their entries in order; checking is far cheaper than sorting.
-    if not bool((key[1:] > key[:-1]).all()):
-        key = torch.unique(key)
-    subgraph, item = key // width, key % width
-    if not torch.equal(owner[subgraph], of_item[item]):
-        at = int((owner[subgraph] != of_item[item]).nonzero()[0])
-        mine, its = int(owner[subgraph[at]]), int(of_item[item[at]])
-        got = f"{what} {int(item[at])} of graph {its} in subgraph {int(subgraph[at])} of graph {mine}"
-        raise _not_its_own(what, got)
+    # Most policies list their entries in order; checking is far cheaper than sorting, and needs no memory.
+    if rises(subgraph, item, width):
+        subgraph, item = subgraph.contiguous(), item.contiguous()
+    else:
+        key = torch.unique(subgraph * width + item)
+        subgraph, item = key // width, key % width
+    for part in entry_chunks(subgraph.numel()):
+        mine, its = owner[subgraph[part]], of_item[item[part]]
+        if not torch.equal(mine, its):
+            at = int((mine != its).nonzero()[0])
+            s, i = int(subgraph[part][at]), int(item[part][at])
+            got = f"{what} {i} of graph {int(its[at])} in subgraph {s} of graph {int(mine[at])}"
+            raise _not_its_own(what, got)
     return subgraph, item
 
 
+def entry_chunks(count: int) -> Iterator[slice]:
+    """The entries of a selection, some at a time: to check all at once would take several times their memory."""
+    return (slice(begin, min(begin + CHUNK_ENTRIES, count)) for begin in range(0, count, CHUNK_ENTRIES))
+
+
+def rises(subgraph: Tensor, item: Tensor, width: int) -> bool:
+    """Whether entries are sorted by subgraph, then item, each once; `width` is above every item."""
+    for part in entry_chunks(subgraph.numel()):
+        # One entry more: the last of a chunk is compared with the first of the next.
+        wider = slice(part.start, part.stop + 1)
+        key = subgraph[wider] * width + item[wider]
+        if not bool((key[1:] > key[:-1]).all()):
+            return False
+    return True
+
+
 def _check_range(numbers: Tensor, count: int, name: str, what: str) -> None:
-    outside = (numbers < 0) | (numbers >= count)
-    if bool(outside.any()):
-        raise _not_its_own(what, f"{name} {int(numbers[outside][0])} of {counted(count, name)}")
+    for part in entry_chunks(numbers.numel()):
+        some = numbers[part]
+        outside = (some < 0) | (some >= count)
+        if bool(outside.any()):
+            raise _not_its_own(what, f"{name} {int(some[outside][0])} of {counted(count, name)}")
 
 
 def _not_its_own(what: str, got: str) -> ValueError:
