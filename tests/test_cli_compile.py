@@ -47,7 +47,7 @@ def test_steps_use_what_is_compiled_for_what_it_is_given() -> None:
     named = {
         dedup_loops: ("distinct_ids", "row_starts", "refine"),
         segments_loops: ("sort", "multiplicities", "sort_edges"),
-        indices_loops: ("ego_edges", "compact", "pick", "pick_sources"),
+        indices_loops: ("ego_counts", "ego_edges", "compact", "pick", "pick_sources"),
     }
     for module, names in named.items():
         for name in names:

@@ -3,8 +3,10 @@
 import os
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 #: Smaller sizes are never checked: reading the available memory would cost more.
 SMALL = 2**26
@@ -34,7 +36,8 @@ def refuse_beyond_memory(needed: int, what: str, instead: str, device: torch.dev
     """An error if `needed` bytes are more than there are; nothing is allocated.
 
     Args:
-        needed: how many bytes; if estimated, a lower bound, so that nothing possible is refused.
+        needed: how many bytes at the peak; where they can only be estimated, not more, so that nothing possible is
+            refused.
         what: what needs them, with its size, as in "a complete graph of 100,000 nodes".
         instead: what to do, a complete sentence.
         device: where they are to be allocated; None for the main memory.
@@ -47,6 +50,26 @@ def refuse_beyond_memory(needed: int, what: str, instead: str, device: torch.dev
             f"Expected {what} to fit into memory (got {in_words(needed)} needed, {in_words(available)} available). "
             f"{instead}"
         )
+
+
+class SampledSize(NamedTuple):
+    """The size of many things, estimated by the sizes of a few of them.
+
+    Attributes:
+        least: what half of them take if these have the median size of the few.
+        about: what all of them take.
+    """
+
+    least: int
+    about: int
+
+    @staticmethod
+    def of(sizes: Tensor, count: int) -> "SampledSize":
+        """From the sizes of a few of `count` things."""
+        median = int(sizes.median())
+        # One hub among the few must not decide for all.
+        mean = min(float(sizes.double().mean()), 4.0 * median)
+        return SampledSize(median * (count // 2), int(mean * count))
 
 
 def in_words(size: int) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from esan.bags.build.build_rows import build_rows, stores_samples_only
+from esan.bags.build.build_rows import build_rows, refuse_before_selecting, stores_samples_only
 from esan.bags.draw import draw_bag
 from esan.bags.io import load_bag, save_bag
 from esan.bags.layer_view import LayerView
@@ -107,6 +107,8 @@ class Bag:
         if isinstance(policy, Sampled) and not stores_samples_only(policy, graphs):
             full = Bag.of(graphs, policy.policy, num_layers, literal=literal, generator=generator)
             return replace(full, policy=policy, sampled_from=full).resample(generator)
+        if literal is True:
+            refuse_before_selecting(graphs, policy)
         return Bag._stored(graphs, policy.checked(graphs, generator), num_layers, literal=literal, policy=policy)
 
     @staticmethod

@@ -17,6 +17,8 @@ from esan.policies.selection import Selection
 MOST_DELETED = 100
 #: Counts of subsets are clamped to this: more are refused, and int64 ends there.
 _CEILING = 2**62
+#: Bytes at the peak of listing k-subsets, per node of one and per directed edge that one deletes: they are sorted.
+_NODE_BYTES, _ENTRY_BYTES = 16, 60
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,9 @@ class NodeDeletion(Policy):
 
     def __post_init__(self) -> None:
         whole_number("k", self.k, 1, "NodeDeletion() deletes one node at a time.", MOST_DELETED)
+
+    def _num_subgraphs(self, graphs: Graphs) -> Tensor:
+        return _binomial(graphs.num_nodes, self.k).clamp(min=1)
 
     def select(self, graphs: Graphs) -> Selection:
         if self.k == 1:
@@ -65,12 +70,16 @@ class NodeDeletion(Policy):
             listed += columns_of_size * comb(n - 1, self.k - 1)
         what = f"{self.k}-node-deleted subgraphs, {shown(subsets)} of them,"
         remedy = "Take a smaller k, smaller graphs, or ND, which deletes one node at a time."
-        refuse_beyond_memory(8 * (subsets * (self.k + 2) + 2 * listed), what, remedy, graphs.device)
+        needed = _NODE_BYTES * subsets * (self.k + 2) + _ENTRY_BYTES * listed
+        refuse_beyond_memory(needed, what, remedy, graphs.device)
 
 
 @dataclass(frozen=True)
 class EdgeDeletion(Policy):
     """ED: one subgraph per undirected edge, without both directions of it; a graph without edges gives itself."""
+
+    def _num_subgraphs(self, graphs: Graphs) -> Tensor:
+        return graphs.num_edges.clamp(min=1)
 
     def select(self, graphs: Graphs) -> Selection:
         subgraphs = graphs.num_edges.clamp(min=1)

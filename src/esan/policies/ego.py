@@ -1,13 +1,14 @@
 """Policies that keep a small part of the graph: ego-networks (EGO; EGO+ marks the root) and single edges (SE)."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from esan.checks import truth_value, whole_number
 from esan.graphs import Graphs
-from esan.memory_limits import SMALL, available_memory, refuse_beyond_memory
+from esan.memory_limits import SMALL, SampledSize, available_memory, refuse_beyond_memory
 from esan.ops import ragged
 from esan.ops.dispatch import implementation
 from esan.plural import counted
@@ -17,7 +18,10 @@ from esan.policies.selection import Selection, count_subgraphs
 #: The most hops: no graph that is processed subgraph by subgraph is as long.
 MOST_HOPS = 1_000_000
 #: The number of ego-networks whose edges are counted to estimate the edges of all.
-_SAMPLE = 33
+_SAMPLE = 65
+#: Bytes of an entry (root, edge), and its share of the peak where the reference finds it.
+_ENTRY_BYTES, _REFERENCE_BYTES = 16, 150
+_REMEDY = "Take fewer hops, a sample of them, as in esan.Sampled(policy, 0.1), smaller graphs or fewer at a time."
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,9 @@ class EgoNets(Policy):
     def select(self, graphs: Graphs) -> Selection:
         return self._around(torch.arange(graphs.node_graph.numel(), device=graphs.device), graphs, graphs.num_nodes)
 
+    def _num_subgraphs(self, graphs: Graphs) -> Tensor:
+        return graphs.num_nodes
+
     def some(self, graphs: Graphs, keep: Keep, generator: torch.Generator | None = None) -> Selection:
         """Only the ego-networks that are kept are computed."""
         if type(self).select is not EgoNets.select:
@@ -53,25 +60,36 @@ class EgoNets(Policy):
 
     def _edges(self, graphs: Graphs, roots: Tensor) -> tuple[Tensor, Tensor]:
         """An edge is in the ego-network of every root that reaches both of its ends."""
-        self._refuse_too_many(graphs, roots)
-        return self._compute_edges(graphs, roots)
+        fast = implementation("indices", graphs.edge_index)
+        self._refuse_too_many(graphs, roots, fast)
+        if fast is None:
+            return self._compute_edges(graphs, roots)
+        # Counted before any is stored; the search is repeated, which takes no memory.
+        edges = fast.ego_counts(graphs, roots, self.hops)
+        count = int(edges.sum())
+        what = f"{counted(roots.numel(), 'ego-network')} of {counted(count, 'edge')} together"
+        refuse_beyond_memory(_ENTRY_BYTES * count, what, _REMEDY, graphs.device)
+        return fast.ego_edges(graphs, roots, self.hops, count)
 
-    def _refuse_too_many(self, graphs: Graphs, roots: Tensor) -> None:
-        """An error if half of the ego-networks would not fit in memory, estimated by the median of a few."""
-        most = 16 * int((graphs.num_nodes.double() * graphs.num_edges).sum())
-        if most <= SMALL or roots.numel() <= 2 * _SAMPLE or most <= available_memory(graphs.device):
+    def _refuse_too_many(self, graphs: Graphs, roots: Tensor, fast: Any) -> None:
+        """An error if the ego-networks would not fit in memory, estimated by a few; compiled loops count them later."""
+        each = _REFERENCE_BYTES if fast is None else _ENTRY_BYTES
+        most = each * int((graphs.num_nodes.double() * graphs.num_edges).sum())
+        if most <= SMALL or roots.numel() <= 2 * _SAMPLE or most <= (available := available_memory(graphs.device)):
             return
         sample = roots[:: roots.numel() // _SAMPLE]
-        ball, _ = self._compute_edges(graphs, sample)
-        median = int(torch.bincount(ball, minlength=sample.numel()).median())
-        what = f"{counted(roots.numel(), 'ego-network')} of about {counted(median, 'edge')} each"
-        needed = 16 * median * (roots.numel() // 2)
-        refuse_beyond_memory(needed, what, "Take fewer hops, smaller graphs or a sample.", graphs.device)
+        if fast is None:
+            edges = torch.bincount(self._compute_edges(graphs, sample)[0], minlength=sample.numel())
+        else:
+            edges = fast.ego_counts(graphs, sample, self.hops)
+        size = SampledSize.of(each * edges, roots.numel())
+        if (size.about if fast is None else size.least) > available:
+            mean = size.about // (each * roots.numel())
+            what = f"{counted(roots.numel(), 'ego-network')} of about {counted(mean, 'edge')} each"
+            refuse_beyond_memory(size.about, what, _REMEDY, graphs.device)
 
     def _compute_edges(self, graphs: Graphs, roots: Tensor) -> tuple[Tensor, Tensor]:
-        fast = implementation("indices", graphs.edge_index)
-        if fast is not None:
-            return fast.ego_edges(graphs, roots, self.hops)
+        """The entries as the reference finds them."""
         reached = _balls(graphs, roots, self.hops)
         n = graphs.node_graph.numel()
         ball, node = reached // max(n, 1), reached % max(n, 1)
@@ -88,6 +106,9 @@ class EgoNets(Policy):
 @dataclass(frozen=True)
 class SingleEdges(Policy):
     """SE: one subgraph per undirected edge, with that edge only; a graph without edges gives itself."""
+
+    def _num_subgraphs(self, graphs: Graphs) -> Tensor:
+        return graphs.num_edges.clamp(min=1)
 
     def select(self, graphs: Graphs) -> Selection:
         subgraphs = graphs.num_edges.clamp(min=1)

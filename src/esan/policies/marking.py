@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from esan.graphs import Graphs
 from esan.policies.policy import Policy
@@ -16,6 +17,9 @@ class NodeMarking(Policy):
     @property
     def marked(self) -> bool:  # type: ignore[override]
         return True
+
+    def _num_subgraphs(self, graphs: Graphs) -> Tensor:
+        return graphs.num_nodes
 
     def select(self, graphs: Graphs) -> Selection:
         nodes = torch.arange(graphs.node_graph.numel(), device=graphs.device)

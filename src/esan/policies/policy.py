@@ -37,6 +37,10 @@ class Policy(ABC):
         """`select`, drawing random numbers from `generator`; a random policy implements this too."""
         return self.select(graphs)
 
+    def _num_subgraphs(self, graphs: Graphs) -> Tensor | None:  # noqa: ARG002
+        """How many subgraphs `select` gives each graph, `[G]`; None if only the selection says."""
+        return None
+
     def some(self, graphs: Graphs, keep: Keep, generator: torch.Generator | None = None) -> Selection:
         """Some of the subgraphs, renumbered; a policy that can find these alone may implement this too.
 
@@ -47,6 +51,15 @@ class Policy(ABC):
         """
         selection = self.drawn(graphs, generator)
         return selection.only(keep(selection.num_subgraphs))
+
+    def known_subgraphs(self, graphs: Graphs) -> Tensor | None:
+        """`_num_subgraphs`; None for a subclass that selects others and does not say how many."""
+        for kind in type(self).__mro__:
+            if "_num_subgraphs" in vars(kind):
+                return self._num_subgraphs(graphs)
+            if "select" in vars(kind):
+                return None
+        return None
 
     def checked(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
         """`drawn`, with an error that says what is wrong with a user's policy."""

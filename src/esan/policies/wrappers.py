@@ -36,6 +36,10 @@ class Augmented(Policy):
     def select(self, graphs: Graphs) -> Selection:
         return self.drawn(graphs)
 
+    def _num_subgraphs(self, graphs: Graphs) -> Tensor | None:
+        inner = self.policy.known_subgraphs(graphs)
+        return None if inner is None else inner + 1
+
     def drawn(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
         inner = self.policy.drawn(graphs, generator)
         subgraphs = inner.num_subgraphs + 1
@@ -81,6 +85,10 @@ class Sampled(Policy):
     def select(self, graphs: Graphs) -> Selection:
         return self.drawn(graphs)
 
+    def _num_subgraphs(self, graphs: Graphs) -> Tensor | None:
+        full = self.policy.known_subgraphs(graphs)
+        return None if full is None else self._sample_sizes(full)
+
     def drawn(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
         return self.policy.some(graphs, lambda num_subgraphs: self.sample(num_subgraphs, generator), generator)
 
@@ -102,11 +110,15 @@ class Sampled(Policy):
         order = numbers.to(graph.device).argsort(stable=True)
         order = order[graph[order].argsort(stable=True)]
         rank = torch.arange(graph.numel(), device=graph.device) - ragged.starts(num_subgraphs)[graph]
-        # Minus a little: in floating point 0.7 * 10 is more than 7, and would give 8 of 10.
-        wanted = torch.ceil(self.fraction * num_subgraphs.double() - 1e-9).long().clamp(min=1)
+        wanted = self._sample_sizes(num_subgraphs)
         mask = torch.empty_like(graph, dtype=torch.bool)
         mask[order] = rank < wanted[graph]
         return mask
+
+    def _sample_sizes(self, num_subgraphs: Tensor) -> Tensor:
+        """How many of so many subgraphs are drawn."""
+        # Minus a little: in floating point 0.7 * 10 is more than 7, and would give 8 of 10.
+        return torch.ceil(self.fraction * num_subgraphs.double() - 1e-9).long().clamp(min=1)
 
 
 def _check_policy(policy: Any) -> None:

@@ -9,10 +9,14 @@ from torch import Tensor
 from esan.bags.build.chunks import Chunk, chunks, concatenate_rows, graph_numbers
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
+from esan.memory_limits import refuse_beyond_memory
 from esan.ops import ragged
 from esan.ops.dispatch import fills_at_once, implementation
+from esan.plural import counted
 from esan.policies import Selection
 
+#: Bytes of a stored pair, and of an edge between rows.
+ROW_BYTES, EDGE_BYTES = 17, 24
 #: The largest chunk of graphs whose rows are built at a time, in pairs plus directed edges.
 CHUNK_PAIRS = 2**18
 
@@ -34,7 +38,7 @@ def compact_rows(graphs: Graphs, selection: Selection, num_layers: int, device: 
     """
     fast = implementation("indices", graphs.edge_index) if device is None else None
     if fast is not None:
-        return _from_loops(fast.stored_pairs(graphs, selection, num_layers), graphs, selection)
+        return _from_loops(fast, graphs, selection, num_layers)
     most = max(CHUNK_PAIRS, fills_at_once(graphs.device)) if device is None else CHUNK_PAIRS
     some = chunks(graphs.num_nodes * selection.num_subgraphs + graphs.num_directed_edges, most)
     if device is None and len(some) == 1:
@@ -81,24 +85,35 @@ def _at_once(graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
     return Rows(torch.stack(num_rows), num_edges, node, subgraph, marked, source, target, edge)
 
 
-def _from_loops(built: Any, graphs: Graphs, selection: Selection) -> Rows:
-    """The same rows from the stored pairs and their edges, which compiled loops find subgraph by subgraph."""
+def _from_loops(loops: Any, graphs: Graphs, selection: Selection, num_layers: int) -> Rows:
+    """The same rows from compiled loops, which count them before any is stored, subgraph by subgraph."""
+    counts = loops.count_pairs(graphs, selection, num_layers)
+    of_nodes = graphs.num_directed_edges if selection.keeps_edges else torch.zeros_like(graphs.num_directed_edges)
+    num_rows = torch.cat([graphs.num_nodes[None], counts.num_rows])
+    num_edges = torch.cat([of_nodes[None], counts.num_edges])
+    rows, edges = int(num_rows.sum()), int(num_edges.sum())
+    refuse_compact(ROW_BYTES * rows + EDGE_BYTES * edges, f"{rows:,} rows and {edges:,} edges", selection)
+    built = loops.stored_pairs(graphs, selection, counts)
     marked = torch.zeros_like(built.node, dtype=torch.bool)
     marked[: selection.mark_node.numel()] = True
-    of_nodes, source, target, edge = (
-        torch.zeros_like(graphs.num_directed_edges),
-        built.source,
-        built.target,
-        built.edge_id,
+    return Rows(num_rows, num_edges, built.node, built.subgraph, marked, built.source, built.target, built.edge_id)
+
+
+def refuse_compact(needed: int, size: str, selection: Selection) -> None:
+    """An error if a compact bag would not fit into memory.
+
+    Args:
+        needed: its bytes while it is built.
+        size: what needs them, as in "5 rows and 4 edges".
+        selection: what each subgraph changes.
+    """
+    fewer = "fewer layers" if selection.keeps_edges else "fewer hops"
+    refuse_beyond_memory(
+        needed,
+        f"the compact bag of {counted(selection.total, 'subgraph')}, {size},",
+        f"Take {fewer}, a sample of them, as in esan.Sampled(policy, 0.1), smaller graphs or fewer at a time.",
+        selection.num_subgraphs.device,
     )
-    if selection.keeps_edges:
-        of_nodes = graphs.num_directed_edges
-        source = torch.cat([graphs.edge_index[0], source])
-        target = torch.cat([graphs.edge_index[1], target])
-        edge = torch.cat([torch.arange(graphs.edge_index.size(1)), edge])
-    num_rows = torch.cat([graphs.num_nodes[None], built.num_rows])
-    num_edges = torch.cat([of_nodes[None], built.num_edges])
-    return Rows(num_rows, num_edges, built.node, built.subgraph, marked, source, target, edge)
 
 
 class _PairNumbers:

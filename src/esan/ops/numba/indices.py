@@ -14,23 +14,44 @@ from esan.ops.numba.loops import segments as segments_loops
 from esan.ops.numba.workspace import empty_ints
 
 
-def ego_edges(graphs: Any, roots: Tensor, hops: int) -> tuple[Tensor, Tensor]:
-    """Every pair (number of a root, undirected edge with both ends within `hops` of it), sorted."""
+def ego_counts(graphs: Any, roots: Tensor, hops: int) -> Tensor:
+    """The number of undirected edges with both ends within `hops` of each root."""
     most = int(graphs.num_nodes.max())
-    arrays = (graphs.first_in_edge, graphs.degree, graphs.edge_index[0].contiguous(), graphs.undirected_edge)
-    root, edges = indices_loops.ego_edges(roots.numpy(), hops, most, *(t.numpy() for t in arrays))
-    return torch.from_numpy(root), torch.from_numpy(edges)
+    arrays = (graphs.first_in_edge, graphs.degree, graphs.edge_index[0])
+    return torch.from_numpy(indices_loops.ego_counts(_array(roots), hops, most, *map(_array, arrays)))
+
+
+def ego_edges(graphs: Any, roots: Tensor, hops: int, count: int) -> tuple[Tensor, Tensor]:
+    """Every pair (number of a root, undirected edge with both ends within `hops` of it), sorted.
+
+    Args:
+        graphs: the graphs.
+        roots: the centres.
+        hops: how far they reach.
+        count: how many pairs there are: the sum of `ego_counts`.
+    """
+    most = int(graphs.num_nodes.max())
+    arrays = (graphs.first_in_edge, graphs.degree, graphs.edge_index[0], graphs.undirected_edge)
+    root, edges = torch.empty(count, dtype=torch.int64), torch.empty(count, dtype=torch.int64)
+    indices_loops.ego_edges(_array(roots), hops, most, *map(_array, arrays), root.numpy(), edges.numpy())
+    return root, edges
+
+
+@dataclass(frozen=True, eq=False)
+class PairCounts:
+    """How many pairs differ from the background, and how many edges end at them, `[levels, G]`."""
+
+    num_rows: Tensor
+    num_edges: Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class CompactPairs:
-    """The pairs that differ from the background, level by level, and the edges into them: the fields of `Rows`.
+    """The pairs that differ from the background, and all edges of a compact bag: the fields of `Rows`.
 
-    Rows are numbered after the background rows; `num_rows` and `num_edges` have one row per level.
+    Rows are numbered after the background rows. Those edges that end at background rows come first.
     """
 
-    num_rows: Tensor
-    num_edges: Tensor
     node: Tensor
     subgraph: Tensor
     source: Tensor
@@ -38,19 +59,58 @@ class CompactPairs:
     edge_id: Tensor
 
 
-def stored_pairs(graphs: Any, selection: Any, num_layers: int) -> CompactPairs:
-    """The pairs of level 0, ..., `num_layers`, sorted by level, graph, subgraph and node."""
+def count_pairs(graphs: Any, selection: Any, num_layers: int, some: Tensor | None = None) -> PairCounts:
+    """The number of pairs of level 0, ..., `num_layers`, and of edges into them, by graph.
+
+    Args:
+        graphs: the graphs.
+        selection: what each subgraph changes.
+        num_layers: the largest level.
+        some: count those of these subgraphs only, one by one, `[levels, S]`; None for all, by graph.
+    """
+    column, columns = selection.subgraph_graph, len(graphs)
+    if some is not None:
+        column, columns = torch.zeros_like(column), some.numel()
+        column[some] = torch.arange(columns)
+    counts = PairCounts(*torch.zeros(2, num_layers + 1, columns, dtype=torch.int64).unbind())
+    _compact(graphs, selection, counts, None, column, some)
+    return counts
+
+
+def stored_pairs(graphs: Any, selection: Any, counts: PairCounts) -> CompactPairs:
+    """The pairs that `count_pairs` counted, sorted by level, graph, subgraph and node, and the edges."""
+    rows, edges = int(counts.num_rows.sum()), int(counts.num_edges.sum())
+    # The background's edges are written into the same tensors: to join them later would take twice the memory.
+    before = graphs.edge_index.size(1) if selection.keeps_edges else 0
+    pairs = (torch.empty(rows, dtype=torch.int64) for _ in range(2))
+    ends = [torch.empty(before + edges, dtype=torch.int64) for _ in range(3)]
+    found = CompactPairs(*pairs, *(end[before:] for end in ends))
+    _compact(graphs, selection, counts, found, selection.subgraph_graph, None)
+    if before:
+        for end, values in zip(ends, (*graphs.edge_index, torch.arange(before)), strict=True):
+            end[:before] = values
+    return CompactPairs(found.node, found.subgraph, *ends)
+
+
+def _compact(
+    graphs: Any, selection: Any, counts: PairCounts, found: CompactPairs | None, column: Tensor, some: Tensor | None
+) -> None:
+    """Counts the pairs, or writes them into `found`."""
     marks, entries = (
         torch.searchsorted(subgraph, torch.arange(selection.total + 1))
         for subgraph in (selection.mark_subgraph, selection.entry_subgraph)
     )
-    found = indices_loops.compact(
-        num_layers, selection.keeps_edges, selection.subgraph_graph.numpy(), len(graphs), int(graphs.num_nodes.max()),
-        marks.numpy(), selection.mark_node.numpy(), entries.numpy(), selection.entry_edge.numpy(),
-        graphs.edges.contiguous().numpy(), graphs.first_in_edge.numpy(), graphs.degree.numpy(),
-        graphs.edge_index[0].contiguous().numpy(), graphs.undirected_edge.numpy(),
+    fill, layers = found is not None, counts.num_rows.size(0) - 1
+    found = found or CompactPairs(*torch.empty(5, 0, dtype=torch.int64))
+    arrays = (
+        torch.arange(selection.total) if some is None else some, column, marks, selection.mark_node, entries,
+        selection.entry_edge, graphs.edges, graphs.first_in_edge, graphs.degree, graphs.edge_index[0],
+        graphs.undirected_edge, counts.num_rows, counts.num_edges, found.node, found.subgraph, found.source,
+        found.target, found.edge_id,
     )  # fmt: skip
-    return CompactPairs(*map(torch.from_numpy, found))
+    subgraphs, column, *others = map(_array, arrays)
+    most = int(graphs.num_nodes.max())
+    indices_loops.compact(fill, layers, selection.keeps_edges, subgraphs, column, most, *others)
 
 
 def pick(values: Tensor, segments: Any, shift: Tensor) -> Tensor:

@@ -39,11 +39,11 @@ def _ball(root, stamp, hops, first, degree, source, seen, queue):
 
 
 @njit(cache=True, nogil=True)
-def ego_edges(roots, hops, most, first, degree, source, edge_pair):
-    """Every (number of a root, edge with both ends within `hops` of it), sorted; `most`: nodes of the largest graph."""
+def ego_counts(roots, hops, most, first, degree, source):
+    """The number of edges with both ends within `hops` of each root; `most`: nodes of the largest graph."""
     seen, queue = np.full(degree.shape[0], -1, np.int64), np.empty(most, np.int64)
     balls = roots.shape[0]
-    count = np.zeros(balls + 1, np.int64)
+    count = np.zeros(balls, np.int64)
     for ball in range(balls):
         total = 0
         for place in range(_ball(roots[ball], ball, hops, first, degree, source, seen, queue)):
@@ -52,11 +52,17 @@ def ego_edges(roots, hops, most, first, degree, source, edge_pair):
                 # Each undirected edge is met from both ends; its direction towards the smaller one counts.
                 if source[edge] >= v and seen[source[edge]] == ball:
                     total += 1
-        count[ball + 1] = count[ball] + total
-    owners, edges = np.empty(count[balls], np.int64), np.empty(count[balls], np.int64)
-    seen[:] = -1
-    for ball in range(balls):
-        at, size = count[ball], _ball(roots[ball], ball, hops, first, degree, source, seen, queue)
+        count[ball] = total
+    return count
+
+
+@njit(cache=True, nogil=True)
+def ego_edges(roots, hops, most, first, degree, source, edge_pair, owners, edges):
+    """Every (number of a root, edge with both ends within `hops` of it), sorted, into `owners` and `edges`."""
+    seen, queue = np.full(degree.shape[0], -1, np.int64), np.empty(most, np.int64)
+    at = 0
+    for ball in range(roots.shape[0]):
+        size = _ball(roots[ball], ball, hops, first, degree, source, seen, queue)
         sort_range(queue, 0, size)
         for place in range(size):
             v = queue[place]
@@ -64,7 +70,6 @@ def ego_edges(roots, hops, most, first, degree, source, edge_pair):
                 if source[edge] >= v and seen[source[edge]] == ball:
                     owners[at], edges[at] = ball, edge_pair[edge]
                     at += 1
-    return owners, edges
 
 
 @njit(cache=True, nogil=True)
@@ -102,64 +107,56 @@ def _level_pairs(
 
 
 @njit(cache=True, nogil=True)
-def compact(layers, keeps, graph, graphs, most, marks, mark, entries, entry, edges, first, degree, source, edge_pair):
+def compact(
+    fill, layers, keeps, subgraphs, column, most, marks, mark, entries, entry, edges, first, degree, source, edge_pair,
+    num_rows, num_edges, node, subgraph, out_source, out_target, out_edge,
+):  # fmt: skip
     """The stored pairs by level, graph, subgraph and node, and the edges into them; see `esan.bags.build.compact`.
 
-    `marks` and `entries` say where those of each subgraph begin, `graph` is the graph of each subgraph and `most` the
-    size of the largest graph.
+    Without `fill` they are only counted, by level and by the `column` of each subgraph, into `num_rows` and
+    `num_edges`; with it these are read. `marks` and `entries` say where those of each subgraph begin, `subgraphs` which
+    are visited, and `most` is the size of the largest graph.
     """
     n = degree.shape[0]
     stamp, level, listed = np.full(n, -1, np.int64), np.zeros(n, np.int64), np.full(edges.shape[1], -1, np.int64)
     queue, row, ends = np.empty(max(most, 1), np.int64), np.zeros(n, np.int64), np.zeros(layers + 1, np.int64)
-    num_rows, num_edges = np.zeros((layers + 1, graphs), np.int64), np.zeros((layers + 1, graphs), np.int64)
-    for fill in range(2):
+    row_at, edge_at = np.zeros(layers + 1, np.int64), np.zeros(layers + 1, np.int64)
+    if fill:
+        for t in range(layers):
+            row_at[t + 1] = row_at[t] + num_rows[t].sum()
+            edge_at[t + 1] = edge_at[t] + num_edges[t].sum()
+    for s in subgraphs:
+        _level_pairs(
+            s, layers, keeps, marks, mark, entries, entry, edges, first, degree, source, level, stamp, queue, ends
+        )
+        for k in range(entries[s], entries[s + 1]):
+            listed[entry[k]] = s
         if fill:
-            row_at, edge_at = np.zeros(layers + 1, np.int64), np.zeros(layers + 1, np.int64)
-            for t in range(layers):
-                row_at[t + 1] = row_at[t] + num_rows[t].sum()
-                edge_at[t + 1] = edge_at[t] + num_edges[t].sum()
-            rows, total = num_rows.sum(), num_edges.sum()
-            stamp[:], listed[:] = -1, -1
-        else:
-            rows, total = 0, 0
-            row_at, edge_at = np.zeros(layers + 1, np.int64), np.zeros(layers + 1, np.int64)
-        # Allocated again in the second pass, when their sizes are known.
-        node, subgraph = np.empty(rows, np.int64), np.empty(rows, np.int64)
-        out_source, out_target = np.empty(total, np.int64), np.empty(total, np.int64)
-        out_edge = np.empty(total, np.int64)
-        for s in range(graph.shape[0]):
-            _level_pairs(
-                s, layers, keeps, marks, mark, entries, entry, edges, first, degree, source, level, stamp, queue, ends
-            )
-            for k in range(entries[s], entries[s + 1]):
-                listed[entry[k]] = s
-            if fill:
-                for place in range(ends[layers]):
-                    v = queue[place]
-                    t = level[v]
-                    node[row_at[t]], subgraph[row_at[t]], row[v] = v, s, row_at[t]
-                    row_at[t] += 1
-            else:
-                for t in range(layers + 1):
-                    num_rows[t, graph[s]] += ends[t] - (ends[t - 1] if t else 0)
             for place in range(ends[layers]):
                 v = queue[place]
                 t = level[v]
-                for half in range(1 if keeps else 2):
-                    for edge in range(first[v], first[v] + degree[v]):
-                        u = source[edge]
-                        # If a subgraph lists the edges that it keeps, directed edges come in the order of the
-                        # undirected ones: by their smaller end.
-                        if (listed[edge_pair[edge]] == s) == keeps or (not keeps and (u < v) != (half == 1)):
-                            continue
-                        if fill:
-                            at = edge_at[t]
-                            out_source[at] = n + row[u] if stamp[u] == s else u
-                            out_target[at], out_edge[at] = n + row[v], edge
-                            edge_at[t] = at + 1
-                        else:
-                            num_edges[t, graph[s]] += 1
-    return num_rows, num_edges, node, subgraph, out_source, out_target, out_edge
+                node[row_at[t]], subgraph[row_at[t]], row[v] = v, s, row_at[t]
+                row_at[t] += 1
+        else:
+            for t in range(layers + 1):
+                num_rows[t, column[s]] += ends[t] - (ends[t - 1] if t else 0)
+        for place in range(ends[layers]):
+            v = queue[place]
+            t = level[v]
+            for half in range(1 if keeps else 2):
+                for edge in range(first[v], first[v] + degree[v]):
+                    u = source[edge]
+                    # If a subgraph lists the edges that it keeps, directed edges come in the order of the
+                    # undirected ones: by their smaller end.
+                    if (listed[edge_pair[edge]] == s) == keeps or (not keeps and (u < v) != (half == 1)):
+                        continue
+                    if fill:
+                        at = edge_at[t]
+                        out_source[at] = n + row[u] if stamp[u] == s else u
+                        out_target[at], out_edge[at] = n + row[v], edge
+                        edge_at[t] = at + 1
+                    else:
+                        num_edges[t, column[s]] += 1
 
 
 @njit(cache=True, nogil=True)
