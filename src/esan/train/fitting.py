@@ -46,8 +46,8 @@ def fit(
             the root marked if nothing is said.
         seed: draws weights, order and samples; the same seed on the same machine gives the same network.
         device: where to train; "auto" for a GPU if there is one.
-        folder: where checkpoints, curve, record and bags (`cache`) go, so that an interrupted call continues; None for
-            nowhere.
+        folder: where checkpoints, curve, record and bags (`cache`) go, so that an interrupted call continues, and one
+            that was finished is read; other data or settings than there are an error. None for nowhere.
         progress: whether to show a bar.
         labels: the targets, one row per graph: numbers, or words for classes; or a text file of them. By default those
             that the graphs have.

@@ -13,6 +13,7 @@ from esan.train.campaigns.executors import Executor, Failure, Processes, Serial
 from esan.train.recipes.recipe import differences
 from esan.train.runs.job import Job
 from esan.train.runs.loggers import ProgressBars
+from esan.train.runs.recipe_data import RecipeData
 from esan.train.runs.records import Record
 from esan.train.runs.training_loop import finished_record, run_jobs
 
@@ -95,8 +96,8 @@ def run_campaign(
 ) -> Outcome:
     """Run every job that has no record yet. Killed at any moment and called again, it continues with what is missing.
 
-    A job with a record is not run again; one that was interrupted continues from its checkpoint. A job that fails does
-    not stop the others.
+    A job with a record is not run again, and is refused if its data, given or in a file, are not those of the record.
+    One that was interrupted continues from its checkpoint. A job that fails does not stop the others.
 
     Args:
         jobs: configurations × folds × seeds, e.g. from `esan.train.protocol`.
@@ -116,6 +117,11 @@ def run_campaign(
         device_here(device)  # one error now instead of one per job; other machines have other devices
     jobs = unique_jobs(jobs)
     before = {job.name: record for job in jobs if (record := finished_record(job, runs)) is not None}
+    # Here, where each data set is read once, and not in every group.
+    data = RecipeData(dataset, root, cache)
+    for job in jobs:
+        if job.name in before:
+            data.check(job, before[job.name], runs)
     missing = [job for job in jobs if job.name not in before]
     if together is None:
         together = len(jobs) if str(device).startswith("cuda") else 1

@@ -72,13 +72,8 @@ def load_checkpoint(path: Path, wanted: CheckpointHeader | None = None) -> tuple
         check_archive(path)
         state = torch.load(contents, map_location="cpu", weights_only=True)
         plain = json.loads(state.pop("header"))
-        if plain["format"] != _FORMAT:
-            raise ValueError(plain["format"])
-        # Version 0.1 wrote "blueprint".
-        model_spec = ModelSpec.from_dict(plain["model_spec"] if "model_spec" in plain else plain["blueprint"])
-        fold, seed = (whole_number(name, plain[name], 0, "Train again.") for name in ("fold", "seed"))
-        found = CheckpointHeader(model_spec, fold, seed, str(plain["data"]))
-        state |= _current_weights(model_spec, state)
+        found = _header(plain)
+        state |= _current_weights(found.model_spec, state)
     except Exception:  # torch raises errors of any kind for a damaged file
         what = "Check the path, or train again." if wanted is None else "Remove it to train from the start."
         raise ValueError(f"Expected a whole checkpoint of esan at {path} (got {_kind(contents)}). {what}") from None
@@ -89,6 +84,16 @@ def load_checkpoint(path: Path, wanted: CheckpointHeader | None = None) -> tuple
             "Choose another folder for the runs, or remove it to train from the start."
         )
     return found, state
+
+
+def header_of(path: Path) -> CheckpointHeader | None:
+    """The header of a checkpoint, without reading its weights; None where there is no whole checkpoint of today."""
+    try:
+        check_archive(path)
+        plain = json.loads(torch.load(path, map_location="cpu", weights_only=True, mmap=True)["header"])
+        return _header(plain)
+    except Exception:  # as in load_checkpoint, which says what is wrong with it
+        return None
 
 
 def check_same_run(header: CheckpointHeader, folder: Path, record: Record | None, file: str) -> None:
@@ -117,6 +122,16 @@ def check_same_run(header: CheckpointHeader, folder: Path, record: Record | None
             f"Expected the weights of this very run in {folder / file} (got those of another one, with "
             f"{'; '.join(differs[:4])}). Put them into a folder of their own, and train this run again."
         )
+
+
+def _header(plain: dict[str, Any]) -> CheckpointHeader:
+    """From the plain values in a checkpoint."""
+    if plain["format"] != _FORMAT:
+        raise ValueError(plain["format"])
+    # Version 0.1 wrote "blueprint".
+    model_spec = ModelSpec.from_dict(plain["model_spec"] if "model_spec" in plain else plain["blueprint"])
+    fold, seed = (whole_number(name, plain[name], 0, "Train again.") for name in ("fold", "seed"))
+    return CheckpointHeader(model_spec, fold, seed, str(plain["data"]))
 
 
 def _current_weights(model_spec: ModelSpec, state: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from esan.train.recipes.recipe import Recipe, differences
 from esan.train.runs.job import Job
 from esan.train.runs.loggers import Logger
 from esan.train.runs.prepare_data import PreparedData, prepare
+from esan.train.runs.recipe_data import RecipeData
 from esan.train.runs.records import Record
 from esan.train.runs.run import Run
 
@@ -43,8 +44,8 @@ def run_jobs(
 ) -> list[Record]:
     """Train all jobs epoch by epoch in lock-step; returns their records in the order of the jobs.
 
-    A job whose folder has a record is not trained again; one that was interrupted continues from its last checkpoint,
-    and ends with the record that it would have had. The result of a job does not depend on the other jobs. Ctrl-C
+    A job whose folder has a record is not trained again, and is refused if its data are not those of the record; one
+    that was interrupted continues from its last checkpoint, and ends with the record that it would have had. The result of a job does not depend on the other jobs. Ctrl-C
     (SIGINT) writes a checkpoint of every job before it raises KeyboardInterrupt; a second one stops at once.
 
     Args:
@@ -97,16 +98,26 @@ def open_runs(
     make_engine: MakeEngine,
 ) -> list[Record | Run]:
     """The record of each job that has one, and for each other job a run, resumed if it was interrupted."""
+    jobs, data = list(jobs), RecipeData(dataset, root, cache)
+    records: list[Record | None] = []
+    for job in jobs:
+        records.append(None if runs is None else finished_record(job, runs))
+        if records[-1] is None:
+            data.dataset(job.recipe)
+    if runs is not None:
+        # After the data of the other jobs are read: finished runs are compared with these too.
+        for job, record in zip(jobs, records, strict=True):
+            if record is not None:
+                data.check(job, record, runs)
     prepared: dict[Recipe, PreparedData] = {}
     found: list[Record | Run] = []
-    for job in jobs:
-        folder = None if runs is None else job.folder(runs)
-        record = None if runs is None else finished_record(job, runs)
+    for job, record in zip(jobs, records, strict=True):
         if record is not None:
             found.append(record)
             continue
+        folder = None if runs is None else job.folder(runs)
         if job.recipe not in prepared:
-            prepared[job.recipe] = prepare(job.recipe, dataset=dataset, root=root, cache=cache, device=device)
+            prepared[job.recipe] = prepare(job.recipe, dataset=data.dataset(job.recipe), cache=cache, device=device)
         run = Run(job, prepared[job.recipe], folder, make_engine)
         if not run.resume() and folder is not None:
             job.recipe.save(folder / "recipe.toml")
