@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 import esan
 from esan.data import Split
 from esan.policies import EdgeDeletion, Policy, Sampled, Selection
-from esan.train import Job, Predictor, fit, run_jobs
+from esan.train import Job, Predictions, Predictor, fit, run_jobs
 from esan.train.runs.prepare_data import hold_out
 from small_sets import graphs, quick, small
 
@@ -38,6 +38,8 @@ def test_classes_keep_the_names_they_have(tmp_path: Path) -> None:
     predictions = fitted.predict(data)
     assert set(predictions.value.tolist()) <= {3, 7}
     assert predictions.classes == (3, 7)
+    assert predictions.called == predictions.value.tolist()
+    assert [predictions.classes[number] for number in predictions.number] == predictions.called
     assert predictions.probability is not None
     torch.testing.assert_close(predictions.probability.sum(1), torch.ones(24))
     assert predictions.spread is None
@@ -54,6 +56,23 @@ def test_classes_keep_the_names_they_have(tmp_path: Path) -> None:
     strange = labelled(torch.where(torch.arange(24) % 4 > 1, 7, 4))
     with pytest.raises(ValueError, match=r"Expected the classes 3, 7 \(got 4 for graph 0\)"):
         fitted.score(strange)
+
+
+def test_a_class_is_a_place_in_classes_a_value_or_a_word() -> None:
+    """Whatever the classes are called, `number` is their place and `called` the class; `value` is never a place."""
+    votes = torch.eye(3)[None]
+    for classes in [(1, 2, 5), ("acid", "base", "salt"), None]:
+        predictions = Predictions.of(votes, "classification", classes)
+        assert predictions.number.tolist() == [0, 1, 2]
+        assert predictions.called == list(classes or (0, 1, 2))
+        assert predictions.columns()["prediction"] == predictions.called
+        if classes is not None and "acid" in classes:
+            with pytest.raises(ValueError, match=r"\(got the words acid, base, salt\)\. Read called for the class"):
+                _ = predictions.value
+        else:
+            assert predictions.value.tolist() == predictions.called
+    with pytest.raises(ValueError, match=r"Expected predictions of classes for number \(got regression\)\. Read value"):
+        _ = Predictions.of(votes, "regression").number
 
 
 def test_numbers_come_in_their_own_units() -> None:

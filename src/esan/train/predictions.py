@@ -22,16 +22,16 @@ class Predictions:
 
     Attributes:
         kind: of the task.
-        value: the class `[G]` as the training data calls it or, of classes that are words, its place in `classes` (the
-            words: `called`); the numbers `[G, T]`; or the probability of each label `[G, T]`.
+        outcome: as `Dataset.y` holds targets: class numbers `[G]`, numbers `[G, T]`, or the probability of each label
+            `[G, T]`. `value` has classes as the training data calls them.
         probability: of each class, `[G, C]`; None for other tasks.
         spread: for sampled bags, how much the votes differ: for classes the fraction against the winner `[G, 1]`, for
             numbers and labels the standard deviation `[G, T]`; None for whole bags.
-        classes: the class of each column of `probability`.
+        classes: the class of each column of `probability`, as the training data calls it.
     """
 
     kind: str
-    value: Tensor
+    outcome: Tensor
     probability: Tensor | None
     spread: Tensor | None
     classes: Classes = ()
@@ -42,15 +42,39 @@ class Predictions:
         outcome = average_samples(votes, kind)
         if kind == "classification":
             named: Classes = tuple(range(votes.size(2))) if classes is None else classes
-            value = outcome.prediction.argmax(1)
-            if not any(isinstance(name, str) for name in named):
-                value = torch.tensor(named)[value]
-            return Predictions(kind, value, votes.softmax(2).mean(0), outcome.spread, named)
+            return Predictions(kind, outcome.prediction.argmax(1), votes.softmax(2).mean(0), outcome.spread, named)
         answer = outcome.prediction.sigmoid() if kind == "labels" else outcome.prediction
         return Predictions(kind, answer, None, outcome.spread)
 
+    @property
+    def value(self) -> Tensor:
+        """What the targets would be: the class `[G]` as the training data calls it, the numbers `[G, T]`, or the
+        probability of each label `[G, T]`.
+
+        Classes that are words are no tensor: they are in `called`.
+        """
+        if self.kind != "classification":
+            return self.outcome
+        if self._in_words:
+            raise ValueError(
+                f"Expected classes that are numbers for value (got the words {', '.join(map(str, self.classes))[:100]})"
+                ". Read called for the class of each graph, or number for its place in classes."
+            )
+        return torch.tensor(self.classes)[self.outcome]
+
+    @property
+    def number(self) -> Tensor:
+        """The class numbers `[G]`: the place of each graph's class in `classes`, its column of `probability`."""
+        if self.kind != "classification":
+            raise ValueError(f"Expected predictions of classes for number (got {self.kind}). Read value.")
+        return self.outcome
+
+    @property
+    def _in_words(self) -> bool:
+        return any(isinstance(name, str) for name in self.classes)
+
     def __len__(self) -> int:
-        return self.value.size(0)
+        return self.outcome.size(0)
 
     def __repr__(self) -> str:
         what = f" of {', '.join(map(str, self.classes))}" if 0 < len(self.classes) <= 10 else ""
@@ -58,10 +82,8 @@ class Predictions:
 
     @property
     def called(self) -> list[int | str]:
-        """The class of each graph as the training data calls it, a number or a word."""
-        if any(isinstance(name, str) for name in self.classes):
-            return [self.classes[number] for number in self.value.tolist()]
-        return self.value.tolist()
+        """The class of each graph as the training data calls it, a number or a word: `classes[number]`."""
+        return [self.classes[number] for number in self.number.tolist()]
 
     def columns(self) -> dict[str, list[Any]]:
         """The columns of a table, by name."""
@@ -70,7 +92,7 @@ class Predictions:
             columns["prediction"] = self.called
             columns |= {f"p({c})": column.tolist() for c, column in zip(self.classes, self.probability.T, strict=True)}
         else:
-            columns |= _numbered("prediction", self.value)
+            columns |= _numbered("prediction", self.outcome)
         return columns if self.spread is None else columns | _numbered("spread", self.spread)
 
     def to_csv(self, path: str | Path, more: dict[str, list[object]] | None = None) -> None:

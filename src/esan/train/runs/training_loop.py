@@ -45,8 +45,9 @@ def run_jobs(
     """Train all jobs epoch by epoch in lock-step; returns their records in the order of the jobs.
 
     A job whose folder has a record is not trained again, and is refused if its data are not those of the record; one
-    that was interrupted continues from its last checkpoint, and ends with the record that it would have had. The result of a job does not depend on the other jobs. Ctrl-C
-    (SIGINT) writes a checkpoint of every job before it raises KeyboardInterrupt; a second one stops at once.
+    that was interrupted continues from its last checkpoint, and ends with the record that it would have had. The result
+    of a job does not depend on the other jobs. Ctrl-C (SIGINT) writes a checkpoint of every job before it raises
+    KeyboardInterrupt; a second one stops at once.
 
     Args:
         jobs: what is trained.
