@@ -180,7 +180,10 @@ def test_quantities_are_not_taken_for_classes() -> None:
 
 
 def test_targets_of_nodes_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"Expected one target per graph \(got one per node"):
+    words = (
+        r'one per node.*Pass labels=.*network with output="node" \(esan.dss_gnn\) and train it in a loop of your own'
+    )
+    with pytest.raises(ValueError, match=r"Expected one target per graph \(got " + words):
         data.own([_graph(y=torch.arange(4))] * 3)
 
 

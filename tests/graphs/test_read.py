@@ -1,5 +1,6 @@
 """`read` and `Graphs`: one collection from whatever people hold."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -158,6 +159,34 @@ def test_networkx_graphs_keep_their_attributes() -> None:
     assert collection.edge_index.tolist() == [[2, 1, 0], [0, 1, 2]]
     assert collection.edge_attr.tolist() == [[5.0], [6.0], [5.0]]
     assert collection.y.tolist() == [7.0]
+
+
+def test_attributes_of_networkx_graphs_that_are_not_read_are_named_once() -> None:
+    weighted = nx.Graph([(0, 1, {"weight": 2.0}), (1, 2, {"weight": 3.0})], name="a name is no attribute", label=1)
+    nx.set_node_attributes(weighted, 1.0, "pos")
+    nx.set_node_attributes(weighted, 1.0, "x")
+    club = nx.karate_club_graph()
+    nx.set_node_attributes(club, 1.0, "x")
+    words = r"not used: club, pos of nodes and weight of edges and label of graphs\. Read are x of nodes"
+    grouped = r"group_node_attrs=\['club', 'pos'\], group_edge_attrs=\['weight'\]"
+    with pytest.warns(UserWarning, match=rf"{words}.*{grouped}") as caught:
+        read([club, weighted])
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match="not used: club of nodes and weight of edges") as caught:
+        esan.Bag.of(nx.karate_club_graph(), "EGO(1)", 2)
+    assert len(caught) == 1
+
+
+def test_nothing_is_said_of_networkx_graphs_whose_attributes_are_read() -> None:
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, 1.0, "x")
+    nx.set_edge_attributes(graph, 1.0, "edge_attr")
+    graph.graph |= {"y": 1, "name": "path"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read([graph, graph.copy()])
+        read([esan.graphs.graph_of(name) for name in ("karate_club", "florentine_families", "complete_bipartite(2,3)")])
+        read(nx.petersen_graph())
 
 
 @pytest.mark.parametrize("graph", [nx.petersen_graph(), nx.empty_graph(3), nx.path_graph(1)], ids=str)

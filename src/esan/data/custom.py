@@ -91,7 +91,9 @@ def own(
         graphs, cells = _labelled(found.graphs, labels)
     if graphs.y is not None and graphs.y_level != "graph":
         raise ValueError(
-            f"Expected one target per graph (got one per {graphs.y_level}). Pass labels=..., with one row per graph."
+            f"Expected one target per graph (got one per {graphs.y_level}). Pass labels=..., with one row per graph; to "
+            f'predict {graphs.y_level}s, make a network with output="{graphs.y_level}" (esan.dss_gnn) and train it in a '
+            "loop of your own (docs/training.md)."
         )
     found_targets = understood(graphs.y, task, cells, classes)
     if task is None and cells is not None:

@@ -1,5 +1,7 @@
 """networkx graphs → PyG data."""
 
+import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import networkx as nx
@@ -10,6 +12,50 @@ from torch_geometric.data import Data
 
 from esan.checks import shown
 from esan.graphs.readers import pyg_fields
+
+
+#: The attribute of each kind that is read.
+_READ = {"node": "x", "edge": "edge_attr", "graph": "y"}
+#: The attributes of graphs that networkx sets itself, for its own use.
+_OF_NETWORKX = ("name", "node_default", "edge_default")
+
+
+def warn_unread(graphs: Sequence[Any], stacklevel: int) -> None:
+    """Warn once for all networkx graphs among these, if they have attributes that nothing reads.
+
+    Args:
+        graphs: networkx graphs; all others are passed over.
+        stacklevel: the caller that the warning is about, as of `warnings.warn`.
+    """
+    found: dict[str, dict[str, None]] = {kind: {} for kind in _READ}
+    for graph in graphs:
+        if isinstance(graph, nx.Graph):
+            _add_names(found["node"], (attributes for _, attributes in graph.nodes(data=True)))
+            _add_names(found["edge"], (attributes for _, _, attributes in graph.edges(data=True)))
+            _add_names(found["graph"], [{name: 1 for name in graph.graph if name not in _OF_NETWORKX}])
+    unread = {kind: [str(name) for name in names if name != _READ[kind]] for kind, names in found.items()}
+    if not any(unread.values()):
+        return
+    listed = [f"{', '.join(names[:10])} of {kind}s" for kind, names in unread.items() if names]
+    grouped = {"group_node_attrs": unread["node"], "group_edge_attrs": unread["edge"]}
+    asked = "".join(f", {argument}={names[:10]!r}" for argument, names in grouped.items() if names)
+    remedy = "Delete them"
+    if asked:
+        remedy = (
+            "Numbers become features with torch_geometric.utils.from_networkx(graph"
+            f"{asked}), or as x of nodes and edge_attr of edges; delete what is not needed"
+        )
+    warnings.warn(
+        f"Attributes of networkx graphs are not used: {' and '.join(listed)}. Read are x of nodes, edge_attr of edges "
+        f"and y of graphs. {remedy}.",
+        stacklevel=stacklevel + 1,
+    )
+
+
+def _add_names(names: dict[str, None], attributes: Iterable[dict[str, Any]]) -> None:
+    for one in attributes:
+        if one:
+            names.update(dict.fromkeys(one))
 
 
 def from_networkx(graph: nx.Graph, place: int) -> Data:

@@ -16,7 +16,7 @@ from esan.graphs import extra_fields
 from esan.graphs.collection import Graphs
 from esan.graphs.extra_fields import ExtraFields
 from esan.graphs.readers import pyg_fields
-from esan.graphs.readers.from_networkx import from_networkx
+from esan.graphs.readers.from_networkx import from_networkx, warn_unread
 from esan.memory_limits import refuse_beyond_memory
 from esan.ops import ragged
 
@@ -31,7 +31,8 @@ def read(source: Source) -> Graphs:
     number out of range, a feature that is not finite or a graph without nodes is an error.
 
     Fields other than `x`, `edge_index`, `edge_attr`, `edge_weight`, `y` and `num_nodes` are carried along as PyG
-    batches them (`Graphs.extra`); one that only some graphs have is an error.
+    batches them (`Graphs.extra`); one that only some graphs have is an error. Of networkx graphs only the node
+    attribute `x`, the edge attribute `edge_attr` and the graph attribute `y` are read; a warning names all others.
 
     Args:
         source: a PyG `Data`, `Batch` or dataset (or a part of one, as `torch.utils.data.random_split` gives it), a
@@ -50,6 +51,7 @@ def read(source: Source) -> Graphs:
     if not graphs:
         raise ValueError("Expected at least one graph (got an empty list). Pass the graphs that the bag is made of.")
     parts = _GraphFields()
+    warn_unread(graphs, stacklevel=2)
     graphs = [
         from_networkx(graph, place) if isinstance(graph, nx.Graph) else graph for place, graph in enumerate(graphs)
     ]
