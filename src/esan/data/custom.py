@@ -13,7 +13,7 @@ from torch import Tensor
 
 from esan.checks import shown, text_value, truth_value, whole_number
 from esan.data.csv_files import is_csv, read_labels, read_molecules
-from esan.data.dataset import METRICS, Classes, Dataset, SkippedLine, Split, Task
+from esan.data.dataset import METRICS, Classes, Dataset, SkippedLine, Split, Task, UnusedFeatures
 from esan.data.infer_features import Asked, as_asked, inferred
 from esan.data.infer_task import TargetCells, Targets, understood
 from esan.data.sets.tu_sets import TUFiles, read_tu
@@ -91,15 +91,19 @@ def own(
         graphs, cells = _labelled(found.graphs, labels)
     if graphs.y is not None and graphs.y_level != "graph":
         raise ValueError(
-            f"Expected one target per graph (got one per {graphs.y_level}). Pass labels=..., with one row per graph; to "
-            f'predict {graphs.y_level}s, make a network with output="{graphs.y_level}" (esan.dss_gnn) and train it in a '
-            "loop of your own (docs/training.md)."
+            f"Expected one target per graph (got one per {graphs.y_level}). Pass labels=..., with one row per graph; "
+            f'to predict {graphs.y_level}s, make a network with output="{graphs.y_level}" (esan.dss_gnn) and train it '
+            "in a loop of your own (docs/training.md)."
         )
     found_targets = understood(graphs.y, task, cells, classes)
     if task is None and cells is not None:
         _tell_missing(found_targets, cells)
     x = _channels(graphs.x, found.x if in_channels == "infer" else in_channels, "x")
     edges = _channels(graphs.edge_attr, found.edges if edge_channels == "infer" else edge_channels, "edge_attr")
+    unused = {
+        "x": _unused(graphs.x, x, asked=in_channels != "infer"),
+        "edge_attr": _unused(graphs.edge_attr, edges, asked=edge_channels != "infer"),
+    }
     dataset = Dataset(
         name=name,
         graphs=replace(graphs, x=as_asked(graphs.x, x), edge_attr=as_asked(graphs.edge_attr, edges), y=found_targets.y),
@@ -111,6 +115,7 @@ def own(
         smiles=found.smiles,
         skipped=found.skipped,
         source=found.source,
+        unused={part: features for part, features in unused.items() if features is not None},
     )
     where = found.source if isinstance(source, str | Path) else _in_words(source, found.source, name)
     for value, channels, part in ((dataset.graphs.x, x, "x"), (dataset.graphs.edge_attr, edges, "edge_attr")):
@@ -271,6 +276,15 @@ def _few(labels: Any) -> str:
         return reprlib.repr(labels)
     except ValueError:  # a number of thousands of digits
         return shown(labels)
+
+
+def _unused(value: Tensor | None, channels: Channels, asked: bool) -> UnusedFeatures | None:
+    """What a dataset leaves out of the features of graphs; None for nothing."""
+    if channels or value is None or not value.numel():
+        return None
+    rows = value.reshape(value.size(0), -1)
+    row = tuple(rows[0].tolist()) if bool((rows == rows[0]).all()) else None
+    return UnusedFeatures(rows.size(1), row, asked)
 
 
 def _channels(value: Tensor | None, asked: Asked, name: str) -> Channels:

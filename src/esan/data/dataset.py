@@ -1,5 +1,6 @@
 """`Dataset`: graphs with their task, the kinds of their features and their split, if they come with one."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -93,6 +94,21 @@ class SkippedLine:
     reason: str
 
 
+@dataclass(frozen=True)
+class UnusedFeatures:
+    """Features that graphs came with and that their dataset leaves out.
+
+    Attributes:
+        columns: how many there are.
+        row: their only row, if it is the same everywhere; else None.
+        asked: whether the user asked to leave them out.
+    """
+
+    columns: int
+    row: tuple[float, ...] | None
+    asked: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Graphs and everything that training needs to know about them.
@@ -108,6 +124,7 @@ class Dataset:
         smiles: the molecules as they were written, one per graph.
         skipped: the rows of a file that were left out, if that was asked for.
         source: where it was read from.
+        unused: the features that the graphs came with and that are left out, "x" or "edge_attr".
     """
 
     name: str
@@ -120,6 +137,7 @@ class Dataset:
     smiles: tuple[str, ...] | None = None
     skipped: tuple[SkippedLine, ...] = ()
     source: str = ""
+    unused: Mapping[str, UnusedFeatures] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.graphs)

@@ -1,6 +1,6 @@
 """`ModelSpec`: what a network is built from, so that it can be built again where the training data is not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,9 @@ class ModelSpec:
         in_channels: what `x` holds, walk counts left out.
         edge_channels: what `edge_attr` holds; None where it is not used.
         classes: what the user calls the classes, where not 0, 1, ...: other numbers, or words.
+        unused: the features that the training data came with and that the network does not read, "x" or "edge_attr":
+            their only row, or None where the settings leave out whatever they are. None for the whole where it was not
+            recorded, by version 0.1.
     """
 
     recipe: Recipe
@@ -39,12 +42,18 @@ class ModelSpec:
     in_channels: Channels
     edge_channels: Channels
     classes: Classes | None = None
+    unused: Mapping[str, tuple[float, ...] | None] | None = None
 
     @staticmethod
     def of(recipe: Recipe, dataset: Dataset) -> "ModelSpec":
         used = recipe.edge_features and recipe.conv in ("auto", *WITH_EDGES)
         edges = dataset.edge_channels if used else None
-        return ModelSpec(recipe, dataset.task, dataset.in_channels, edges, dataset.classes)
+        unused = {name: None if left.asked else left.row for name, left in dataset.unused.items()}
+        if not recipe.node_features:
+            unused["x"] = None
+        if not recipe.edge_features or (dataset.edge_channels is not None and not used):
+            unused["edge_attr"] = None
+        return ModelSpec(recipe, dataset.task, dataset.in_channels, edges, dataset.classes, unused)
 
     @property
     def conv(self) -> str:
@@ -130,6 +139,9 @@ class ModelSpec:
             "in_channels": _plain(self.in_channels),
             "edge_channels": _plain(self.edge_channels),
             "classes": None if self.classes is None else list(self.classes),
+            "unused": None
+            if self.unused is None
+            else {name: None if row is None else list(row) for name, row in self.unused.items()},
         }
 
     @staticmethod
@@ -139,8 +151,22 @@ class ModelSpec:
         if classes is not None and not all(type(label) in (int, str) for label in classes):
             raise TypeError(f"Expected whole numbers or words as classes (got {classes!r:.60}). Train again.")
         return ModelSpec(
-            recipe, task, _channels(values["in_channels"]), _channels(values["edge_channels"]), classes=classes
+            recipe,
+            task,
+            _channels(values["in_channels"]),
+            _channels(values["edge_channels"]),
+            classes,
+            _unused(values.get("unused")),
         )
+
+
+def _unused(values: Any) -> dict[str, tuple[float, ...] | None] | None:
+    if values is None:
+        return None
+    rows = {name: None if row is None else tuple(row) for name, row in values.items()}
+    if not all(isinstance(number, int | float) for row in rows.values() for number in row or ()):
+        raise TypeError(f"Expected rows of numbers as unused features (got {values!r:.60}). Train again.")
+    return rows
 
 
 def _plain(channels: Channels) -> Any:

@@ -1,6 +1,7 @@
 """Match new graphs to a trained network: check their features, map targets to its classes."""
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +11,21 @@ import torch
 from torch import Tensor
 
 from esan import data
+from esan.checks import shown
 from esan.data import Dataset, Task
 from esan.data.csv_files import _rows, is_csv
-from esan.data.dataset import Classes
+from esan.data.dataset import Classes, UnusedFeatures
 from esan.data.sets.verify import FeaturesError
 from esan.graphs import Source, load_graphs, read
+from esan.graphs.readers.files import exists
+from esan.plural import counted
 from esan.policies import Sampled, checked_source
-from esan.train.model_spec import ModelSpec
+from esan.train.model_spec import WITH_EDGES, ModelSpec
 from esan.train.recipes.recipe_fields import columns_of
 from esan.train.runs.prepare_data import is_dataset_name
+
+#: The argument of `esan.data.own` that says what these features hold.
+_ARGUMENTS = {"x": "in_channels", "edge_attr": "edge_channels"}
 
 
 def read_graphs(
@@ -29,14 +36,19 @@ def read_graphs(
 ) -> Dataset:
     """Graphs with the features that a network was built for, without targets; arguments as of `Predictor.predict`."""
     with _features_of_training():
-        return _read_graphs(source, model_spec, smiles, skip_unreadable)
+        found = _read_graphs(source, model_spec, smiles, skip_unreadable)
+    # What the user asked to leave out of a dataset is not given.
+    left_out = source.unused if isinstance(source, Dataset) else {}
+    _refuse_unread(
+        {name: one for name, one in left_out.items() if not one.asked} | dict(found.unused), model_spec, found
+    )
+    return found
 
 
 def _read_graphs(
     source: Source | Dataset | str | Path, model_spec: ModelSpec, smiles: str | None, skip_unreadable: bool
 ) -> Dataset:
     source = _checked(source, model_spec)
-    # Edge features that the network does not use may be there or not.
     features = _features(model_spec)
     if isinstance(source, str) and is_dataset_name(source) and not Path(source).exists():
         source = data.load(source)
@@ -77,7 +89,10 @@ def with_targets(source: Source | Dataset | str | Path, model_spec: ModelSpec, a
         asked = {name: value for name, value in known.items() if value} | asked
     known_classes = {"classes": _classes(model_spec)} if model_spec.task.kind == "classification" else {}
     with _features_of_training():
-        return data.own(source, **{"task": model_spec.task.kind} | known_classes | _features(model_spec) | asked)
+        found = data.own(source, **{"task": model_spec.task.kind} | known_classes | _features(model_spec) | asked)
+    given = {name: one for name, one in found.unused.items() if _ARGUMENTS[name] not in asked}
+    _refuse_unread(given, model_spec, found)
+    return found
 
 
 def targets_for(dataset: Dataset, model_spec: ModelSpec) -> Tensor:
@@ -130,6 +145,49 @@ def _features_of_training() -> Iterator[None]:
             f"Expected the {kind} features that the network was trained with, {error.difference}. Give the graphs "
             "those of the training data, in the same order, or train on data such as these."
         ) from None
+
+
+def _refuse_unread(given: Mapping[str, UnusedFeatures], model_spec: ModelSpec, dataset: Dataset) -> None:
+    """ValueError for features that the network does not read, unless the training data had the same.
+
+    Args:
+        given: the features that the graphs came with and that were left out.
+        model_spec: of the network.
+        dataset: the graphs, for the message.
+    """
+    recipe = model_spec.recipe
+    for name, unused in given.items():
+        where = dataset.source if dataset.source and exists(dataset.source) else "the graphs"
+        delete = f"Delete it (data.{name} = None) or pass {_ARGUMENTS[name]}=None to esan.data.own"
+        if model_spec.unused is None:
+            # Networks of version 0.1 do not say which features their training data had.
+            is_read = recipe.node_features if name == "x" else recipe.edge_features and recipe.conv in WITH_EDGES
+            if is_read:
+                warnings.warn(
+                    f"{name} of {where} is not used: the network does not read it, and does not say whether its "
+                    f"training data had it. {delete}.",
+                    stacklevel=4,
+                )
+        elif name not in model_spec.unused:
+            raise ValueError(
+                f"Expected graphs without {name}, as the network was trained (got {name} with "
+                f"{counted(unused.columns, 'column')} in {where}). {delete}, or train on graphs that have it."
+            )
+        elif (row := model_spec.unused[name]) is not None and not _is_same(unused.row, row):
+            raise ValueError(
+                f"Expected {name} to be {shown(list(row))} everywhere, as in the training data, where it was not used "
+                f"for that reason (got other values in {where}). {delete} to predict without it, or train on graphs "
+                "where it differs."
+            )
+
+
+def _is_same(row: tuple[float, ...] | None, other: tuple[float, ...]) -> bool:
+    """Whether two rows are equal as the numbers that a network would read."""
+    return (
+        row is not None
+        and len(row) == len(other)
+        and torch.equal(torch.tensor(row).float(), torch.tensor(other).float())
+    )
 
 
 def _features(model_spec: ModelSpec) -> dict[str, Any]:

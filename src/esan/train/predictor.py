@@ -23,6 +23,7 @@ from esan.train.runs.metrics import METRICS, average_samples
 from esan.train.runs.prepare_data import bag_layers
 from esan.train.runs.records import Record
 from esan.train.runs.run_files import WEIGHT_FILES, find_run_directory
+from esan.train.seen_categories import warn_unseen
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,9 @@ class Predictor:
     ) -> Predictions:
         """Predictions for graphs; targets that they come with are not looked at.
 
+        The graphs have the features of the training data; others are an error. Categories that no training graph had
+        are named in a warning.
+
         Args:
             source: graphs as `esan.data.own` takes them: PyG data, networkx, a path; a dataset; or the name of a set.
             smiles: the column of SMILES in a table; None for that of the training data.
@@ -82,6 +86,7 @@ class Predictor:
     def predict_samples(self, dataset: Dataset) -> Tensor:
         """What the network gives for each sample of each graph, `[samples, G, C]`, on the CPU; one for whole bags."""
         recipe, model_spec = self.header.model_spec.recipe, self.header.model_spec
+        warn_unseen(model_spec, self.header.seen, dataset.graphs, stacklevel=3)
         if recipe.walk_features:
             dataset = with_walks(dataset, recipe.walk_features)
         # The same samples in every call, so that a prediction can be repeated.

@@ -13,7 +13,6 @@ from torch_geometric.data import Data
 from esan.checks import shown
 from esan.graphs.readers import pyg_fields
 
-
 #: The attribute of each kind that is read.
 _READ = {"node": "x", "edge": "edge_attr", "graph": "y"}
 #: The attributes of graphs that networkx sets itself, for its own use.

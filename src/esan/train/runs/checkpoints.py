@@ -16,11 +16,14 @@ from esan.train.model_spec import ModelSpec
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.records import Record
 from esan.train.runs.run_files import write_tensors
+from esan.train.seen_categories import SeenCategories, read_seen
 
 _FORMAT = "esan checkpoint 1"
 _FOLD_AND_SEED = re.compile(r"(\d+)-(\d+)")
 #: Fields of a recipe that do not change one training.
 _NOT_OF_ONE_TRAINING = ("name", "seeds", "grid")
+#: What checkpoints of before do not say: it is compared only where both do.
+_NOT_RECORDED_BEFORE = ("unused", "SHA-256 of the data and split")
 
 
 @dataclass(frozen=True)
@@ -32,22 +35,34 @@ class CheckpointHeader:
         fold: of the job.
         seed: of the job.
         data: the fingerprint of the dataset.
+        sha256: of the dataset with the split that it comes with; None where it was not recorded.
+        seen: the categories in each column of "x" and "edge_attr" that the training graphs have, where the network
+            reads categories; None where it was not recorded.
     """
 
     model_spec: ModelSpec
     fold: int
     seed: int
     data: str
+    sha256: str | None = None
+    seen: SeenCategories | None = None
 
     def differences(self, other: "CheckpointHeader") -> list[str]:
         """In what the other one differs, in words: "lr 0.01, not 0.001"."""
         mine, its = self._flat(), other._flat()
-        return [f"{name} {its[name]!r}, not {value!r}" for name, value in mine.items() if its[name] != value]
+        differs = [name for name, value in mine.items() if its[name] != value]
+        differs = [name for name in differs if name not in _NOT_RECORDED_BEFORE or None not in (mine[name], its[name])]
+        return [f"{name} {its[name]!r}, not {mine[name]!r}" for name in differs]
 
     def _flat(self) -> dict[str, Any]:
         plain = self.model_spec.to_dict()
         recipe = {k: v for k, v in plain.pop("recipe").items() if k not in _NOT_OF_ONE_TRAINING}
-        return recipe | plain | {"fold": self.fold, "seed": self.seed, "fingerprint of the data": self.data}
+        return (
+            recipe
+            | plain
+            | {"fold": self.fold, "seed": self.seed, "fingerprint of the data": self.data}
+            | {"SHA-256 of the data and split": self.sha256}
+        )
 
 
 def save_checkpoint(path: Path, header: CheckpointHeader, state: dict[str, Any]) -> None:
@@ -58,6 +73,8 @@ def save_checkpoint(path: Path, header: CheckpointHeader, state: dict[str, Any])
         "fold": header.fold,
         "seed": header.seed,
         "data": header.data,
+        "sha256": header.sha256,
+        "seen": header.seen,
     }
     write_tensors(path, {"header": json.dumps(plain), **state})
 
@@ -131,7 +148,10 @@ def _header(plain: dict[str, Any]) -> CheckpointHeader:
     # Version 0.1 wrote "blueprint".
     model_spec = ModelSpec.from_dict(plain["model_spec"] if "model_spec" in plain else plain["blueprint"])
     fold, seed = (whole_number(name, plain[name], 0, "Train again.") for name in ("fold", "seed"))
-    return CheckpointHeader(model_spec, fold, seed, str(plain["data"]))
+    sha256 = plain.get("sha256")
+    if not isinstance(sha256, str | None):
+        raise TypeError(sha256)
+    return CheckpointHeader(model_spec, fold, seed, str(plain["data"]), sha256, read_seen(plain.get("seen")))
 
 
 def _current_weights(model_spec: ModelSpec, state: dict[str, Any]) -> dict[str, Any]:

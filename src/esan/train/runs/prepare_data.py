@@ -81,6 +81,7 @@ def prepare(
     """
     dataset = load_recipe_data(recipe, root, cache) if dataset is None else dataset
     _warn_unused_edges(recipe, dataset)
+    _warn_constant(recipe, dataset)
     splits = splits_for(recipe, dataset)
     model_spec, fingerprint = ModelSpec.of(recipe, dataset), dataset.fingerprint
     sha256 = data_sha256(fingerprint, dataset.given)
@@ -101,6 +102,20 @@ def _warn_unused_edges(recipe: Recipe, dataset: Dataset) -> None:
             "use them, or edge_features=false to train without.",
             stacklevel=3,
         )
+
+
+def _warn_constant(recipe: Recipe, dataset: Dataset) -> None:
+    """Say which features are not used since they are the same everywhere, unless they are left out anyway."""
+    read = {"x": ("node", recipe.node_features), "edge_attr": ("edge", recipe.edge_features)}
+    for name, unused in dataset.unused.items():
+        what, is_read = read[name]
+        if unused.row is not None and not unused.asked and is_read:
+            row = shown(unused.row[0] if unused.columns == 1 else list(unused.row))
+            warnings.warn(
+                f"{name} of {dataset.name} is {row} on every {what}: it says nothing and is not used, and predictions "
+                f"are made for graphs with this {name} or none. Delete it, or set {what}_features=false.",
+                stacklevel=3,
+            )
 
 
 def bag_layers(model_spec: ModelSpec) -> int:

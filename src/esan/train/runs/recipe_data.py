@@ -61,7 +61,7 @@ class RecipeData:
         finished = header_of(folder / WEIGHT_FILES["best"])
         if finished is None:
             return
-        asked = CheckpointHeader(ModelSpec.of(job.recipe, dataset), job.fold, job.seed, fingerprint)
+        asked = CheckpointHeader(ModelSpec.of(job.recipe, dataset), job.fold, job.seed, fingerprint, sha256)
         if differences := finished.differences(asked):
             raise _other_data(folder, "; ".join(differences[:4]))
 

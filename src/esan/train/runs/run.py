@@ -30,6 +30,7 @@ from esan.train.runs.records import (
     versions,
 )
 from esan.train.runs.run_files import PREDICTIONS, remove_partial_files, write_text
+from esan.train.seen_categories import seen_categories
 
 #: Predicted numbers that a checkpoint and the file of predictions hold at most.
 _MOST_PREDICTIONS = 1_000_000
@@ -50,12 +51,14 @@ class Run:
         recipe, dataset = job.recipe, prepared.dataset
         self.task, self.split = dataset.task, prepared.split(job.fold)
         self.schedule = LRSchedule(recipe)
-        self.header = CheckpointHeader(prepared.model_spec, job.fold, job.seed, prepared.fingerprint)
+        model_spec = prepared.model_spec
+        seen = seen_categories(model_spec, dataset.graphs, self.split.train)
+        self.header = CheckpointHeader(model_spec, job.fold, job.seed, prepared.fingerprint, prepared.sha256, seen)
         # On the CPU whatever the device, so that a seed means the same weights and order everywhere.
         self.order = torch.Generator().manual_seed(job.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)
-            model = prepared.model_spec.build()
+            model = model_spec.build()
         self.parameters = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
         self.objective = objective_for(self.task.kind, dataset.y[self.split.train], recipe.scale_targets)
         self.engine: Engine = make_engine(
