@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from esan.train.model_spec import WITH_EDGES, ModelSpec
 from esan.train.recipes.recipe import Recipe
 from esan.train.recipes.recipe_fields import columns_of
 from esan.train.runs.provenance import data_sha256
+from esan.train.seen_categories import SeenCategories, seen_categories
 
 #: The fractions of a random or scaffold split: train, valid, test.
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -50,6 +51,7 @@ class PreparedData:
     bag: Bag
     splits: list[Split]
     device: torch.device
+    _seen: dict[int, SeenCategories] = field(default_factory=dict)
 
     def split(self, fold: int) -> Split:
         """The split of a fold; ValueError unless it has targets to train on and to validate with."""
@@ -60,6 +62,12 @@ class PreparedData:
             )
         _check_targets(self.dataset, split)
         return split
+
+    def seen(self, fold: int) -> SeenCategories:
+        """The categories of the training graphs of a fold, counted once for all seeds."""
+        if fold not in self._seen:
+            self._seen[fold] = seen_categories(self.model_spec, self.dataset.graphs, self.splits[fold].train)
+        return self._seen[fold]
 
 
 def prepare(

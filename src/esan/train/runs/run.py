@@ -30,7 +30,6 @@ from esan.train.runs.records import (
     versions,
 )
 from esan.train.runs.run_files import PREDICTIONS, remove_partial_files, write_text
-from esan.train.seen_categories import seen_categories
 
 #: Predicted numbers that a checkpoint and the file of predictions hold at most.
 _MOST_PREDICTIONS = 1_000_000
@@ -52,7 +51,7 @@ class Run:
         self.task, self.split = dataset.task, prepared.split(job.fold)
         self.schedule = LRSchedule(recipe)
         model_spec = prepared.model_spec
-        seen = seen_categories(model_spec, dataset.graphs, self.split.train)
+        seen = prepared.seen(job.fold)
         self.header = CheckpointHeader(model_spec, job.fold, job.seed, prepared.fingerprint, prepared.sha256, seen)
         # On the CPU whatever the device, so that a seed means the same weights and order everywhere.
         self.order = torch.Generator().manual_seed(job.seed)
