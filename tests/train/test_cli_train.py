@@ -133,6 +133,7 @@ def test_what_one_gets_wrong(words: tuple[str, ...], error: str, place: Path, mo
 
 
 @needs("TU/MUTAG")
+@pytest.mark.filterwarnings("always::UserWarning")
 def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -> None:
     settings = ("--set", "epochs=1", "--set", "hidden_channels=4", "--fold", "3", "--data", str(ROOT), "--quiet")
     done = esan("train", "mutag/ds-gin-nd", *settings)
@@ -140,6 +141,7 @@ def test_predictions_for_known_data_say_which_part_a_graph_was_in(place: Path) -
     assert "accuracy 89.4 ± 4.8 %: the paper's, for mutag/ds-gin-nd as it is" in done.output
     result = esan("predict", "runs", "mutag", "--data", str(ROOT))
     assert result.exit_code == 0, result.output
+    assert "1 of 188 graphs has categories that no training graph had: 4 of x." in result.stderr
     with (place / "predictions.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert list(lines[0]) == ["graph", "target", "part", "prediction", "p(0)", "p(1)"]

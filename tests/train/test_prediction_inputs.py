@@ -26,9 +26,9 @@ def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("ESAN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
-def made(x: Any = None, edge_attr: Any = None, count: int = 24) -> list[Data]:
+def made(x: Any = None, edge_attr: Any = None) -> list[Data]:
     """Graphs with two classes; x and edge_attr are values for each node and edge, or the kind "kinds"."""
-    found = graphs(count)
+    found = graphs()
     for number, graph in enumerate(found):
         graph.y = torch.tensor([number % 4 // 2])
         nodes, edges = graph.num_nodes, graph.num_edges

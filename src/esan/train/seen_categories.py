@@ -20,7 +20,7 @@ _LISTED = 10
 
 
 @dataclass(frozen=True, eq=False)
-class _Columns:
+class _CategoryRows:
     """Categories of nodes or edges, `[rows, columns]`, and the graph of each row."""
 
     name: str
@@ -90,15 +90,15 @@ def read_seen(values: Any) -> SeenCategories | None:
     }
 
 
-def _categories(model_spec: ModelSpec, graphs: Graphs) -> Iterator[_Columns]:
+def _categories(model_spec: ModelSpec, graphs: Graphs) -> Iterator[_CategoryRows]:
     channels = model_spec.in_channels if model_spec.recipe.node_features else None
     if (sizes := _sizes(channels)) and graphs.x is not None:
         # Counts of walks may stand behind them.
         rows = graphs.x.reshape(graphs.x.size(0), -1)[:, : len(sizes)].long()
-        yield _Columns("x", sizes, rows.cpu(), graphs.node_graph.cpu())
+        yield _CategoryRows("x", sizes, rows.cpu(), graphs.node_graph.cpu())
     if (sizes := _sizes(model_spec.edge_channels)) and graphs.edge_attr is not None:
         rows = graphs.edge_attr.reshape(graphs.edge_attr.size(0), -1).long()
-        yield _Columns("edge_attr", sizes, rows.cpu(), graphs.node_graph[graphs.edge_index[0]].cpu())
+        yield _CategoryRows("edge_attr", sizes, rows.cpu(), graphs.node_graph[graphs.edge_index[0]].cpu())
 
 
 def _sizes(channels: Channels) -> tuple[int, ...]:
