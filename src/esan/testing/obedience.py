@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from esan.bags import Bag
 from esan.graphs import Source
+from esan.nn import PyGConv
 from esan.ops import reference
 from esan.policies import Policy
 from esan.testing.compare import check_close
@@ -247,7 +248,11 @@ def _subclass(model: nn.Module, name: str, calls: Count, scale: Callable[[Any], 
         output = kind.forward(self, *args, **kwargs)
         return output if scale is None else scale(output)
 
-    module.__class__ = type(f"Own{kind.__name__}", (kind,), {"forward": forward})
+    wrapper = model.get_submodule(name.rpartition(".")[0])
+    # A subclass of a PyG convolution may read more than that does, unless it says what it reads.
+    exact = isinstance(wrapper, PyGConv) and module is wrapper.conv and wrapper.why_literal is None
+    declared = {"lookahead": wrapper.lookahead} if exact else {}
+    module.__class__ = type(f"Own{kind.__name__}", (kind,), {"forward": forward, **declared})
     try:
         yield
     finally:
