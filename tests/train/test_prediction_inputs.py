@@ -80,6 +80,7 @@ def test_constant_features_are_accepted_as_they_were_in_training(name: str, tmp_
             again.predict(made(**{name: other}))
 
 
+@pytest.mark.exhaustive
 def test_features_that_settings_leave_out_may_be_anything() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
