@@ -24,7 +24,8 @@ SOME: list[tuple[str, bool | None]] = [("EGO+(2)", None)]
 OTHERS: list[tuple[str, bool | None]] = [("ND", True), ("ED", None), ("ED", True), ("ND", None), ("EGO+(2)", True)]
 #: Long enough that what a subgraph changes does not reach all of it in three layers.
 GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
-for one in GRAPHS:
+EDGELESS = [strategies.from_edges(n, [], n) for n in (1, 3, 2)]
+for one in (*GRAPHS, *EDGELESS):
     one.y = one.y.float()  # targets in double precision would need int64, which the reference writes, too
 #: Two steps of two networks: graphs twice, a batch that lacks some, and one that has none.
 IDS = torch.tensor([[[7, 1, 4], [0, 5, 2]], [[6, -1, 6], [-1, -1, -1]]])
@@ -99,7 +100,7 @@ def test_a_sample_without_the_last_rows() -> None:
 
 @pytest.mark.exhaustive
 def test_graphs_without_an_edge() -> None:
-    padder = Padder(esan.Bag.of([strategies.from_edges(n, [], n) for n in (1, 3, 2)], esan.NodeDeletion(), 3), 3)
+    padder = Padder(esan.Bag.of(EDGELESS, esan.NodeDeletion(), 3), 3)
     ids = torch.tensor([[[2, 0]], [[1, -1]]])
     check(padder, ids, capacity(padder, ids))
 
