@@ -31,7 +31,7 @@ WAYS = {"GIN": (False, False), "DropEdge": (True, False), "DropEdge, also in val
 NOTE = (
     "Written by `benchmarks/plain_tu.py`: plain PyG on {}, {} folds, accuracy in per cent. Best: at the epoch of best "
     "mean validation, mean ± standard deviation over folds, as the tables report it. Late: the mean over folds and all "
-    "epochs after the hundredth, which varies less from seed to seed."
+    "epochs after the hundredth."
 )
 
 
