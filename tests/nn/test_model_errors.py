@@ -248,6 +248,10 @@ def _hooked(models: list[Any]) -> None:
     models[1].head.register_forward_hook(lambda module, inputs, output: 2 * output)
 
 
+def _hooked_itself(models: list[Any]) -> None:
+    models[1].register_forward_hook(lambda module, inputs, output: 2 * output)
+
+
 def _frozen(models: list[Any]) -> None:
     models[1].head.requires_grad_(False)
 
@@ -280,6 +284,7 @@ def _scaled(models: list[Any]) -> None:
     ("change", "got"),
     [
         (_hooked, "one with a hook or a method of its own in head"),
+        (_hooked_itself, "one with a hook or a method of its own in the network itself"),
         (_tied, "one with a parameter or buffer in several places"),
         (_frozen, "2 kinds"),
         (_one_in_eval_mode, "2 kinds"),

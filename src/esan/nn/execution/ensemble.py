@@ -89,7 +89,7 @@ class Ensemble(nn.Module):
     def member(self, number: int) -> dict[str, Tensor]:
         """The state_dict of one member, for a network built like it; views, not copies."""
         if not 0 <= number < self.members:
-            raise IndexError(f"Expected a member from 0 to {self.members - 1} (got {number}).")
+            raise IndexError(f"Expected a member from 0 to {self.members - 1} (got {number}). Members count from 0.")
         return unstacked(self.network, number)
 
     def extra_repr(self) -> str:

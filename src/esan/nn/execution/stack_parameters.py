@@ -26,8 +26,9 @@ def kind_of(model: SubgraphGNN) -> tuple[object, ...]:
 
 def why_not_stacked(model: SubgraphGNN) -> str | None:
     """Why a network cannot be a member of an ensemble: what is not in its parameters and buffers; None if it can."""
-    if changed := next((name for name, module in model.named_modules() if is_changed(module)), None):
-        return f"one with a hook or a method of its own in {changed}"
+    changed = next((name for name, module in model.named_modules() if is_changed(module)), None)
+    if changed is not None:
+        return f"one with a hook or a method of its own in {changed or 'the network itself'}"
     for tensors in (model.named_parameters, model.named_buffers):
         if len([*tensors()]) < len([*tensors(remove_duplicate=False)]):
             return "one with a parameter or buffer in several places"
