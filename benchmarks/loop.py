@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch_geometric import nn as pyg
+from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
 import esan
@@ -46,17 +47,27 @@ def network(policy: esan.Policy, shares: bool, conv: Any = "gine") -> nn.Module:
 
 
 @cache
-def bag_of(policy: str, literal: bool | None) -> esan.Bag:
+def bag_of(policy: str, literal: bool | None, more: bool = False) -> esan.Bag:
+    if more:
+        graphs = [with_more(graph, k) for k, graph in enumerate(zinc(10_000))]
+        return esan.Bag.of(graphs, policy, LAYERS, literal=literal)
     data = load("zinc")
     assert data.given is not None
     return esan.Bag.of(data.graphs[data.given.train], policy, LAYERS, literal=literal)
 
 
+def with_more(graph: Data, k: int) -> Data:
+    """A graph with what users keep beside features: positions, a name, an index, and a target in double precision."""
+    graph.pos, graph.smiles, graph.idx = torch.randn(graph.num_nodes, 3), f"molecule {k}", k
+    graph.y = graph.y.double()
+    return graph
+
+
 def esan_loop(
     device: torch.device, policy: str, shares: bool, conv: Any = "gine", literal: bool | None = None,
-    step: bool = False, members: int = 1, hooked: bool = False,
+    step: bool = False, members: int = 1, hooked: bool = False, more: bool = False,
 ) -> Callable[[], None]:  # fmt: skip
-    selected, bag = esan.policy_named(policy), bag_of(policy, literal)
+    selected, bag = esan.policy_named(policy), bag_of(policy, literal, more)
     torch.manual_seed(0)
     models = [network(selected, shares, conv) for _ in range(members)]
     model = (models[0] if members == 1 else esan.Ensemble(models)).to(device)
@@ -182,6 +193,8 @@ LOOPS: dict[str, Callable[[torch.device], Callable[[], None]]] = {
     "PyG GIN": pyg_loop,
     "DSS EGO+(3), step": lambda d: esan_loop(d, "EGO+(3)", True, step=True),
     "DSS EGO+(3), eager": lambda d: esan_loop(d, "EGO+(3)", True),
+    "DSS EGO+(3), more fields, step": lambda d: esan_loop(d, "EGO+(3)", True, step=True, more=True),
+    "DSS EGO+(3), more fields, eager": lambda d: esan_loop(d, "EGO+(3)", True, more=True),
     "DSS EGO+(3), literal, step": lambda d: esan_loop(d, "EGO+(3)", True, literal=True, step=True),
     "DSS EGO+(3), literal, eager": lambda d: esan_loop(d, "EGO+(3)", True, literal=True),
     "DSS EGO+(3), ten networks, step": lambda d: esan_loop(d, "EGO+(3)", True, step=True, members=10),
