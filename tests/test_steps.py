@@ -295,11 +295,12 @@ def test_a_captured_step_reads_the_fields_of_each_batch(device: torch.device) ->
         return esan.step(loader)(lambda batch: {name: getattr(batch, name) * 2 for name in sorted(wanted)})
 
     read = double()
-    for epoch in range(3):
+    # On a GPU the batches of a chunk have the fields that were asked for before it: all of an epoch here.
+    for epoch in range(4):
         for batch, other in zip(loader, plain, strict=True):
             found = read(batch)
             assert found["mu"].cpu().equal(2 * other.mu)
-            if epoch == 2:
+            if epoch >= 2:
                 pos = found["pos"].cpu()
                 assert pos[: other.num_nodes].equal(2 * other.pos)
                 assert not pos[other.num_nodes :].any()

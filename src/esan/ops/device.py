@@ -1,7 +1,9 @@
 """Streams, pinned memory, prefetching and CUDA graphs on a GPU, which do nothing on a CPU; groups of processes."""
 
+import gc
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -12,6 +14,8 @@ from torch import Tensor
 T = TypeVar("T")
 #: Behind the last item.
 _END: Any = object()
+#: Events, each with what must stay in memory until it has passed.
+_KEPT: deque[tuple[Any, Any]] = deque()
 
 
 def is_gpu(device: torch.device) -> bool:
@@ -43,6 +47,24 @@ def in_several_processes() -> bool:
 def event(device: torch.device) -> Any:
     """An event after all work so far on the current stream; None on a CPU."""
     return torch.cuda.current_stream(device).record_event() if is_gpu(device) else None
+
+
+def keep_until(passed: Any, *kept: Any) -> None:
+    """Keep objects in memory until an event has passed, without waiting for it."""
+    _KEPT.append((passed, kept))
+    release_kept()
+
+
+def release_kept() -> None:
+    """Let go of what `keep_until` has kept long enough; nothing while a CUDA graph is captured, which a query ends."""
+    if is_capturing():
+        return
+    # One by one: a destructor that runs in between may add others, and another thread may take the last.
+    with suppress(IndexError):
+        for _ in range(len(_KEPT)):
+            passed, kept = _KEPT.popleft()
+            if not passed.query():
+                _KEPT.append((passed, kept))
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:
@@ -130,10 +152,19 @@ def graph_pool() -> Any:
 
 @contextmanager
 def capture(graph: Any, pool: Any, device: torch.device) -> Iterator[None]:
-    """Within, work on the capture stream is recorded as a CUDA graph, and not run."""
+    """Within, work on the capture stream is recorded as a CUDA graph, and not run.
+
+    No garbage is collected meanwhile: destructors may wait for the device, which ends a capture.
+    """
     torch.cuda.synchronize(device)
-    with torch.cuda.graph(graph, pool=pool, stream=_capturing(device), capture_error_mode="thread_local"):
-        yield
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph, pool=pool, stream=_capturing(device), capture_error_mode="thread_local"):
+            yield
+    finally:
+        if collected:
+            gc.enable()
 
 
 class Recording:
