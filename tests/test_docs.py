@@ -250,11 +250,14 @@ def test_costs_in_the_readme_are_those_of_the_records() -> None:
 def test_loops_on_the_page_of_speed_are_those_of_the_records() -> None:
     """One column per run: each cell is that run's record, and is empty where the run did not have the loop."""
     rows = table_rows(ROOT / "docs" / "speed.md")
-    runs = [loops(name) for name in ("loop_first", "loop", "loop_hooks", "loop_eager")]
+    runs = [loops(name) for name in ("loop_first", "loop", "loop_hooks", "loop_eager", "loop_fields")]
     for row, names in {
         "plain GIN in PyG": ["PyG GIN"],
         "DSS EGO+(3), with `esan.step`": ["DSS EGO+(3), step"],
         "… without `esan.step`": ["DSS EGO+(3), eager"],
+        "… positions, names and targets in double precision in the batch, with and without `esan.step`": [
+            f"DSS EGO+(3), more fields, {way}" for way in ("step", "eager")
+        ],
         "… literal bag, with `esan.step`": ["DSS EGO+(3), literal, step"],
         "… ten networks as an `esan.Ensemble`, with `esan.step`": ["DSS EGO+(3), ten networks, step"],
         "… GraphConv, with and without `esan.step`": [f"DSS EGO+(3), GraphConv, {way}" for way in ("step", "eager")],

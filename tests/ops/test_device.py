@@ -1,6 +1,7 @@
 """What must stay in memory until the device is done with it, also while a CUDA graph is captured."""
 
 import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -14,44 +15,38 @@ from esan.ops import device as device_ops
 class Event:
     """In place of an event of CUDA."""
 
-    def __init__(self, passed: bool) -> None:
-        self.passed = passed
+    waited = False
 
-    def query(self) -> bool:
-        return self.passed
+    def synchronize(self) -> None:
+        self.waited = True
 
 
 class Kept:
     """Something that can be seen to go."""
 
 
-@pytest.fixture(autouse=True)
-def _nothing_kept() -> None:
-    device_ops._KEPT.clear()
+def test_objects_go_after_their_event() -> None:
+    used, kept = Event(), Kept()
+    alive = weakref.ref(kept)
+    device_ops.let_go(used, kept)
+    del kept
+    assert used.waited
+    assert alive() is None
 
 
-def kept() -> int:
-    return len(device_ops._KEPT)
-
-
-def test_kept_until_an_event_has_passed() -> None:
-    first, second = Event(False), Event(True)
-    device_ops.keep_until(first, Kept())
-    device_ops.keep_until(second, Kept())
-    assert kept() == 1
-    first.passed = True
-    device_ops.release_kept()
-    assert not kept()
-
-
-def test_nothing_is_asked_during_a_capture(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks about an event there ends the capture."""
+def test_nothing_waits_during_a_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting ends it; what would have to wait goes with what is let go next."""
     monkeypatch.setattr(device_ops, "is_capturing", lambda: True)
-    device_ops.keep_until(Event(True), Kept())
-    assert kept() == 1
+    used, kept = Event(), Kept()
+    alive = weakref.ref(kept)
+    device_ops.let_go(used, kept)
+    del kept
+    assert alive() is not None
+    assert not used.waited
     monkeypatch.undo()
-    device_ops.release_kept()
-    assert not kept()
+    device_ops.let_go(Event())
+    assert used.waited
+    assert alive() is None
 
 
 @pytest.mark.gpu

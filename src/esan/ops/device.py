@@ -14,7 +14,7 @@ from torch import Tensor
 T = TypeVar("T")
 #: Behind the last item.
 _END: Any = object()
-#: Events, each with what must stay in memory until it has passed.
+#: What must stay in memory until an event has passed, each with its event.
 _KEPT: deque[tuple[Any, Any]] = deque()
 
 
@@ -49,22 +49,21 @@ def event(device: torch.device) -> Any:
     return torch.cuda.current_stream(device).record_event() if is_gpu(device) else None
 
 
-def keep_until(passed: Any, *kept: Any) -> None:
-    """Keep objects in memory until an event has passed, without waiting for it."""
-    _KEPT.append((passed, kept))
-    release_kept()
+def let_go(used: Any, *kept: Any) -> None:
+    """Wait for an event before objects go. While a CUDA graph is captured, which waiting ends, they are kept instead.
 
-
-def release_kept() -> None:
-    """Let go of what `keep_until` has kept long enough; nothing while a CUDA graph is captured, which a query ends."""
+    Args:
+        used: the event after the last work that reads them.
+        kept: the objects; those kept earlier go with the next ones.
+    """
+    _KEPT.append((used, kept))
     if is_capturing():
         return
-    # One by one: a destructor that runs in between may add others, and another thread may take the last.
+    # A destructor that runs in between may add others, and another thread may take the last.
     with suppress(IndexError):
-        for _ in range(len(_KEPT)):
-            passed, kept = _KEPT.popleft()
-            if not passed.query():
-                _KEPT.append((passed, kept))
+        while _KEPT:
+            used, kept = _KEPT.popleft()
+            used.synchronize()
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:

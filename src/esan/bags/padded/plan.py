@@ -15,7 +15,7 @@ from esan.bags.padded.compute_columns import index_bits
 from esan.bags.padded.fields import BatchField, FieldColumn, PaddingCount, PaddingIndex
 from esan.bags.padded.shapes import Shape
 from esan.ops import ragged
-from esan.ops.device import event, keep_until
+from esan.ops.device import event, let_go
 from esan.ops.dispatch import implementation
 from esan.ops.padded_layout import BatchSegments, FieldGather, Fill, lay_out_reference
 
@@ -119,7 +119,7 @@ class Plan:
     def __del__(self) -> None:
         # Freed pinned memory may be reused although a kernel still reads it by its address.
         if (event_ := getattr(self, "_event", None)) is not None:
-            keep_until(event_, self._gathers, self._tables)
+            let_go(event_, self._gathers, self._tables)
 
 
 def _axes(column: FieldColumn) -> list[AnyAxis]:
