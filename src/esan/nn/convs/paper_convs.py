@@ -13,6 +13,7 @@ from esan.nn.execution.replay import conv_part
 from esan.nn.feature_encoders import FeatureEncoder, encoder, rename_key
 from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, on_rows, why_every_pair, why_rows_mix
+from esan.nn.reset import reset
 from esan.ops.dispatch import is_plain
 from esan.ops.edges import EdgeTypeFeatures, message_sum
 from esan.ops.features import max_edge_types
@@ -105,6 +106,12 @@ def why_every_pair_in(conv: Any) -> str | None:
     return why
 
 
+def _reset(conv: Conv, zero: Tensor) -> None:
+    """Draw the weights of a convolution anew, and set ε or its bias to 0 as at first."""
+    reset(conv)
+    nn.init.zeros_(zero)
+
+
 def _epsilon(conv: Conv, trained: bool) -> Tensor:
     """ε of GIN: a parameter if it is learned, else a buffer; the same name in the state_dict either way."""
     if trained:
@@ -127,6 +134,9 @@ class GINConv(Conv):
         super().__init__()
         self.mlp = WeightedMLP(in_channels, out_channels, out_channels)
         self.eps = _epsilon(self, train_eps)
+
+    def reset_parameters(self) -> None:
+        _reset(self, self.eps)
 
     def aggregate(self, x: Tensor, edges: Edges, edge_attr: Tensor | None) -> Tensor:  # noqa: ARG002
         """The input of the MLP."""
@@ -160,6 +170,9 @@ class GINEConv(Conv):
         self.edge_encoder = EdgeFeatures(edge_channels, in_channels)
         self.mlp = WeightedMLP(in_channels, expansion * out_channels, out_channels)
         self.eps = _epsilon(self, train_eps)
+
+    def reset_parameters(self) -> None:
+        _reset(self, self.eps)
 
     def aggregate(self, x: Tensor, edges: Edges, edge_attr: Tensor | None) -> Tensor:
         """The input of the MLP."""
@@ -199,6 +212,9 @@ class GCNConv(Conv):
         self.lin = Linear(in_channels, out_channels, bias=False)
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
+    def reset_parameters(self) -> None:
+        _reset(self, self.bias)
+
     def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, multiplicity: Tensor | None) -> Tensor:  # noqa: ARG002
         x = self.lin(x)
         source, target = edges.edge_index
@@ -230,6 +246,10 @@ class OGBGCNConv(Conv):
         self.lin = Linear(in_channels, out_channels)
         self.edge_encoder = EdgeFeatures(edge_channels, out_channels)
         self.root = nn.Parameter(torch.randn(1, out_channels))
+
+    def reset_parameters(self) -> None:
+        reset(self)
+        nn.init.normal_(self.root)
 
     def compute(self, x: Tensor, edges: Edges, edge_attr: Tensor | None, multiplicity: Tensor | None) -> Tensor:  # noqa: ARG002
         x = self.lin(x)

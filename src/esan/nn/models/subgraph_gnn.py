@@ -19,6 +19,7 @@ from esan.nn.execution.replay import Replays, in_part
 from esan.nn.feature_encoders import NodeFeatures
 from esan.nn.models.ppgn import PPGNEncoder
 from esan.nn.norm import norm_inside
+from esan.nn.reset import reset
 from esan.nn.set_encoder import SetEncoder
 from esan.ops.dispatch import is_plain, never_compiled, refuse_export, say_if_slow
 
@@ -68,6 +69,10 @@ class SubgraphGNN(nn.Module):
     @property
     def num_layers(self) -> int:
         return len(self.encoder.layers)
+
+    def reset_parameters(self) -> None:
+        """Draw all weights anew and forget running statistics, in place: optimisers and captured steps stay valid."""
+        reset(self)
 
     @property
     def why_literal(self) -> str | None:
