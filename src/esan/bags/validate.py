@@ -7,7 +7,7 @@ from torch import Tensor
 
 from esan.bags.rows import Rows
 from esan.graphs import Graphs
-from esan.graphs.extra_fields import TensorField, check_pair_range, check_pairs
+from esan.graphs.extra_fields import TensorField, check_edge_label_index, check_pair_range
 from esan.graphs.readers.graph_arrays import MOST_NODES
 from esan.ops import ragged
 from esan.policies.selection import Selection, entry_chunks, rises
@@ -108,7 +108,7 @@ def _check_extra(graphs: Graphs) -> None:
                 _need(False, f"{name} with increments that can be added to it")
     if "edge_label_index" in graphs.extra:
         pairs = graphs.extra.fields["edge_label_index"]
-        check_pairs(pairs.value, "the bag")
+        check_edge_label_index(pairs.value, "the bag")
         assert isinstance(pairs, TensorField)
         # Numbers of nodes, counted through all graphs.
         is_local = pairs.dim == 1 and pairs.step is not None and torch.equal(pairs.step, graphs.num_nodes)

@@ -15,7 +15,7 @@ from esan.checks import shown, text_value, truth_value, whole_number
 from esan.data.csv_files import is_csv, read_labels, read_molecules
 from esan.data.dataset import METRICS, Classes, Dataset, SkippedLine, Split, Task, UnusedFeatures
 from esan.data.infer_features import Asked, as_asked, inferred
-from esan.data.infer_task import TargetCells, Targets, understood
+from esan.data.infer_task import TargetCells, Targets, infer_targets
 from esan.data.sets.tu_sets import TUFiles, read_tu
 from esan.data.sets.verify import check_features
 from esan.data.splits import check_split
@@ -95,7 +95,7 @@ def own(
             f'to predict {graphs.y_level}s, make a network with output="{graphs.y_level}" (esan.dss_gnn) and train it '
             "in a loop of your own (docs/training.md)."
         )
-    found_targets = understood(graphs.y, task, cells, classes)
+    found_targets = infer_targets(graphs.y, task, cells, classes)
     if task is None and cells is not None:
         _tell_missing(found_targets, cells)
     x = _channels(graphs.x, found.x if in_channels == "infer" else in_channels, "x")

@@ -56,7 +56,7 @@ class TargetCells:
         return "Fill it, or leave such rows of a table out: skip_missing=True"
 
 
-def understood(
+def infer_targets(
     y: Tensor | None, task: Task | str | None, cells: TargetCells | None = None, classes: Classes | None = None
 ) -> Targets:
     """The targets and their task.
@@ -162,7 +162,7 @@ def _numbered(columns: Tensor, task: Task | str | None, cells: TargetCells) -> T
     if int(y.min()) < 0 or int(y.max()) >= task.out_channels:
         raise ValueError(
             f"Expected classes from 0 to {task.out_channels - 1} (got {int(y.min())} to {int(y.max())}). "
-            "Renumber them, or leave the task to be understood."
+            "Renumber them, or leave the task to be inferred."
         )
     return Targets(y, task)
 

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from esan.checks import shown
 from esan.graphs import Graphs, graph_of, read
-from esan.graphs.readers.one_graph import GraphLike, graph_in_words
+from esan.graphs.readers.one_graph import GraphLike, graph_from_text
 from esan.policies import Augmented, NodeDeletion, Policy, as_policy
 from esan.wl import TESTS
 from esan.wl.registry import Test, policy_for, short_name, test_named
@@ -116,7 +116,7 @@ class Reader:
         file, _, line = thing.rpartition(":")
         if thing in self._files or (file in self._files and line.isdecimal()):
             return graph_of(thing)
-        return graph_in_words(thing)
+        return graph_from_text(thing)
 
 
 def _read(thing: GraphLike, reader: Callable[[GraphLike], Data | nx.Graph]) -> Data | nx.Graph:

@@ -290,7 +290,7 @@ def _sliced(batch: Batch, name: str, value: Tensor, counts: Tensor, dim: int, co
 
 def _pairs_added(value: Tensor, counts_of: BatchCounts) -> TensorField:
     """`edge_label_index` that was added to a batch: each column belongs to the graph of its first node."""
-    check_pairs(value, "the batch")
+    check_edge_label_index(value, "the batch")
     last = counts_of.nodes.cumsum(0)
     graph = torch.bucketize(value[0], last, right=True).clamp(max=counts_of.nodes.numel() - 1)
     if bool((graph[1:] < graph[:-1]).any()):
@@ -320,7 +320,7 @@ def _added(name: str, value: Tensor, dim: int, counts_of: BatchCounts, pairs: Fi
     return TensorField(value, levels[level], dim)
 
 
-def check_pairs(value: Any, where: str) -> None:
+def check_edge_label_index(value: Any, where: str) -> None:
     """Refuse an `edge_label_index` that is not pairs of nodes; `where` names the data."""
     if not isinstance(value, Tensor) or value.dim() != 2 or value.size(0) != 2:
         got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__

@@ -7,7 +7,7 @@ from esan.ops.dispatch import MAX_WIDTH
 from esan.ops.linear import linear
 
 
-def is_wide(network: nn.Module) -> bool:
+def exceeds_kernel_width(network: nn.Module) -> bool:
     """Whether some layer is wider than the kernels take, so that a library does its products on a GPU."""
     layers = (module for module in network.modules() if isinstance(module, Linear))
     return any(max(layer.in_features, layer.out_features) > MAX_WIDTH for layer in layers)

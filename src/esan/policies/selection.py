@@ -1,4 +1,4 @@
-"""`Selection`: the differences of each subgraph from its graph: edges and marked nodes."""
+"""`Selection`: how each subgraph differs from its graph, or from the nodes alone: by edges and marked nodes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

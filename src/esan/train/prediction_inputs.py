@@ -100,7 +100,7 @@ def targets_for(dataset: Dataset, model_spec: ModelSpec) -> Tensor:
     task = model_spec.task
     if task.kind == "classification" and dataset.task.kind == task.kind:
         known = {label: number for number, label in enumerate(_classes(model_spec))}
-        labels = called(dataset)
+        labels = class_labels_of(dataset)
         strange = [label for label in labels if label not in known]
         if strange:
             raise ValueError(
@@ -116,7 +116,7 @@ def targets_for(dataset: Dataset, model_spec: ModelSpec) -> Tensor:
     return dataset.y
 
 
-def called(dataset: Dataset) -> list[int | str]:
+def class_labels_of(dataset: Dataset) -> list[int | str]:
     """The class of each graph, as the user calls it."""
     return [dataset.called(number) for number in dataset.y.tolist()]
 

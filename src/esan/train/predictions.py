@@ -12,7 +12,7 @@ from torch import Tensor
 
 from esan.data.dataset import Classes, Dataset
 from esan.plural import counted
-from esan.train.runs.metrics import average_samples
+from esan.train.runs.metrics import combine_samples
 from esan.train.runs.run_files import write_text
 
 
@@ -39,7 +39,7 @@ class Predictions:
     @staticmethod
     def of(votes: Tensor, kind: str, classes: Classes | None = None) -> "Predictions":
         """From what the network gave for each sample, `[votes, G, C]`."""
-        outcome = average_samples(votes, kind)
+        outcome = combine_samples(votes, kind)
         if kind == "classification":
             named: Classes = tuple(range(votes.size(2))) if classes is None else classes
             return Predictions(kind, outcome.prediction.argmax(1), votes.softmax(2).mean(0), outcome.spread, named)

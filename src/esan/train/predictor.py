@@ -19,7 +19,7 @@ from esan.train.engines.subgraph_sampling import training_bag
 from esan.train.prediction_inputs import read_graphs, targets_for, with_targets
 from esan.train.predictions import Predictions
 from esan.train.runs.checkpoints import CheckpointHeader, check_same_run, load_checkpoint, save_checkpoint
-from esan.train.runs.metrics import METRICS, average_samples
+from esan.train.runs.metrics import METRICS, combine_samples
 from esan.train.runs.prepare_data import bag_layers
 from esan.train.runs.records import Record
 from esan.train.runs.run_files import WEIGHT_FILES, find_run_directory
@@ -80,7 +80,7 @@ class Predictor:
         """
         dataset = with_targets(source, self.header.model_spec, asked)
         y = targets_for(dataset, self.header.model_spec)
-        outcome = average_samples(self.predict_samples(read_graphs(dataset, self.header.model_spec)), self.task.kind)
+        outcome = combine_samples(self.predict_samples(read_graphs(dataset, self.header.model_spec)), self.task.kind)
         return METRICS[self.task.metric](outcome.prediction, y)
 
     def predict_samples(self, dataset: Dataset) -> Tensor:

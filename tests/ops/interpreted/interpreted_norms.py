@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from esan.nn.norm import BatchNorm
 from esan.ops.segments import CSR
 from esan.ops.triton.kernels.moments import Moments, finish, frozen, tile_moments
-from esan.ops.triton.kernels.normalise import blend, grad_sums, norm_backward
+from esan.ops.triton.kernels.normalise import grad_sums, norm_backward, normalise
 from esan.ops.triton.norm import BatchNormFunction, KernelNorm, NormalisedSumFunction, NormRows
 from interpreting import ONE_OR_THREE, ONLY_INTERPRETED, WEIGHTED, agree, close
 from plain_norms import EPS, LINES, OUTER, Plain, drawn_parameters, drawn_weight, fresh_buffers, split_up
@@ -62,7 +62,7 @@ def test_moments_in_eval_mode(networks: int) -> None:
     x, moments = torch.randn(networks * LINES, OUTER), frozen(gamma, beta, kept, EPS)
     mean, var, g, b = (t.double().reshape(networks, 1, -1) for t in (kept.mean, kept.var, gamma, beta))
     expected = (split_up(x.double(), networks) - mean) * torch.rsqrt(var + EPS) * g + b
-    close(blend(x, moments, False), expected.reshape(x.shape))
+    close(normalise(x, moments, False), expected.reshape(x.shape))
 
 
 @pytest.mark.pairwise
@@ -73,7 +73,7 @@ def test_norms(networks: int, weighted: bool, relu: bool) -> None:
     x, weight = torch.randn(networks * LINES, OUTER), drawn_weight(networks, weighted)
     gamma, beta = drawn_parameters(networks, OUTER)
     moments = finish(tile_moments(x, weight, networks), gamma, beta, EPS, None)
-    y = blend(x, moments, relu)
+    y = normalise(x, moments, relu)
     leaves = [t.double().requires_grad_() for t in (x, gamma, beta)]
     expected = Plain(leaves[0], weight, networks).normed(*leaves[1:])
     expected = expected.relu() if relu else expected
@@ -192,12 +192,12 @@ def test_rows_and_the_row_of_their_node(networks: int, zero_empty: bool) -> None
     )  # fmt: skip
 
 
-def test_a_blend_is_what_it_is_made_of() -> None:
+def test_a_sum_of_norms_is_what_it_is_made_of() -> None:
     x, shared, node = torch.randn(LINES, OUTER), torch.randn(5, OUTER), torch.randint(5, (LINES,))
     draw = [torch.randn(1, OUTER) for _ in range(8)]
     own, other = (Moments(draw[k], draw[k + 1], draw[k + 2], draw[k + 3], torch.ones(1)) for k in (0, 4))
     expected = x * own.scale + own.shift + (shared * other.scale + other.shift)[node]
-    close(blend(x, own, True, (shared, other, node)), expected.relu())
+    close(normalise(x, own, True, (shared, other, node)), expected.relu())
 
 
 def test_a_norm_without_weights_would_be_seen() -> None:

@@ -16,7 +16,7 @@ from esan.ops.triton.kernels.linear_grads import linear_backward
 from esan.ops.triton.kernels.matrix import Matrix
 from esan.ops.triton.kernels.message_grads import PoolGradient, messages_backward
 from esan.ops.triton.kernels.moments import Moments, finish, tile_moments
-from esan.ops.triton.kernels.normalise import blend, grad_sums, norm_backward
+from esan.ops.triton.kernels.normalise import grad_sums, norm_backward, normalise
 from esan.ops.triton.segments import broadcast, sum_rows
 from interpreting import ONLY_INTERPRETED, close, poison
 
@@ -94,13 +94,13 @@ def test_norms() -> None:
         for network in range(NETWORKS - 1):
             close(got[network], getattr(norm.alone(network), part).squeeze(0), part)
     node = torch.randint(4, (NETWORKS * ROWS,))
-    y = blend(norm.x, norm.moments, True, (shared, norm.moments, node), REAL)
+    y = normalise(norm.x, norm.moments, True, (shared, norm.moments, node), REAL)
 
-    def blended(network: int) -> Tensor:
+    def normalised(network: int) -> Tensor:
         m = alone(norm.moments, network)
-        return blend(of(norm.x, network), m, True, (shared, m, of(node, network)))
+        return normalise(of(norm.x, network), m, True, (shared, m, of(node, network)))
 
-    check(y, blended, "blend")
+    check(y, normalised, "normalise")
     sums = grad_sums(grad, y, norm.x, norm.moments, REAL)
 
     def summed(network: int) -> Tensor:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from esan.train.runs.metrics import METRICS, accuracy, average_samples, mae, rocauc
+from esan.train.runs.metrics import METRICS, accuracy, combine_samples, mae, rocauc
 from esan.train.runs.records import HIGHER_IS_BETTER
 
 
@@ -57,7 +57,7 @@ def test_rocauc_without_both_answers() -> None:
 def test_the_majority_wins() -> None:
     sure, unsure = [0.0, 9.0], [0.1, 0.0]
     samples = torch.tensor([[sure, unsure], [unsure, unsure], [unsure, unsure]])
-    outcome = average_samples(samples, "classification")
+    outcome = combine_samples(samples, "classification")
     assert outcome.prediction.argmax(1).tolist() == [0, 0], "not the one who is loudest"
     assert outcome.spread is not None
     assert outcome.spread[:, 0].tolist() == pytest.approx([1 / 3, 0.0])
@@ -65,7 +65,7 @@ def test_the_majority_wins() -> None:
 
 def test_a_tie_is_decided_by_the_mean_probability() -> None:
     samples = torch.tensor([[[0.0, 5.0]], [[0.5, 0.0]]])
-    outcome = average_samples(samples, "classification")
+    outcome = combine_samples(samples, "classification")
     assert outcome.prediction.argmax(1).tolist() == [1]
     assert outcome.spread is not None
     assert outcome.spread.tolist() == [[0.5]]
@@ -73,11 +73,11 @@ def test_a_tie_is_decided_by_the_mean_probability() -> None:
 
 def test_numbers_and_labels_are_averaged() -> None:
     samples = torch.tensor([[[1.0, 0.0]], [[3.0, 0.0]]])
-    numbers = average_samples(samples, "regression")
+    numbers = combine_samples(samples, "regression")
     assert numbers.prediction.tolist() == [[2.0, 0.0]]
     assert numbers.spread is not None
     assert numbers.spread.tolist() == [[1.0, 0.0]]
-    labels = average_samples(samples, "labels")
+    labels = combine_samples(samples, "labels")
     assert labels.prediction.tolist() == [[2.0, 0.0]]
     assert labels.spread is not None
     assert labels.spread[0, 0] == pytest.approx(float(samples[:, 0, 0].sigmoid().std(correction=0)))
@@ -85,5 +85,5 @@ def test_numbers_and_labels_are_averaged() -> None:
 
 def test_one_sample_has_no_spread() -> None:
     samples = torch.randn(1, 4, 3)
-    assert average_samples(samples, "classification").spread is None
-    assert torch.equal(average_samples(samples, "classification").prediction, samples[0])
+    assert combine_samples(samples, "classification").spread is None
+    assert torch.equal(combine_samples(samples, "classification").prediction, samples[0])

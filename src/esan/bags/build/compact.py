@@ -1,4 +1,4 @@
-"""Compact rows: pairs equal to the unchanged graph share one row per node (the background); others have their own."""
+"""Compact rows: pairs as in the background (graph, or nodes alone) share a row per node; others have their own."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -58,7 +58,7 @@ def graph_of(source: GraphLike) -> Data | nx.Graph:
     return _from_edges(source)
 
 
-def graph_in_words(text: str) -> Data:
+def graph_from_text(text: str) -> Data:
     """The graph that a text names or writes out, as `graph_of` does; no file is looked at."""
     return _from_text(text, files=False)
 

@@ -124,7 +124,7 @@ class _GraphFields:
         self.edge_attr.append(pyg_fields.edge_features(data, edge_index.size(1), where))
         self.edge_weight.append(pyg_fields.edge_weights(data, edge_index.size(1), where))
         if "edge_label_index" in data:
-            extra_fields.check_pairs(data.edge_label_index, where)
+            extra_fields.check_edge_label_index(data.edge_label_index, where)
         self.y.append(pyg_fields.target(data.y, where))
 
 

@@ -1,4 +1,4 @@
-"""Numba: deduplication: which rows a network without shared terms computes alike, and its layers on one row of each."""
+"""Numba: deduplication for DS-GNN: rows with equal features in all layers, by 1-WL, of which one is computed."""
 
 from typing import Any
 

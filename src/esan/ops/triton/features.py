@@ -9,7 +9,7 @@ from torch import Tensor
 
 from esan.ops.dispatch import MAX_WIDTH, first_order
 from esan.ops.segments import CSR, RowRanges
-from esan.ops.triton.kernels.tiles import TILE, cdiv, columns, copies, padded, tile_rows, tiles, total
+from esan.ops.triton.kernels.tiles import TILE, cdiv, columns, num_networks_of, padded, tile_rows, tiles, total
 from esan.ops.triton.segments import sum_rows
 
 
@@ -52,7 +52,7 @@ class LookupFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
-        networks, (size, width) = copies(table, 2), table.shape[-2:]
+        networks, (size, width) = num_networks_of(table, 2), table.shape[-2:]
         rows = index.numel() // networks
         y = table.new_empty(index.numel(), width)
         wide = columns(width)

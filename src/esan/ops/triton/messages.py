@@ -12,7 +12,7 @@ from esan.ops.edges import Edges, EdgeTypeFeatures
 from esan.ops.segments import CSR
 from esan.ops.triton.fused_gradient import FusedGradient
 from esan.ops.triton.kernels.message_grads import PoolGradient, edges_backward, messages_backward
-from esan.ops.triton.kernels.tiles import copies
+from esan.ops.triton.kernels.tiles import num_networks_of
 from esan.ops.triton.segments import sum_rows
 
 
@@ -119,7 +119,7 @@ def message_sum(
     e = F.pad(e, (0, extra)) if e is not None and extra else e
     fused = FusedGradient.of(x)
     networks = 1 if own is None else own.numel()
-    if fused is not None and (fused.input is None or copies(fused.input.mean) != networks):
+    if fused is not None and (fused.input is None or num_networks_of(fused.input.mean) != networks):
         fused = None
     y, pooled = MessageSum.apply(x, e, own, MessageSpec(edges, weight, edge_types, pool, fused))
     if pool is not None:

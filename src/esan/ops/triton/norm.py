@@ -12,8 +12,8 @@ from esan.ops.rows import RowView
 from esan.ops.segments import CSR, RowRanges
 from esan.ops.triton.fused_gradient import FusedGradient, NormInput
 from esan.ops.triton.kernels.moments import Moments, RunningStatistics, TileMoments, finish, frozen, tile_moments
-from esan.ops.triton.kernels.normalise import blend, grad_sums, norm_backward
-from esan.ops.triton.kernels.tiles import copies
+from esan.ops.triton.kernels.normalise import grad_sums, norm_backward, normalise
+from esan.ops.triton.kernels.tiles import num_networks_of
 from esan.ops.triton.segments import sum_rows
 
 
@@ -79,7 +79,7 @@ class KernelNorm:
         """The moments of these rows, from those of their tiles if they are known."""
         tiles = rows.tiles
         if tiles is None and not self.frozen:
-            tiles = tile_moments(x, rows.multiplicity, copies(self.gamma), rows.row_ranges)
+            tiles = tile_moments(x, rows.multiplicity, num_networks_of(self.gamma), rows.row_ranges)
         return self.moments(tiles)  # type: ignore[arg-type]
 
 
@@ -162,7 +162,7 @@ class BatchNormFunction(torch.autograd.Function):
     ) -> Tensor:
         x = x.contiguous()
         moments = norm.moments_of(x, rows)
-        y = blend(x, moments, relu, row_ranges=rows.row_ranges, zero_mask=rows.zero_mask)
+        y = normalise(x, moments, relu, row_ranges=rows.row_ranges, zero_mask=rows.zero_mask)
         ctx.save_for_backward(x, y if relu else None)
         ctx.moments, ctx.rows, ctx.shape, ctx.fused = moments, rows, gamma.shape, fused
         if fused is not None:
@@ -200,7 +200,7 @@ class NormalisedSumFunction(torch.autograd.Function):
     ) -> Tensor:
         c, s = c.contiguous(), s.contiguous()
         own, shared = (norm.moments_of(x, r) for norm, x, r in zip(norms, (c, s), rows, strict=True))
-        y = blend(c, own, True, (s, shared, by_node.index), rows[0].row_ranges, rows[0].zero_mask)
+        y = normalise(c, own, True, (s, shared, by_node.index), rows[0].row_ranges, rows[0].zero_mask)
         ctx.save_for_backward(c, s, y)
         ctx.own, ctx.shared, ctx.rows, ctx.fused, ctx.shape = own, shared, rows, fused, gamma.shape
         # Read here: a padded batch must know all fields that it needs once the forward pass is over.

@@ -6,7 +6,7 @@ from torch import Tensor
 from esan.bags import Bag
 from esan.nn import SubgraphGNN
 from esan.nn.execution.stack_parameters import can_stack, kind_of
-from esan.nn.linear import Linear, is_wide
+from esan.nn.linear import Linear, exceeds_kernel_width
 from esan.policies import Policy, Sampled
 from esan.train.engines.engine import Augment, EagerEngine, Engine, model_device, needs_literal_bag
 from esan.train.engines.ensemble_engine import EnsembleEngine, MemberEngine
@@ -76,7 +76,7 @@ def _max_members(model: SubgraphGNN, bag: Bag, batch_size: int) -> int:
     """The most networks like this one that should train as one ensemble."""
     literal = needs_literal_bag(model)
     most = min(_MAX_MEMBERS, max_members(bag, literal)) if isinstance(bag.policy, Sampled) else _MAX_MEMBERS
-    if not is_wide(model.encoder):
+    if not exceeds_kernel_width(model.encoder):
         return most
     rows = batch_size * (bag.num_pairs if literal else bag.num_rows) / len(bag)
     width = max(layer.out_features for layer in model.encoder.modules() if isinstance(layer, Linear))

@@ -12,7 +12,7 @@ from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import PaddedBatches
 from esan.bags.padded.shapes import FINE, KnownShapes
 from esan.nn import Ensemble, SubgraphGNN
-from esan.nn.linear import is_wide
+from esan.nn.linear import exceeds_kernel_width
 from esan.ops.dispatch import implementation
 from esan.policies import Sampled
 from esan.steps import Step
@@ -230,7 +230,7 @@ class EnsembleEngine:
     def _padded_batches(self, bag: Bag, fields: set[str]) -> PaddedBatches:
         members = len(self.members)
         rows = members * self.batch_size * bag.num_rows / len(bag)
-        sizes = FINE if is_wide(self.model.encoder) and rows >= FINE_FROM_ROWS else None
+        sizes = FINE if exceeds_kernel_width(self.model.encoder) and rows >= FINE_FROM_ROWS else None
         return PaddedBatches(
             bag,
             self.device,

@@ -1,4 +1,4 @@
-"""Metrics of the paper on all predictions at once, and the average of predictions over samples of a bag.
+"""Metrics of the paper on all predictions at once; predictions for samples of a bag become one: a vote, or a mean.
 
 torchmetrics is imported where it is used: it takes seconds, and many who import esan never train.
 """
@@ -49,8 +49,8 @@ METRICS: dict[str, Callable[[Tensor, Tensor], float]] = {"accuracy": accuracy, "
 
 
 @dataclass(frozen=True, eq=False)
-class SampleAverage:
-    """The average over samples of a bag, per graph.
+class CombinedSamples:
+    """One prediction per graph from those for samples of its bag.
 
     Attributes:
         prediction: scores of classes or labels, or numbers, `[G, C]`.
@@ -63,7 +63,7 @@ class SampleAverage:
     spread: Tensor | None
 
 
-def average_samples(samples: Tensor, kind: str) -> SampleAverage:
+def combine_samples(samples: Tensor, kind: str) -> CombinedSamples:
     """Majority of classes; mean of numbers and of the scores of labels.
 
     Args:
@@ -71,13 +71,13 @@ def average_samples(samples: Tensor, kind: str) -> SampleAverage:
         kind: of the task.
     """
     if samples.size(0) == 1:
-        return SampleAverage(samples[0], None)
+        return CombinedSamples(samples[0], None)
     if kind == "classification":
         classes = samples.size(2)
         shares = torch.nn.functional.one_hot(samples.argmax(2), classes).to(samples.dtype).mean(0)
         # Less than one sample: the mean probability only decides among classes that as many samples predict.
         scores = shares + samples.softmax(2).mean(0) / (2 * samples.size(0))
         winner = shares.gather(1, scores.argmax(1, keepdim=True))
-        return SampleAverage(scores, 1 - winner)
+        return CombinedSamples(scores, 1 - winner)
     values = samples.sigmoid() if kind == "labels" else samples
-    return SampleAverage(samples.mean(0), values.std(0, correction=0))
+    return CombinedSamples(samples.mean(0), values.std(0, correction=0))

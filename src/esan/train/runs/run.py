@@ -15,7 +15,7 @@ from esan.train.predictions import save_predictions
 from esan.train.runs.checkpoints import CheckpointHeader, load_checkpoint, save_checkpoint
 from esan.train.runs.job import Job
 from esan.train.runs.lr_schedule import LRSchedule
-from esan.train.runs.metrics import METRICS, SampleAverage, average_samples
+from esan.train.runs.metrics import METRICS, CombinedSamples, combine_samples
 from esan.train.runs.prepare_data import PreparedData
 from esan.train.runs.provenance import code_commit
 from esan.train.runs.records import (
@@ -140,8 +140,8 @@ class Run:
         y = self.prepared.dataset.y[getattr(self.split, part)]
         return finite_or_none(METRICS[self.task.metric](prediction, y))
 
-    def _average(self, samples: Tensor) -> SampleAverage:
-        return average_samples(samples, self.task.kind)
+    def _average(self, samples: Tensor) -> CombinedSamples:
+        return combine_samples(samples, self.task.kind)
 
     def _valid_loss(self, samples: Tensor) -> float:
         y = self.prepared.dataset.y[self.split.valid]

@@ -1,4 +1,4 @@
-"""Compiled loops of `numba.dedup`: rows that start from and read equal rows have one representative."""
+"""Compiled loops of `numba.dedup`: 1-WL over rows; those with equal features and neighbours have one representative."""
 
 import numpy as np
 from numba import carray, njit

@@ -9,7 +9,7 @@ from torch import Tensor
 from esan.ops.segments import RowRanges
 from esan.ops.triton.kernels.matrix import Matrix, add_product, load_operand
 from esan.ops.triton.kernels.moments import Moments, TileMoments, store_no_moments, store_tile_moments
-from esan.ops.triton.kernels.tiles import cdiv, columns, copies, left_over, padded, range_of, tiles
+from esan.ops.triton.kernels.tiles import cdiv, columns, left_over, num_networks_of, padded, range_of, tiles
 
 #: Rows that a program works on at once, and its warps: with more rows, registers spill.
 _TILE, _WARPS = 64, 4
@@ -100,7 +100,7 @@ def linear(
     row_ranges: RowRanges | None = None,
 ) -> tuple[Tensor, TileMoments]:
     """W f(x) + b, with f = ReLU of the normalised x, or the identity; and the moments of the result, tile by tile."""
-    networks = copies(matrix.weight, 2)
+    networks = num_networks_of(matrix.weight, 2)
     outer, inner = matrix.weight.shape[-2:]
     rows = x.size(0) // networks
     y = x.new_empty(x.size(0), outer)

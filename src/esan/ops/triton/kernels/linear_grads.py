@@ -12,7 +12,17 @@ from esan.ops.triton.kernels.linear import over_tiles
 from esan.ops.triton.kernels.matrix import Matrix, add_product, add_products, load_operand, split_bf16
 from esan.ops.triton.kernels.moments import Moments
 from esan.ops.triton.kernels.normalise import norm_backward_tile
-from esan.ops.triton.kernels.tiles import cdiv, columns, copies, left_over, padded, range_of, tiles, totals, two_totals
+from esan.ops.triton.kernels.tiles import (
+    cdiv,
+    columns,
+    left_over,
+    num_networks_of,
+    padded,
+    range_of,
+    tiles,
+    totals,
+    two_totals,
+)
 
 #: Rows that a program works on at once for the gradient of the rows, and its warps.
 _TILE, _WARPS = 32, 4
@@ -181,7 +191,7 @@ def linear_backward(
         row_ranges: which rows are not padding; None if all are.
     """
     shape = matrix.weight.shape
-    networks = copies(matrix.weight, 2)
+    networks = num_networks_of(matrix.weight, 2)
     outer, inner = shape[-2:]
     rows = x.size(0) // networks
     narrow = padded(inner) * padded(outer) <= 128 * 64

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from esan.ops.segments import RowRanges
-from esan.ops.triton.kernels.tiles import COLUMNS, TILE, block, cdiv, columns, copies, padded, tile_rows, tiles
+from esan.ops.triton.kernels.tiles import COLUMNS, TILE, block, cdiv, columns, num_networks_of, padded, tile_rows, tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class RunningStatistics:
 
 def finish(part: TileMoments, gamma: Tensor, beta: Tensor, eps: float, running: RunningStatistics | None) -> Moments:
     """The moments of all rows from those of tiles; updates the running statistics."""
-    networks, width = copies(gamma), gamma.size(-1)
+    networks, width = num_networks_of(gamma), gamma.size(-1)
     count = part.weight.size(1)
     out = gamma.new_empty(4, networks, width)
     inverse_count = gamma.new_empty(networks)
@@ -192,7 +192,7 @@ def _frozen_kernel(gamma, beta, mean, var, inverse_out, scale_out, shift_out, wi
 
 def frozen(gamma: Tensor, beta: Tensor, running: RunningStatistics, eps: float) -> Moments:
     """The norm in eval mode, from the running statistics."""
-    networks, width = copies(gamma), gamma.size(-1)
+    networks, width = num_networks_of(gamma), gamma.size(-1)
     out = gamma.new_empty(3, networks, width)
     _frozen_kernel[(networks,)](
         gamma, beta, running.mean, running.var, out[0], out[1], out[2], width, eps, WIDTH=padded(width)

@@ -15,7 +15,7 @@ from esan.ops.triton.kernels.tiles import TILE, cdiv, columns, tile_rows, tiles,
 
 
 @triton.jit(do_not_specialize=["rows"])
-def _blend_kernel(
+def _normalise_kernel(
     x, scale, shift, shared, shared_scale, shared_shift, node, multiplicity, y, ranges, rows, width,
     TILE: tl.constexpr, WIDTH: tl.constexpr, RELU: tl.constexpr, SHARED: tl.constexpr, ZERO_EMPTY: tl.constexpr,
     SLOTS: tl.constexpr,
@@ -45,7 +45,7 @@ def _blend_kernel(
     tl.store(y + here, value, mask=mask)
 
 
-def blend(
+def normalise(
     x: Tensor,
     moments: Moments,
     relu: bool,
@@ -63,7 +63,7 @@ def blend(
     rows = x.size(0) // networks
     wide = columns(x.size(1))
     ranges, slots = RowRanges.for_kernel(row_ranges, x)
-    _blend_kernel[(tiles(rows, row_ranges), networks, cdiv(x.size(1), wide))](
+    _normalise_kernel[(tiles(rows, row_ranges), networks, cdiv(x.size(1), wide))](
         x, moments.scale, moments.shift, s, of.scale, of.shift, node, x if zero_mask is None else zero_mask, y, ranges,
         rows, x.size(1),
         TILE=TILE, WIDTH=wide, RELU=relu, SHARED=shared is not None, ZERO_EMPTY=zero_mask is not None, SLOTS=slots,

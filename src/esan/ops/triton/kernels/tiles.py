@@ -31,7 +31,7 @@ def tiles(rows: int, row_ranges: RowRanges | None = None, tile: int = TILE) -> i
     return cdiv(rows, tile) if row_ranges is None else sum(cdiv(capacity, tile) for capacity in row_ranges.capacity)
 
 
-def copies(parameter: Tensor, dimensions: int = 1) -> int:
+def num_networks_of(parameter: Tensor, dimensions: int = 1) -> int:
     """The number of networks of a parameter that has so many dimensions in one network."""
     return parameter.size(0) if parameter.dim() > dimensions else 1
 
