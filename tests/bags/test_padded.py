@@ -1,6 +1,7 @@
 """Batches of a fixed shape give what ordinary batches give: the padding at their end leaks into nothing."""
 
 import copy
+import pickle
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -299,3 +300,13 @@ def test_norms_that_would_count_padding_are_refused(place: str) -> None:
     ):
         network(next(iter(esan.Loader(bag, padded=True))))
     network(bag)
+
+
+def test_a_used_batch_is_pickled_for_another_process() -> None:
+    """What was compiled to lay it out is made again there, also for a field that is read later."""
+    model = esan.dss_gnn(esan.Categories(strategies.ATOMS), 4, 2, 1).eval()
+    (batch, *_) = esan.Loader(esan.Bag.of(GRAPHS, "EGO(2)", 2), 3, padded=True)
+    expected = model(batch)
+    copied = pickle.loads(pickle.dumps(batch))  # noqa: S301
+    assert model(copied).equal(expected)
+    assert copied.without_padding().num_nodes == batch.without_padding().num_nodes

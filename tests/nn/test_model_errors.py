@@ -313,6 +313,16 @@ def test_a_pyg_convolution_in_a_layer_says_how_to_pass_it() -> None:
         model(esan.Bag.of([esan.graphs.cycle(5)], esan.NodeDeletion(), literal=True))
 
 
+@pytest.mark.parametrize(("part", "what"), [("norm", "a module as a norm"), ("act", "an activation")])
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_part_of_a_layer_that_is_taken_out(part: str, what: str, padded: bool) -> None:
+    model = esan.dss_gnn(esan.Categories(strategies.ATOMS), 4, 2, 1)
+    setattr(model.encoder.layers[0], part, None)
+    (bag,) = esan.Loader(esan.Bag.of(GRAPHS, "EGO(2)", 2), len(GRAPHS), padded=padded)
+    with pytest.raises(TypeError, match=rf"Expected {what} \(got None\)\. Put torch\.nn\.Identity\(\) there\."):
+        model(bag)
+
+
 def test_jit_tracing_is_refused_before_anything_is_kept() -> None:
     class Wrapped(nn.Module):
         def forward(self, factor: torch.Tensor) -> torch.Tensor:

@@ -38,6 +38,8 @@ class Layer(nn.Module):
     @property
     def why_literal(self) -> str | None:
         """Why the layer is not exact on a compact bag; None if it is."""
+        if self.act is None:
+            raise TypeError("Expected an activation (got None). Put torch.nn.Identity() there.")
         return next((why for term in self.terms if (why := term.why_literal)), None) or why_rows_mix(self.act)
 
     @never_compiled

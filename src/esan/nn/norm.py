@@ -141,6 +141,8 @@ def why_every_pair(module: Any) -> str | None:
             "Expected a norm that knows how many pairs a row stands for (got SyncBatchNorm). Leave esan's norms in "
             "place and call esan.train.convert_sync_batch_norm(model), whose statistics are those of all processes."
         )
+    if module is None:
+        raise TypeError("Expected a module as a norm (got None). Put torch.nn.Identity() there.")
     if _takes_multiplicity(module) or all(type(part) in _BY_ROW for part in module.modules()):
         return None
     return f"{type(module).__name__} does not know how many pairs a row stands for"

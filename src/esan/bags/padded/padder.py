@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,6 +41,10 @@ class Padder:
         self._num_layers = num_layers
         self._columns: Columns | None = None
         self._plans: dict[tuple[Shape, int, frozenset[str] | None], Plan] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is compiled for this process is made again where it is needed.
+        return vars(self) | {"_columns": None, "_plans": {}}
 
     def lay_out(
         self, ids: Tensor, shape: Shape, networks: int = 1, only: Collection[str] | None = None
