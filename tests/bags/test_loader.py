@@ -1,7 +1,8 @@
 """`Loader`: every graph once an epoch, in a fresh order, with a fresh sample."""
 
 import warnings
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ def _bag(policy: esan.Policy, count: int = 10, literal: bool | None = None) -> e
     return esan.Bag.of(graphs, policy, 2, literal=literal)
 
 
-def _labels(loader: esan.Loader) -> list[list[int]]:
+def _labels(loader: Iterable[esan.Bag]) -> list[list[int]]:
     labels = []
     for bag in loader:
         assert bag.y is not None
@@ -169,3 +170,51 @@ def test_several_processes_without_a_sampler_are_told(monkeypatch: pytest.Monkey
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert [_labels(esan.Loader(bag, batch_size=2, sampler=share)) for share in shares] == [[[0, 2]], [[1, 3]]]
+
+
+PADDED = pytest.mark.parametrize("padded", [False, True])
+
+
+@PADDED
+def test_a_sampler_is_read_as_batches_are_asked_for(padded: bool) -> None:
+    """It may be endless, and may follow what was learned from the batches so far."""
+    bag, drawn = _bag(esan.NodeDeletion(), 6), 0
+
+    def endless() -> Iterator[int]:
+        nonlocal drawn
+        while True:
+            drawn += 1
+            yield drawn % 6
+
+    class Endless:
+        def __iter__(self) -> Iterator[int]:
+            return endless()
+
+    loader = esan.Loader(bag, 2, sampler=Endless(), padded=padded)
+    assert _labels(islice(loader, 4)) == [[1, 2], [3, 4], [5, 0], [1, 2]]
+    assert drawn <= (2 * 16 if padded else 2 * 4)
+    pairs = ([k % 6, (k + 1) % 6] for k in count())
+    batches = islice(esan.Loader(bag, batch_sampler=pairs, padded=padded), 20)
+    assert _labels(batches) == [[k % 6, (k + 1) % 6] for k in range(20)]
+
+
+@PADDED
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_a_sampler_with_a_rest(padded: bool, drop_last: bool) -> None:
+    loader = esan.Loader(_bag(esan.NodeDeletion(), 6), 2, drop_last=drop_last, sampler=[4, 1, 5], padded=padded)
+    assert _labels(loader) == [[4, 1], [5]][: len(loader)]
+    with pytest.raises(ValueError, match=r"Expected the numbers of graphs from a sampler \(got \[\]\)"):
+        list(esan.Loader(loader.bag, 2, sampler=[], padded=padded))
+
+
+@PADDED
+def test_numbers_of_a_sampler_are_those_of_graphs(padded: bool) -> None:
+    """Below 0 they count from the end, as in a list; padding has the number −1 inside, which nobody may meet."""
+    bag = _bag(esan.NodeDeletion(), 6)
+    options: dict[str, Any]
+    for options in ({"batch_sampler": [[-1, 0], [2, -6]]}, {"batch_size": 2, "sampler": [-1, 0, 2, -6]}):
+        loader = esan.Loader(bag, padded=padded, **options)
+        assert _labels(loader) == [[5, 0], [2, 0]]
+    for wrong in (6, -7):
+        with pytest.raises(IndexError, match=rf"Expected the numbers of 6 graphs from a sampler \(got {wrong}\)"):
+            list(esan.Loader(bag, 2, sampler=[0, wrong], padded=padded))

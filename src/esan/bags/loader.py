@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from esan.bags.padded.shapes import Sizes
 from esan.checks import device_here, random_source, truth_value, whole_number
 from esan.graphs.extra_fields import ListField
 from esan.ops.device import in_several_processes, is_gpu
+from esan.plural import counted
 from esan.policies import Policy, Sampled
 
 
@@ -32,7 +34,8 @@ class Loader:
         shuffle: whether each epoch visits the graphs in a new random order.
         drop_last: whether a last batch of fewer graphs is left out.
         generator: where the order and the samples are drawn from; None for torch's own.
-        sampler: the graphs of an epoch, in order, e.g. a `DistributedSampler`; instead of `shuffle`.
+        sampler: the graphs of an epoch, in order, e.g. a `DistributedSampler`; instead of `shuffle`. It is read as
+            batches are asked for, padded ones up to 16 ahead, so it may be endless.
         batch_sampler: the graphs of each batch; instead of `batch_size`, `shuffle`, `drop_last` and `sampler`. For an
             ensemble a batch may be one list of graphs per member, `[members, graphs]`.
         device: the device of the batches; None for that of the bag.
@@ -112,18 +115,24 @@ class Loader:
                 "sampler=torch.utils.data.DistributedSampler(range(len(bag))). Lightning does not add one.",
                 stacklevel=2,
             )
-        return self.batches(list(self._steps()))
+        # A sampler is read as batches are asked for: it may be endless, or depend on what was learned so far.
+        given = self.sampler is not None or self.batch_sampler is not None
+        return self.batches(self._steps() if given else list(self._steps()))
 
-    def batches(self, steps: list[np.ndarray]) -> Iterator[Bag]:
+    def batches(self, steps: Iterable[np.ndarray]) -> Iterator[Bag]:
         """The batches of these graphs: one list per batch, or one list per member, `[members, graphs]`."""
-        if self.padded:
-            return self._padded()([ids if ids.ndim == 2 else ids[None] for ids in steps])
-        if any(ids.ndim > 1 for ids in steps):
+        if not self.padded:
+            return map(self._unpadded, steps)
+        stacked = (ids if ids.ndim == 2 else ids[None] for ids in steps)
+        return self._padded()(list(stacked) if isinstance(steps, list) else stacked)
+
+    def _unpadded(self, ids: np.ndarray) -> Bag:
+        if ids.ndim > 1:
             raise ValueError(
                 "Expected one list of graphs per batch (got one per member, which only padded batches can have). "
                 "Train on a GPU, or give all members the same batches."
             )
-        return (self.batch(torch.from_numpy(ids)) for ids in steps)
+        return self.batch(torch.from_numpy(ids))
 
     def batch(self, ids: Tensor) -> Bag:
         """The graphs `ids` as one bag without padding; a random policy draws again."""
@@ -132,17 +141,40 @@ class Loader:
 
     def _steps(self) -> Iterator[np.ndarray]:
         if self.batch_sampler is not None:
-            yield from (_graph_numbers(some) for some in self.batch_sampler)
-            return
-        order = self._order()
-        for begin in range(0, len(order), self.batch_size):
-            some = order[begin : begin + self.batch_size]
-            if len(some) == self.batch_size or not self.drop_last:
-                yield some
+            yield from map(self._graph_numbers, self.batch_sampler)
+        elif self.sampler is not None:
+            order = iter(self.sampler)
+            some = list(islice(order, self.batch_size))
+            if not some:
+                self._graph_numbers(some)  # says that there are none
+            while len(some) == self.batch_size or (some and not self.drop_last):
+                yield self._graph_numbers(some)
+                some = list(islice(order, self.batch_size))
+        else:
+            numbers = self._order()
+            for begin in range(0, len(numbers), self.batch_size):
+                part = numbers[begin : begin + self.batch_size]
+                if len(part) == self.batch_size or not self.drop_last:
+                    yield part
+
+    def _graph_numbers(self, some: object) -> np.ndarray:
+        """What a sampler gave, as one list or one per member; those below 0 count from the end."""
+        numbers = some.cpu().numpy() if isinstance(some, Tensor) else np.asarray(some)
+        if numbers.size == 0 or numbers.ndim not in (1, 2) or numbers.dtype.kind not in "iu":
+            raise ValueError(
+                f"Expected the numbers of graphs from a sampler (got {some!r}). Yield integers, or lists of them per "
+                "batch."
+            )
+        count, numbers = len(self.bag), numbers.astype(np.int64)
+        wrong = numbers[(numbers < -count) | (numbers >= count)]
+        if wrong.size:
+            raise IndexError(
+                f"Expected the numbers of {counted(count, 'graph')} from a sampler (got {wrong[0]}). Make the sampler "
+                "for len(bag) graphs."
+            )
+        return np.where(numbers < 0, numbers + count, numbers)
 
     def _order(self) -> np.ndarray:
-        if self.sampler is not None:
-            return _graph_numbers(list(self.sampler))
         if not self.shuffle:
             return np.arange(len(self.bag))
         device = torch.device("cpu") if self.generator is None else self.generator.device
@@ -172,16 +204,6 @@ class Loader:
             graphs, num_layers = self.bag.graphs.take(ids), self.bag.num_layers
             return Bag.of(graphs, policy, num_layers, literal=self.bag.literal_choice, generator=self.generator)
         return self.bag[ids]
-
-
-def _graph_numbers(some: object) -> np.ndarray:
-    """The numbers of graphs, as one list or one per member."""
-    numbers = some.cpu().numpy() if isinstance(some, Tensor) else np.asarray(some)
-    if numbers.size == 0 or numbers.ndim not in (1, 2) or numbers.dtype.kind not in "iu":
-        raise ValueError(
-            f"Expected the numbers of graphs from a sampler (got {some!r}). Yield integers, or lists of them per batch."
-        )
-    return numbers.astype(np.int64)
 
 
 def _why_not_padded(bag: Bag) -> str | None:

@@ -1,9 +1,9 @@
 """`PaddedBatches`: the batches of a bag in a few fixed shapes, prefetched to a device."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from esan.ops.device import is_capturing, prefetch, side_stream, to_device
 
 #: The most batches prepared at a time, and the most bytes: enough to keep the device busy, with little memory.
 _CHUNK, _CHUNK_BYTES = 4, 2**23
+#: How many steps of a sampler are read before their batches are asked for.
+_AHEAD = 16
 #: Batches laid out one by one from their own graphs: a step that is captured runs once, and is captured on the second.
 _BEFORE_COLUMNS = 2
 #: From so many rows per network on, several shapes pay even if padding is skipped: idle GPU programs take time.
@@ -74,8 +76,11 @@ class PaddedBatches:
             fields_read=self.fields_read,
         )
 
-    def __call__(self, steps: Sequence[np.ndarray]) -> Iterator[PaddedBag]:
-        """The batches of these steps, `[S or 1, B]` each, −1 for no graph; the next ones are prefetched."""
+    def __call__(self, steps: Iterable[np.ndarray]) -> Iterator[PaddedBag]:
+        """The batches of these steps, `[S or 1, B]` each, −1 for no graph; the next ones are prefetched.
+
+        A list is read at once, anything else some steps ahead.
+        """
         chunks = self._chunks(steps)
         if not self.fields_read:
             for shape, ids in islice(chunks, _BEFORE_COLUMNS):
@@ -116,22 +121,19 @@ class PaddedBatches:
         sizes = COARSE if self._sizes is None and sum(most.rows) >= COARSE_FROM_ROWS else self._sizes
         return iter([(most, slice(None))]) if sizes is None else smallest_shapes(most, steps, counts, sizes)
 
-    def _chunks(self, steps: Sequence[np.ndarray]) -> Iterator[tuple[Shape, Tensor]]:
+    def _chunks(self, steps: Iterable[np.ndarray]) -> Iterator[tuple[Shape, Tensor]]:
         """Consecutive steps of one shape, some at a time; one at first, so that work begins soon."""
-        begin, first = 0, True
-        while begin < len(steps):
-            end = begin
-            while end < len(steps) and steps[end].shape == steps[begin].shape:
-                end += 1
-            stacked = np.stack(steps[begin:end])
-            ids = to_device(torch.from_numpy(stacked), self.device)
-            for shape, some in self._shapes(stacked):
-                left = ids[some]
-                while len(left):
-                    size = 1 if first else self._chunk_size(shape)
-                    yield shape, left[:size]
-                    left, first = left[size:], False
-            begin = end
+        first, unread = True, iter(steps)
+        while known := list(unread if isinstance(steps, list) else islice(unread, _AHEAD)):
+            for _, alike in groupby(known, key=np.shape):
+                stacked = np.stack([*alike])
+                ids = to_device(torch.from_numpy(stacked), self.device)
+                for shape, some in self._shapes(stacked):
+                    left = ids[some]
+                    while len(left):
+                        size = 1 if first else self._chunk_size(shape)
+                        yield shape, left[:size]
+                        left, first = left[size:], False
 
     def _chunk_size(self, shape: Shape) -> int:
         """The number of batches to lay out at a time; one before their size is known."""
