@@ -278,7 +278,7 @@ def test_lightning_finds_the_size_of_a_batch(bag: esan.Bag) -> None:
 
 @pytest.mark.parametrize(
     ("name", "place"),
-    [("batch", "node_graph"), ("ptr", "node_start"), ("edge_index", "edge_index")],
+    [("batch", "node_graph"), ("ptr", "node_start")],
 )
 def test_what_a_pyg_batch_has_is_found_elsewhere(bag: esan.Bag, name: str, place: str) -> None:
     for some in (bag, next(iter(esan.Loader(bag, batch_size=2, padded=True)))):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 import esan
 import strategies
@@ -222,3 +222,29 @@ def test_bags_used_or_made_in_inference_mode_can_be_trained_on() -> None:
             model(one)
     for one in made:
         model(one).sum().backward()
+
+
+@pytest.mark.parametrize("literal", [True, None])
+def test_all_fields_of_edges_have_the_order_of_the_data(literal: bool | None) -> None:
+    """Features, weights and the edges themselves, beside fields of the user's own and predictions for edges."""
+    graphs = []
+    for seed in range(3):
+        graph = strategies.from_edges(6, [(4, 1), (0, 5), (3, 2), (1, 0), (5, 4)], seed)
+        graph.edge_index = graph.edge_index[:, torch.randperm(10)]
+        graph.edge_attr, graph.edge_weight = torch.rand(10, 2, requires_grad=True), torch.rand(10)
+        graph.edge_copy, graph.edge_mask = graph.edge_attr.detach().clone(), torch.rand(10) < 0.5
+        graphs.append(graph)
+    batch, bag = Batch.from_data_list(graphs), esan.Bag.of(graphs, "ND", 2, literal=literal)
+    for name in ("edge_index", "edge_attr", "edge_weight", "edge_copy", "edge_mask"):
+        assert getattr(bag, name).equal(getattr(batch, name)), name
+    assert bag.edge_index[:, bag.edge_mask].equal(batch.edge_index[:, batch.edge_mask])
+    (bag.edge_attr * bag.edge_copy).sum().backward()
+    for graph in graphs:
+        assert graph.edge_attr.grad.equal(graph.edge_copy)
+    for graph in graphs:
+        del graph.edge_weight, graph.edge_copy, graph.edge_mask
+        graph.edge_attr = graph.edge_attr.detach()
+    padded = next(iter(esan.Loader(esan.Bag.of(graphs, "ND", 2, literal=literal), 2, padded=True)))
+    with pytest.raises(AttributeError, match=r"Expected a bag without padding for edge_index .*without_padding\(\)"):
+        padded.edge_index  # noqa: B018
+    assert padded.without_padding().edge_index.equal(Batch.from_data_list(graphs[:2]).edge_index)

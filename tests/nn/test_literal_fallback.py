@@ -1,5 +1,6 @@
 """When `ds_gnn` and `dss_gnn` fall back to the literal bag or extend the compact one, and that they say so."""
 
+import copy
 import warnings
 from typing import Any
 
@@ -114,6 +115,18 @@ def _other_flow(network: Any) -> None:
     _layer(network).inside.conv.flow = "target_to_source"
 
 
+def _pygs_mlp(network: Any) -> None:
+    network.encoder.layers[1].inside.mlp = pyg.MLP([WIDTH, WIDTH, WIDTH])
+
+
+def _softmax_over_rows(network: Any) -> None:
+    network.encoder.layers[0].act = nn.Softmax(0)
+
+
+def _random_slopes(network: Any) -> None:
+    network.encoder.layers[0].act = nn.RReLU()
+
+
 @pytest.mark.parametrize(
     ("conv", "change", "why"),
     [
@@ -121,6 +134,9 @@ def _other_flow(network: Any) -> None:
         ("gin", _norm_in_mlp, "Sequential holds a BatchNorm1d, which does not know"),
         ("gin", _dropout_in_mlp, "Sequential holds dropout, which is drawn for every pair"),
         ("graphconv", _norm_in_graph_conv, "Sequential holds a BatchNorm, which does not know"),
+        ("gin", _pygs_mlp, "MLP does not know how many pairs a row stands for"),
+        ("gin", _softmax_over_rows, "Softmax does not know how many pairs a row stands for"),
+        ("gin", _random_slopes, "RReLU draws slopes for every pair"),
         (lambda i, o: pyg.SAGEConv(i, o), _other_flow, "SAGEConv reads the rows that its edges go to"),
     ],
 )
@@ -158,3 +174,47 @@ def test_a_bag_too_shallow_for_the_lookahead_is_extended_with_one_warning() -> N
         warnings.simplefilter("error")
         network(esan.Bag.of(GRAPHS, ND, 3))
     check_close(got, network(esan.Bag.of(GRAPHS, ND, literal=True)), "predictions on the literal bag")
+
+
+def _norm_in_first(network: Any) -> None:
+    mlp = network.encoder.layers[0].inside.mlp
+    mlp.first = nn.Sequential(mlp.first, nn.BatchNorm1d(WIDTH))
+
+
+@pytest.mark.parametrize(
+    ("conv", "change"),
+    [
+        (lambda i, o: pyg.GINConv(nn.Sequential(nn.Linear(i, o), nn.BatchNorm1d(o), nn.Linear(o, o))), None),
+        ("gin", _norm_in_act),
+        ("gin", _norm_in_first),
+        ("gin", _norm_in_mlp),
+        ("gin", _pygs_mlp),
+        ("gin", _softmax_over_rows),
+        ("graphconv", _norm_in_graph_conv),
+    ],
+)
+@pytest.mark.parametrize("literal", [True, None])
+def test_what_would_count_padding_is_refused_on_padded_batches(conv: Any, change: Any, literal: bool | None) -> None:
+    """And gives the same on literal and compact bags."""
+    network = strategies.model("ds", "gin", ND, num_layers=2, conv=conv)
+    if change is not None:
+        change(network)
+    network = network.double()
+    bag = esan.Bag.of(GRAPHS, ND, 2, literal=literal)
+    (batch,) = esan.Loader(bag, batch_size=len(GRAPHS), padded=True)
+    with pytest.raises(ValueError, match=r"padded=False|literal bag without padding"):
+        network(batch)
+    found = [copy.deepcopy(network)(one) for one in (bag, bag.to_literal())]
+    check_close(found[0], found[1], "predictions on the literal bag")
+
+
+@pytest.mark.parametrize("norm", [pyg.GraphNorm, pyg.LayerNorm, pyg.InstanceNorm])
+def test_norms_of_whole_graphs_are_refused(norm: Any) -> None:
+    """They would take all rows of a batch for one graph."""
+    network = strategies.model("ds", "gin", ND, num_layers=2)
+    network.encoder.layers[0].norm = norm(WIDTH)
+    with pytest.raises(TypeError, match=rf"Expected a norm over rows \(got {norm.__name__} of PyG, which normalises"):
+        network.double()(esan.Bag.of(GRAPHS, ND, 2))
+    network.encoder.layers[0].norm = pyg.LayerNorm(WIDTH, mode="node")
+    bag = esan.Bag.of(GRAPHS, ND, 2)
+    check_close(network.double()(bag), network(bag.to_literal()), "predictions with a norm of each row")

@@ -306,6 +306,21 @@ def test_batches_for_several_members_need_a_gpu() -> None:
         models(next(iter(esan.Loader(bag, padded=True, members=2))))
 
 
+def test_a_network_takes_a_batch_for_itself_alone() -> None:
+    model = esan.dss_gnn(esan.Categories(strategies.ATOMS), 4, 2, 1)
+    batch = next(iter(esan.Loader(esan.Bag.of(GRAPHS, "EGO(2)", 2), 2, padded=True, members=3)))
+    with pytest.raises(ValueError, match=r"Expected a batch for one network \(got one for 3\)\. Use Loader"):
+        model(batch)
+
+
+def test_members_with_parametrisations_are_named() -> None:
+    models = [esan.dss_gnn(esan.Categories(strategies.ATOMS), 4, 2, 1) for _ in range(2)]
+    for model in models:
+        nn.utils.parametrizations.weight_norm(model.encoder.layers[1].inside.mlp.first)  # type: ignore[arg-type, union-attr]
+    with pytest.raises(ValueError, match=r"\(got one with a parametrisation of encoder\.layers\.1\.inside\.mlp\.first"):
+        esan.Ensemble(models)
+
+
 def test_a_pyg_convolution_in_a_layer_says_how_to_pass_it() -> None:
     model: Any = esan.ds_gnn(None, 4, 2, 1)
     model.encoder.layers[1].inside = pyg.GCNConv(4, 4)

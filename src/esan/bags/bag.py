@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Where a bag has what a PyG batch has under another name.
-_OF_PYG = {"batch": "graphs.node_graph", "ptr": "graphs.node_start", "edge_index": "graphs.edge_index"}
+_OF_PYG = {"batch": "graphs.node_graph", "ptr": "graphs.node_start"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -164,13 +164,23 @@ class Bag:
         return self.graphs.x
 
     @property
+    def edge_index(self) -> Tensor:
+        """The edges in the order of the data, as PyG's batch has them; `graphs.edge_index` is sorted by target."""
+        return cast(Tensor, self._as_given(self.graphs.edge_index.T)).T.contiguous()
+
+    @property
     def edge_attr(self) -> Tensor | None:
-        return self.graphs.edge_attr
+        """Edge features in the order of the data, which other fields of edges and predictions for edges have, too."""
+        return self._as_given(self.graphs.edge_attr)
 
     @property
     def edge_weight(self) -> Tensor | None:
-        """A factor per message, in the order of `edge_attr`; None for 1."""
-        return self.graphs.edge_weight
+        """A factor per message, in the order of the data; None for 1."""
+        return self._as_given(self.graphs.edge_weight)
+
+    def _as_given(self, values: Tensor | None) -> Tensor | None:
+        """One row per edge of `graphs.edge_index`, in the order of the data."""
+        return None if values is None else torch.empty_like(values).index_copy(0, self.graphs.column, values)
 
     @property
     def y(self) -> Tensor | None:

@@ -80,6 +80,9 @@ _BY_ROW = {
 }
 
 
+_SOFTMAXES = (nn.Softmax, nn.LogSoftmax, nn.Softmin)
+
+
 def on_rows(module: Any, x: Tensor, multiplicity: Tensor | None) -> Tensor:
     """The result of a norm or an MLP: `module(x, multiplicity)`, or `module(x)` if it takes no multiplicities.
 
@@ -97,12 +100,12 @@ def on_rows(module: Any, x: Tensor, multiplicity: Tensor | None) -> Tensor:
 
 
 def norm_inside(module: nn.Module) -> nn.Module | None:
-    """The first norm over rows inside a module, itself included; None if there is none."""
+    """The first norm or softmax over rows inside a module, itself included; None if there is none."""
     parts: list[Any] = [module]
     for part in parts:  # not module.modules(), which is slow: this is asked of many modules in every step
         if part is not None:
             kind: Any = type(part)
-            if _is_norm(kind):
+            if _is_norm(kind) or (issubclass(kind, _SOFTMAXES) and part.dim not in (None, 1, -1)):
                 return part
             parts += part._modules.values()
     return None
@@ -123,6 +126,8 @@ def why_rows_mix(module: Any) -> str | None:
         return f"{where}{type(norm).__name__}{', which' if where else ''} does not know how many pairs a row stands for"
     if any(part.training and drops(part) for part in module.modules()):
         return f"{type(module).__name__} holds dropout, which is drawn for every pair"
+    if any(part.training and isinstance(part, nn.RReLU) for part in module.modules()):
+        return f"{type(module).__name__} draws slopes for every pair"
     return None
 
 
@@ -145,6 +150,13 @@ def why_every_pair(module: Any) -> str | None:
         raise TypeError("Expected a module as a norm (got None). Put torch.nn.Identity() there.")
     if _takes_multiplicity(module) or all(type(part) in _BY_ROW for part in module.modules()):
         return None
+    for part in module.modules():
+        kind: Any = type(part)
+        if _normalises_graphs(kind) and getattr(part, "mode", None) != "node":
+            raise TypeError(
+                f"Expected a norm over rows (got {kind.__name__} of PyG, which normalises graph by graph and is not "
+                "told them here). Use norm='layer_norm', or a norm of torch."
+            )
     return f"{type(module).__name__} does not know how many pairs a row stands for"
 
 
@@ -159,11 +171,20 @@ def _class_takes_two(kind: type[nn.Module]) -> bool:
 
 
 def _takes_two(forward: Any) -> bool:
+    """Whether a second argument is the multiplicity: by its name, since that of PyG's modules is `batch`."""
     try:
         inspect.signature(forward).bind("x", "multiplicity")
     except TypeError:
         return False
-    return True
+    second = [*inspect.signature(forward).parameters.values()][:2][-1]
+    return second.name == "multiplicity" or second.kind is second.VAR_POSITIONAL
+
+
+@lru_cache(256)  # classes may be created at run time
+def _normalises_graphs(kind: type[nn.Module]) -> bool:
+    """Whether a class is one of PyG's norms that must be told which graph a row belongs to."""
+    is_pygs = kind.__module__.startswith("torch_geometric.nn.norm")
+    return is_pygs and "batch" in inspect.signature(kind.forward).parameters
 
 
 NORMS: dict[str | None, type[nn.Module]] = {"batch_norm": BatchNorm, "layer_norm": LayerNorm, None: NoNorm}

@@ -176,6 +176,18 @@ class PaddedBag(Bag):
         return y if y is None or self.networks == 1 else y.view(self.networks, -1, *y.shape[1:])
 
     @property
+    def edge_index(self) -> Tensor:
+        raise AttributeError(
+            "Expected a bag without padding for edge_index (got a padded batch). Use bag.graphs.edge_index, which is "
+            "sorted by target and has padding at its end, or bag.without_padding()."
+        )
+
+    @property
+    def edge_attr(self) -> Tensor | None:
+        """Edge features in the order of `graphs.edge_index`, with padding at their end."""
+        return self.graphs.edge_attr
+
+    @property
     def edge_weight(self) -> None:
         """Bags of graphs with edge weights are not padded."""
 

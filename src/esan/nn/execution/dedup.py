@@ -60,7 +60,7 @@ class _CachedViews:
 
 def _supported(features: NodeFeatures, encoder: Encoder, bag: Bag, like: Tensor) -> bool:
     """Whether a network is one whose equal rows are known to stay equal."""
-    if encoder.dropout > 0 or encoder.lookahead or bag.edge_weight is not None:
+    if encoder.dropout > 0 or encoder.lookahead or bag.graphs.edge_weight is not None:
         return False
     if not is_plain(features, NodeFeatures) or not _row_by_row(features):
         return False

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from esan.nn.execution.capabilities import activations, all_stackable
 from esan.nn.models.subgraph_gnn import SubgraphGNN
@@ -26,6 +27,9 @@ def kind_of(model: SubgraphGNN) -> tuple[object, ...]:
 
 def why_not_stacked(model: SubgraphGNN) -> str | None:
     """Why a network cannot be a member of an ensemble: what is not in its parameters and buffers; None if it can."""
+    for name, module in model.named_modules():
+        if is_parametrized(module):
+            return f"one with a parametrisation of {name}"
     changed = next((name for name, module in model.named_modules() if is_changed(module)), None)
     if changed is not None:
         return f"one with a hook or a method of its own in {changed or 'the network itself'}"
@@ -52,6 +56,7 @@ def stack(models: Sequence[SubgraphGNN]) -> SubgraphGNN:
         for key, buffer in module._buffers.items():
             if buffer is not None:
                 module._buffers[key] = torch.stack([modules[name]._buffers[key] for modules in others])
+    together.members = len(models)
     return together
 
 

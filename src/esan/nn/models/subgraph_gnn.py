@@ -11,6 +11,8 @@ from torch_geometric.data import Data
 
 from esan.bags import Bag, LayerView
 from esan.bags.dedup import DedupLayerView
+from esan.nn.convs.paper_convs import WeightedMLP
+from esan.nn.convs.pyg import PyGConv
 from esan.nn.encoder import Encoded, Encoder
 from esan.nn.execution import dedup
 from esan.nn.execution.called_networks import called
@@ -47,6 +49,9 @@ class SubgraphGNN(nn.Module):
         jk: from `JKS`.
         output: from `OUTPUTS`.
     """
+
+    #: How many networks the parameters are for; more than one inside an `Ensemble`.
+    members = 1
 
     def __init__(
         self,
@@ -183,15 +188,20 @@ class SubgraphGNN(nn.Module):
                 f"Expected a Bag (got {type(bag).__name__}). Make one with Bag.of(graphs, policy, num_layers)."
             )
         self._check(bag)
+        if bag.num_layers is None and bag.plain:
+            return bag
+        why_literal = self.why_literal
+        if why_literal and not bag.plain:
+            self._refuse_norms_of_layers_over_padding()
         if bag.num_layers is None:
             return bag
-        if self.why_literal:
+        if why_literal:
             if bag.strict:
                 raise ValueError(
-                    f"Expected a network that is exact on a compact bag (got one that is not: {self.why_literal}). "
+                    f"Expected a network that is exact on a compact bag (got one that is not: {why_literal}). "
                     "Build the bag with literal=True, or leave literal out and let the network choose."
                 )
-            message = f"The literal bag is used in place of the compact one: {self.why_literal}."
+            message = f"The literal bag is used in place of the compact one: {why_literal}."
             # Batches of a loader are alike: looking at each would wait for a GPU.
             if bag.plain or message not in self._said:
                 refuse_literal(bag.without_padding(), self)
@@ -208,7 +218,7 @@ class SubgraphGNN(nn.Module):
 
     def _check(self, bag: Bag) -> None:
         extra = bag.graphs.extra if self.output == "edge" else {}
-        if bag.edge_weight is not None:
+        if bag.plain and bag.graphs.edge_weight is not None:
             _refuse_edge_weight(self.encoder)
         parts: list[tuple[str, Any, tuple[type, ...]]] = [
             ("features", self.features, (NodeFeatures,)),
@@ -229,6 +239,11 @@ class SubgraphGNN(nn.Module):
             raise ValueError(
                 "Expected pairs of nodes in edge_label_index (got pos_edge_label_index and neg_edge_label_index). Call "
                 "RandomLinkSplit with split_labels=False, or concatenate them and their labels."
+            )
+        if bag.networks not in (1, self.members):
+            raise ValueError(
+                f"Expected a batch for one network (got one for {bag.networks}). Use Loader(..., members=1), or an "
+                "esan.Ensemble."
             )
         if not bag.plain and (self.output != "graph" or isinstance(self.encoder, PPGNEncoder)):
             what = f"output={self.output!r}" if self.output != "graph" else "conv='ppgn'"
@@ -251,9 +266,8 @@ class SubgraphGNN(nn.Module):
             )
 
     def _refuse_norms_over_padding(self) -> None:
-        """An error if a norm would count padding rows: those of layers know them, and the head gets none."""
-        convs = [conv for layer in self.encoder.layers for conv in layer._modules.values() if conv is not None]
-        for part in (self.features, self.set_encoder, *(conv._modules.get("edge_encoder") for conv in convs)):
+        """An error if a norm of an encoder would count padding rows; the head gets none."""
+        for part in (self.features, self.set_encoder, *(conv._modules.get("edge_encoder") for conv in self._convs)):
             norm = None if part is None else norm_inside(part)
             if norm is not None:
                 raise ValueError(
@@ -262,10 +276,35 @@ class SubgraphGNN(nn.Module):
                     "padded=False)."
                 )
 
+    def _refuse_norms_of_layers_over_padding(self) -> None:
+        """An error if a norm that is not told multiplicities would count padding rows."""
+        acts = [getattr(layer, "act", None) for layer in self.encoder.layers]
+        for part in (*acts, *(one for conv in self._convs for one in _without_multiplicities(conv))):
+            norm = norm_inside(part) if isinstance(part, nn.Module) else None
+            if norm is not None:
+                raise ValueError(
+                    f"Expected no norm in activations, linear layers and PyG's convolutions on padded batches (got a "
+                    f"{type(norm).__name__}, which would count padding). Use Loader(..., padded=False)."
+                )
+
+    @property
+    def _convs(self) -> list[nn.Module]:
+        """The modules of layers: convolutions, and norms."""
+        return [part for layer in self.encoder.layers for part in layer._modules.values() if part is not None]
+
     def _say(self, message: str) -> None:
         if message not in self._said:
             self._said.add(message)
             warnings.warn(message, stacklevel=7)  # past this method, forward and torch, to who called the model
+
+
+def _without_multiplicities(conv: nn.Module) -> list[nn.Module | None]:
+    """The parts of a convolution that are called without the multiplicities of rows."""
+    if isinstance(conv, PyGConv):
+        return [conv]
+    mlp = conv._modules.get("mlp")
+    inside = [mlp._modules.get(name) for name in ("first", "second")] if isinstance(mlp, WeightedMLP) else []
+    return [*inside, *(conv._modules.get(name) for name in ("lin", "lin_rel", "lin_root"))]
 
 
 def _refuse_edge_weight(encoder: Encoder | PPGNEncoder) -> None:
