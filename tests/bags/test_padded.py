@@ -142,7 +142,7 @@ def test_targets_and_features_come_along() -> None:
         assert padded.graphs.edge_index[:, :columns].equal(plain.graphs.edge_index)
         for got, expected, count in (
             (padded.x, plain.x, nodes),
-            (padded.edge_attr, plain.edge_attr, columns),
+            (padded.edge_attr, plain.graphs.edge_attr, columns),
             (padded.y, plain.y, len(plain)),
             (padded.graph_multiplicity, torch.ones(len(plain)).double(), len(plain)),
             (padded.node_multiplicity, torch.ones(nodes).double(), nodes),
@@ -187,6 +187,7 @@ def test_batches_of_several_networks(literal: bool | None, architecture: str, po
     together = {name: value.double() if value.is_floating_point() else value for name, value in views.items()}
     network = strategies.model(architecture, "gine", policy).eval()
     parts = torch.cat([network(padded) for padded, _ in alone])
+    network.members = 3
     given = PaddedBag.of_fields(together, alone.shape, bag, 3)
     check_close(network(with_padding(given)), parts, "predictions of three batches in one")
     # Unless they are asked for, there are none for the padding graph of each batch.

@@ -15,7 +15,7 @@ from esan.testing import assert_same_execution
 class UnweightedNorm(esan.nn.BatchNorm):
     """Takes a row for a pair: right on literal bags, wrong on compact ones."""
 
-    def forward(self, x: Tensor, weight: Tensor | None = None, relu: bool = False) -> Tensor:
+    def forward(self, x: Tensor, multiplicity: Tensor | None = None, relu: bool = False) -> Tensor:
         return super().forward(x, relu=relu)
 
 
@@ -101,7 +101,7 @@ def test_rejects_a_refusal_of_one_bag_only() -> None:
 
 def test_rejects_buffers_that_count_rows() -> None:
     class Counting(esan.nn.BatchNorm):
-        def forward(self, x: Tensor, weight: Tensor | None = None, relu: bool = False) -> Tensor:
+        def forward(self, x: Tensor, multiplicity: Tensor | None = None, relu: bool = False) -> Tensor:
             if self.running_mean is not None:
                 self.running_mean += x.size(0)
             return x * self.weight

@@ -172,12 +172,13 @@ def _class_takes_two(kind: type[nn.Module]) -> bool:
 
 def _takes_two(forward: Any) -> bool:
     """Whether a second argument is the multiplicity: by its name, since that of PyG's modules is `batch`."""
+    signature = inspect.signature(forward)
     try:
-        inspect.signature(forward).bind("x", "multiplicity")
+        given = signature.bind("x", "multiplicity").arguments
     except TypeError:
         return False
-    second = [*inspect.signature(forward).parameters.values()][:2][-1]
-    return second.name == "multiplicity" or second.kind is second.VAR_POSITIONAL
+    name = [*given][-1]  # of the argument that gets it; a wrapper may hand on whatever it is given
+    return name == "multiplicity" or signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
 
 
 @lru_cache(256)  # classes may be created at run time
