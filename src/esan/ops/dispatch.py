@@ -149,7 +149,7 @@ def is_plain_table(module: Any) -> bool:
 
 
 def never_compiled(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a forward pass that `torch.compile` runs eagerly: its operators are compiled already."""
+    """Decorate a pass that `torch.compile` runs eagerly: its operators are compiled already."""
     # Versions of torch before 2.7 take no reason.
     takes_reason = "reason" in inspect.signature(torch.compiler.disable).parameters
     why = (
@@ -194,4 +194,5 @@ def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
             )
         return backward(ctx, *grads)
 
-    return once
+    # Where a whole step is compiled, `loss.backward()` would have it traced.
+    return never_compiled(once)
