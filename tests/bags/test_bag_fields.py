@@ -245,6 +245,7 @@ def test_all_fields_of_edges_have_the_order_of_the_data(literal: bool | None) ->
         del graph.edge_weight, graph.edge_copy, graph.edge_mask
         graph.edge_attr = graph.edge_attr.detach()
     padded = next(iter(esan.Loader(esan.Bag.of(graphs, "ND", 2, literal=literal), 2, padded=True)))
-    with pytest.raises(AttributeError, match=r"Expected a bag without padding for edge_index .*without_padding\(\)"):
-        padded.edge_index  # noqa: B018
+    for name in ("edge_index", "edge_attr"):
+        with pytest.raises(AttributeError, match=rf"Expected a bag without padding for {name} .*without_padding\(\)"):
+            getattr(padded, name)
     assert padded.without_padding().edge_index.equal(Batch.from_data_list(graphs[:2]).edge_index)

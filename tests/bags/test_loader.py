@@ -218,3 +218,16 @@ def test_numbers_of_a_sampler_are_those_of_graphs(padded: bool) -> None:
     for wrong in (6, -7):
         with pytest.raises(IndexError, match=rf"Expected the numbers of 6 graphs from a sampler \(got {wrong}\)"):
             list(esan.Loader(bag, 2, sampler=[0, wrong], padded=padded))
+
+
+@pytest.mark.parametrize(
+    ("members", "lists", "got"),
+    [(1, [[0, 1], [2, 3]], "2 lists for 1 member"), (2, [[0, 1], [2, 3], [4, 5]], "3 lists for 2 members")],
+)
+def test_a_list_for_each_member(members: int, lists: list[list[int]], got: str) -> None:
+    bag = _bag(esan.NodeDeletion(), 6)
+    with pytest.raises(ValueError, match=rf"Expected one list of graphs per batch, or one per member \(got {got}\)"):
+        list(esan.Loader(bag, batch_sampler=[lists], padded=True, members=members))
+    for options in ({"batch_sampler": [[[0, 1], [2]]], "members": 2}, {"sampler": [[0, 1], [2, 3]]}):
+        with pytest.raises(ValueError, match=r"Expected the numbers of graphs from a sampler \(got \[\[0, 1\], \[2"):
+            list(esan.Loader(bag, **{"padded": True, "batch_size": 2 if "sampler" in options else 1} | options))

@@ -142,7 +142,7 @@ def test_targets_and_features_come_along() -> None:
         assert padded.graphs.edge_index[:, :columns].equal(plain.graphs.edge_index)
         for got, expected, count in (
             (padded.x, plain.x, nodes),
-            (padded.edge_attr, plain.graphs.edge_attr, columns),
+            (padded.graphs.edge_attr, plain.graphs.edge_attr, columns),
             (padded.y, plain.y, len(plain)),
             (padded.graph_multiplicity, torch.ones(len(plain)).double(), len(plain)),
             (padded.node_multiplicity, torch.ones(nodes).double(), nodes),
@@ -311,3 +311,27 @@ def test_a_used_batch_is_pickled_for_another_process() -> None:
     copied = pickle.loads(pickle.dumps(batch))  # noqa: S301
     assert model(copied).equal(expected)
     assert copied.without_padding().num_nodes == batch.without_padding().num_nodes
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int16, torch.int64, torch.half, torch.double])
+def test_targets_have_the_dtype_of_the_data(dtype: torch.dtype) -> None:
+    graphs = strategies.odd_graphs()
+    for k, graph in enumerate(graphs):
+        graph.y = torch.tensor([k % 2], dtype=dtype)
+    bag = esan.Bag.of(graphs, "ND", 2)
+    for batch, plain in zip(*(esan.Loader(bag, 3, padded=padded) for padded in (True, False)), strict=True):
+        assert batch.y is not None
+        assert plain.y is not None
+        assert batch.y.dtype == plain.y.dtype == dtype
+        assert batch.y.equal(plain.y)
+
+
+def test_with_double_precision_by_default() -> None:
+    bag = esan.Bag.of(GRAPHS, "ND", 2)
+    torch.set_default_dtype(torch.float64)
+    try:
+        model = esan.dss_gnn(esan.Categories(strategies.ATOMS), 4, 2, 1).eval()
+        (batch,) = esan.Loader(bag, len(GRAPHS), padded=True)
+        check_close(model(batch), model(bag), "predictions of the padded batch")
+    finally:
+        torch.set_default_dtype(torch.float32)

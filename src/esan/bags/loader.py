@@ -123,8 +123,17 @@ class Loader:
         """The batches of these graphs: one list per batch, or one list per member, `[members, graphs]`."""
         if not self.padded:
             return map(self._unpadded, steps)
-        stacked = (ids if ids.ndim == 2 else ids[None] for ids in steps)
+        stacked = map(self._of_members, steps)
         return self._padded()(list(stacked) if isinstance(steps, list) else stacked)
+
+    def _of_members(self, ids: np.ndarray) -> np.ndarray:
+        """The graphs of a batch, one row per member or one for all."""
+        if ids.ndim == 2 and (self.members == 1 or len(ids) != self.members):
+            raise ValueError(
+                f"Expected one list of graphs per batch, or one per member (got {counted(len(ids), 'list')} for "
+                f"{counted(self.members, 'member')}). Pass members=, the number of networks of the ensemble."
+            )
+        return ids if ids.ndim == 2 else ids[None]
 
     def _unpadded(self, ids: np.ndarray) -> Bag:
         if ids.ndim > 1:
@@ -159,11 +168,15 @@ class Loader:
 
     def _graph_numbers(self, some: object) -> np.ndarray:
         """What a sampler gave, as one list or one per member; those below 0 count from the end."""
-        numbers = some.cpu().numpy() if isinstance(some, Tensor) else np.asarray(some)
-        if numbers.size == 0 or numbers.ndim not in (1, 2) or numbers.dtype.kind not in "iu":
+        try:
+            numbers = some.cpu().numpy() if isinstance(some, Tensor) else np.asarray(some)
+        except ValueError:
+            numbers = np.empty(0)  # lists of several lengths
+        most = 1 if self.batch_sampler is None else 2
+        if numbers.size == 0 or not 1 <= numbers.ndim <= most or numbers.dtype.kind not in "iu":
             raise ValueError(
-                f"Expected the numbers of graphs from a sampler (got {some!r}). Yield integers, or lists of them per "
-                "batch."
+                f"Expected the numbers of graphs from a sampler (got {some!r}). Yield integers, or for a "
+                "batch_sampler lists of them, of one length for all members."
             )
         count, numbers = len(self.bag), numbers.astype(np.int64)
         wrong = numbers[(numbers < -count) | (numbers >= count)]

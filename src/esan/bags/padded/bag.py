@@ -172,20 +172,28 @@ class PaddedBag(Bag):
     @property
     def y(self) -> Tensor | None:
         """The targets, one per graph; for several networks, `[networks, graphs, ...]`."""
-        y = cast(Fields, self.fields).get("y")  # not of the graphs, which would be made for it in every step
-        return y if y is None or self.networks == 1 else y.view(self.networks, -1, *y.shape[1:])
+        y, given = cast(Fields, self.fields).get("y"), cast(Bag, self.like).y  # graphs would be made in every step
+        if y is None or given is None:
+            return None
+        y = y if y.dtype == given.dtype else y.to(given.dtype)
+        return y if self.networks == 1 else y.view(self.networks, -1, *y.shape[1:])
 
     @property
     def edge_index(self) -> Tensor:
-        raise AttributeError(
-            "Expected a bag without padding for edge_index (got a padded batch). Use bag.graphs.edge_index, which is "
-            "sorted by target and has padding at its end, or bag.without_padding()."
-        )
+        raise self._without_order("edge_index")
 
     @property
     def edge_attr(self) -> Tensor | None:
-        """Edge features in the order of `graphs.edge_index`, with padding at their end."""
-        return self.graphs.edge_attr
+        if cast(Bag, self.like).graphs.edge_attr is None:
+            return None
+        raise self._without_order("edge_attr")
+
+    def _without_order(self, name: str) -> AttributeError:
+        """Edges of padded batches have forgotten the order of the data, which edges of a bag have."""
+        return AttributeError(
+            f"Expected a bag without padding for {name} (got a padded batch). Use bag.graphs.{name}, sorted by target "
+            "and with padding at its end, or bag.without_padding()."
+        )
 
     @property
     def edge_weight(self) -> None:
