@@ -1,4 +1,4 @@
-"""Weights are drawn anew, as `reset_parameters` of PyG's models does."""
+"""Draws the weights of a module again, as `reset_parameters` of PyG's models does."""
 
 from torch import nn
 from torch_geometric.nn import MessagePassing

@@ -115,8 +115,6 @@ def concatenate_blocks(chunked: Sequence[Tensor], ends: Sequence[list[int]]) -> 
 
 def as_int32(value: float) -> Tensor:
     """A number as int32; a float as the integer with the same bits."""
-    return (
-        torch.tensor(value, dtype=torch.float32).view(torch.int32)
-        if isinstance(value, float)
-        else torch.tensor(value, dtype=torch.int32)
-    )
+    if isinstance(value, float):
+        return torch.tensor(value, dtype=torch.float32).view(torch.int32)
+    return torch.tensor(value, dtype=torch.int32)

@@ -107,7 +107,7 @@ def why_every_pair_in(conv: Any) -> str | None:
 
 
 def _reset(conv: Conv, zero: Tensor) -> None:
-    """Draw the weights of a convolution anew, and set ε or its bias to 0 as at first."""
+    """Draw the weights of a convolution again; ε or its bias is 0, as at first."""
     reset(conv)
     nn.init.zeros_(zero)
 

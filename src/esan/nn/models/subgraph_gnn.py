@@ -76,7 +76,7 @@ class SubgraphGNN(nn.Module):
         return len(self.encoder.layers)
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew and forget running statistics, in place: optimisers and captured steps stay valid."""
+        """Draw all weights again and reset running statistics, in place: optimisers and captured steps stay valid."""
         reset(self)
 
     @property
