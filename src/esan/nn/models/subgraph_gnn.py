@@ -267,7 +267,11 @@ class SubgraphGNN(nn.Module):
 
     def _refuse_norms_over_padding(self) -> None:
         """An error if a norm of an encoder would count padding rows; the head gets none."""
-        for part in (self.features, self.set_encoder, *(conv._modules.get("edge_encoder") for conv in self._convs)):
+        for part in (
+            self.features,
+            self.set_encoder,
+            *(conv._modules.get("edge_encoder") for conv in self._parts_of_layers),
+        ):
             norm = None if part is None else norm_inside(part)
             if norm is not None:
                 raise ValueError(
@@ -279,7 +283,7 @@ class SubgraphGNN(nn.Module):
     def _refuse_norms_of_layers_over_padding(self) -> None:
         """An error if a norm that is not told multiplicities would count padding rows."""
         acts = [getattr(layer, "act", None) for layer in self.encoder.layers]
-        for part in (*acts, *(one for conv in self._convs for one in _without_multiplicities(conv))):
+        for part in (*acts, *(one for conv in self._parts_of_layers for one in _without_multiplicities(conv))):
             norm = norm_inside(part) if isinstance(part, nn.Module) else None
             if norm is not None:
                 raise ValueError(
@@ -288,8 +292,8 @@ class SubgraphGNN(nn.Module):
                 )
 
     @property
-    def _convs(self) -> list[nn.Module]:
-        """The modules of layers: convolutions, and norms."""
+    def _parts_of_layers(self) -> list[nn.Module]:
+        """Convolutions, norms and activations of all layers."""
         return [part for layer in self.encoder.layers for part in layer._modules.values() if part is not None]
 
     def _say(self, message: str) -> None:
