@@ -1,8 +1,10 @@
 """Batches of a fixed shape give what ordinary batches give: the padding at their end leaks into nothing."""
 
 import copy
+import gc
 import pickle
 import re
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,6 +17,9 @@ from torch import Tensor
 import esan
 import strategies
 from esan.bags.padded.bag import PaddedBag
+from esan.bags.padded.batches import PaddedBatches
+from esan.bags.padded.column_store import ColumnLimits
+from esan.bags.padded.compute_columns import ColumnSource
 from esan.bags.padded.padder import Padder
 from esan.bags.padded.shapes import Shape
 from esan.nn import SubgraphGNN
@@ -215,6 +220,41 @@ def test_fields_that_nobody_reads_are_not_stored() -> None:
     for k in range(len(every)):
         views = every.views(every.ints[k], every.floats[k])
         assert all(torch.equal(v, views[n]) for n, v in some.views(some.ints[k], some.floats[k]).items())
+
+
+def test_used_batches_go_without_the_garbage_collector() -> None:
+    """Their memory would wait for it, as long as a network takes batch after batch."""
+    bag = esan.Bag.of(GRAPHS, esan.EgoNets(hops=2, marked=True), 3)
+    model = esan.dss_gnn(None, 8, 3, 1, marked=True)
+    used: list[weakref.ref[Any]] = []
+    gc.collect()
+    gc.disable()
+    try:
+        for batch in PaddedBatches(bag, torch.device("cpu"))([ids[None].numpy() for ids in BATCHES.repeat(3, 1)]):
+            assert isinstance(batch, PaddedBag)
+            model(batch).sum().backward()
+            assert [extra for extra in batch.graphs.extra] == []
+            used.append(weakref.ref(batch))
+            assert sum(ref() is not None for ref in used) == 1
+    finally:
+        gc.enable()
+    assert len(used) == 9
+
+
+def test_columns_hold_one_chunk_of_the_data_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[Any]] = []
+
+    class Source(ColumnSource):
+        def __init__(self, bag: esan.Bag) -> None:
+            assert all(ref() is None for ref in made)
+            super().__init__(bag)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr("esan.bags.padded.column_store.ColumnSource", Source)
+    bag = esan.Bag.of(GRAPHS, esan.NodeDeletion(), 3)
+    padder = Padder(bag, 3, limits=ColumnLimits(chunk=bag.rows.edge_id.numel() // 3))
+    padder.lay_out(BATCHES[:, None], padder.counts.shape(BATCHES.numpy()))
+    assert len(made) > 1
 
 
 def test_shapes() -> None:

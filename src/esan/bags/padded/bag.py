@@ -145,29 +145,8 @@ class PaddedBag(Bag):
 
     @property
     def _extra_fields(self) -> ExtraFields:
-        return ExtraFields() if self.__dict__.get("like") is None else _PaddedExtraFields(self)
-
-    def _extra(self, name: str) -> Any:
-        """An extra field of the graphs: a list, one entry per graph, or as `y`, or one per node of `graphs` as `x`."""
-        like = cast(Bag, self.like)
-        field, fields = like.graphs.extra.fields[name], cast(Fields, self.fields)
-        if not isinstance(field, ListField):
-            values = fields[extra_name(name)].to(field.local.dtype)
-            if self.networks == 1:
-                return values
-            # Kept, since looking at the values waits for the device, which a captured step cannot.
-            axes = like.cache.setdefault("axes of extra fields", {})
-            if name not in axes:
-                axes[name] = extra_axis(like.graphs, field)
-            return values.view(self.networks, -1, *values.shape[1:]) if axes[name] is TARGETS else values
-        ids = getattr(fields, "ids", None)
-        if ids is None:
-            raise RuntimeError(
-                f"Expected numbers in a step that is captured as a CUDA graph (got {name}, which is a list). Read it "
-                "outside of the step."
-            )
-        of_networks = [[field.value[i] for i in some if i >= 0] for some in ids.tolist()]
-        return of_networks[0] if len(of_networks) == 1 else of_networks
+        like = self.__dict__.get("like")
+        return ExtraFields() if like is None else _PaddedExtraFields(like, cast(Fields, self.fields), self.networks)
 
     @property
     def y(self) -> Tensor | None:
@@ -309,22 +288,49 @@ class PaddedBag(Bag):
 
 
 class _PaddedExtraFields(ExtraFields):
-    """The extra fields of a padded batch, each read when it is asked for."""
+    """The extra fields of a padded batch, each read when it is asked for.
 
-    def __init__(self, bag: PaddedBag) -> None:
+    They do not refer to the batch, which refers to them: its memory would then wait for the garbage collector.
+
+    Args:
+        like: the bag of the dataset.
+        of_batch: the fields of the batch.
+        networks: how many networks the batch is for.
+    """
+
+    def __init__(self, like: Bag, of_batch: Fields, networks: int) -> None:
         super().__init__()
-        self._bag = bag
+        self._like, self._of_batch, self._networks = like, of_batch, networks
 
     def __getitem__(self, name: str) -> Any:
+        """A list, one entry per graph, or as `y`, or one per node of `graphs` as `x`."""
         if name not in [*self]:
             raise KeyError(name)
-        return self._bag._extra(name)
+        like = self._like
+        field = like.graphs.extra.fields[name]
+        if not isinstance(field, ListField):
+            values = self._of_batch[extra_name(name)].to(field.local.dtype)
+            if self._networks == 1:
+                return values
+            # Kept, since looking at the values waits for the device, which a captured step cannot.
+            axes = like.cache.setdefault("axes of extra fields", {})
+            if name not in axes:
+                axes[name] = extra_axis(like.graphs, field)
+            return values.view(self._networks, -1, *values.shape[1:]) if axes[name] is TARGETS else values
+        ids = getattr(self._of_batch, "ids", None)
+        if ids is None:
+            raise RuntimeError(
+                f"Expected numbers in a step that is captured as a CUDA graph (got {name}, which is a list). Read it "
+                "outside of the step."
+            )
+        of_networks = [[field.value[i] for i in some if i >= 0] for some in ids.tolist()]
+        return of_networks[0] if len(of_networks) == 1 else of_networks
 
     def __iter__(self) -> Iterator[str]:
-        return iter(cast(Bag, self._bag.like).graphs.extra)
+        return iter(self._like.graphs.extra)
 
     def __len__(self) -> int:
-        return len(cast(Bag, self._bag.like).graphs.extra)
+        return len(self._like.graphs.extra)
 
 
 class Origin(Protocol):

@@ -86,7 +86,8 @@ class PaddedBatches:
             for shape, ids in islice(chunks, _BEFORE_COLUMNS):
                 yield from self._from_own_graphs(shape, ids)
         for chunk in prefetch(self._lay_out, chunks, _tensors, self.device):
-            yield from chunk
+            while chunk:  # what a batch computes goes with it, not with the last of its chunk
+                yield chunk.pop(0)
 
     def plain(self, bag: PaddedBag) -> Bag:
         """The same graphs without padding."""

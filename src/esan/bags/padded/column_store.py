@@ -80,6 +80,7 @@ class Columns:
                 ends[column].append(source.ends(column.axis))
             for axis, of_chunks in counts.items():
                 of_chunks.append(source.counts(axis).int())
+            del source  # before the next chunk is made: the device never holds two
         self.counts |= {axis: torch.cat(of_chunks, 1) for axis, of_chunks in counts.items()}
         for column in missing:
             self._values[column] = self._placed(column, concatenate_blocks(chunked.pop(column), ends[column]))
