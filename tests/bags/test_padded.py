@@ -233,7 +233,7 @@ def test_used_batches_go_without_the_garbage_collector() -> None:
         for batch in PaddedBatches(bag, torch.device("cpu"))([ids[None].numpy() for ids in BATCHES.repeat(3, 1)]):
             assert isinstance(batch, PaddedBag)
             model(batch).sum().backward()
-            assert [extra for extra in batch.graphs.extra] == []
+            assert list(batch.graphs.extra) == []
             used.append(weakref.ref(batch))
             assert sum(ref() is not None for ref in used) == 1
     finally:

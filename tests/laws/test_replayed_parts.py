@@ -4,6 +4,7 @@ does its work again stands in for a CUDA graph.
 """
 
 import copy
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from torch_geometric.nn import MessagePassing
 import esan
 from esan.graphs import cycle, path, star
 from esan.nn.execution import replay
+from esan.ops import device as device_ops
 
 WIDTH, LAYERS, STEPS = 8, 2, 2
 
@@ -287,6 +289,33 @@ def test_a_users_convolution_is_called_in_every_step(device: torch.device) -> No
     model: Any = network(Own, True, device)
     losses(model, True)
     assert [layer.inside.conv.calls for layer in model.encoder.layers] == [STEPS * 4] * LAYERS
+
+
+def test_a_convolution_that_waits(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is called, and what is kept of the attempt to capture it does not need the garbage collector to go."""
+    refused: list[bool] = [False]
+    forward = pyg.GCNConv.forward
+
+    def waits(self: Any, *given: Any) -> Tensor:
+        if refused[-1]:
+            raise RuntimeError("called a synchronizing CUDA operation")
+        return forward(self, *given)
+
+    if device.type == "cpu":
+        monkeypatch.setattr(replay, "refusing_to_wait", device_ops.refusing_to_wait)
+        monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
+        monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: refused.append(mode == "error"))
+        monkeypatch.setattr(pyg.GCNConv, "forward", waits)
+    model: Any = network(CONVS["GCNConv"], False, device)
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        check(model)
+        assert replayed_parts(model) >= 2  # the input and the prediction
+        assert model._replays._count == 2  # the last call is held by its loss while the next runs
+    finally:
+        if collected:
+            gc.enable()
 
 
 class Declared(Own):

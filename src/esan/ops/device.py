@@ -124,9 +124,9 @@ def is_capturing() -> bool:
 
 
 @contextmanager
-def refusing_to_wait(device: torch.device) -> Iterator[list[RuntimeError]]:  # noqa: ARG001
-    """Within, an operation that would synchronise with the device raises; the list then holds the error."""
-    refused: list[RuntimeError] = []
+def refusing_to_wait(device: torch.device) -> Iterator[list[str]]:  # noqa: ARG001
+    """Within, an operation that would synchronise with the device ends the work; the list then holds the message."""
+    refused: list[str] = []
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -134,7 +134,7 @@ def refusing_to_wait(device: torch.device) -> Iterator[list[RuntimeError]]:  # n
     except RuntimeError as error:
         if "synchronizing" not in str(error):
             raise
-        refused.append(error)
+        refused.append(str(error))  # not the error: it would hold this frame, which holds the list
     finally:
         torch.cuda.set_sync_debug_mode(before)
 
