@@ -75,6 +75,11 @@ def backend(*tensors: Tensor | None) -> Backend:
     return Backend.REFERENCE
 
 
+def computes_several_networks(*tensors: Tensor | None) -> bool:
+    """Whether one call computes several networks of the same kind: Triton's kernels do."""
+    return backend(*tensors) is Backend.TRITON
+
+
 def implementation(family: str, *tensors: Tensor | None) -> Any:
     """The module `esan.ops.<backend>.<family>` for these tensors; None where the reference runs, or where the backend
     has no such module.

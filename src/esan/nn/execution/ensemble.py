@@ -9,7 +9,7 @@ from torch.func import functional_call
 from esan.bags import Bag
 from esan.nn.execution.stack_parameters import can_stack, kind_of, stack, unstacked, why_not_stacked
 from esan.nn.models.subgraph_gnn import SubgraphGNN
-from esan.ops import Backend, backend
+from esan.ops.dispatch import computes_several_networks
 
 
 class Ensemble(nn.Module):
@@ -77,7 +77,7 @@ class Ensemble(nn.Module):
 
     def _stacks(self, bag: Bag) -> bool:
         """Whether all members run in the same kernels."""
-        return self._together and backend(next(self.parameters()), bag.graphs.edge_index) is Backend.TRITON
+        return self._together and computes_several_networks(next(self.parameters()), bag.graphs.edge_index)
 
     def _alone(self, member: int, bag: Bag) -> Tensor:
         state = {name: tensor[member] for name, tensor in self._state().items()}
