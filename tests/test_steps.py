@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from torch import Tensor, nn
+from torch_geometric import nn as pyg
 
 import esan
 from esan import steps
@@ -65,12 +66,13 @@ def graphs() -> list[Any]:
 class Trained:
     """A network with its optimiser, loader and step; `captured` or as it is."""
 
-    def __init__(self, device: torch.device, captured: bool, optimiser: Any = None) -> None:
+    def __init__(self, device: torch.device, captured: bool, optimiser: Any = None, conv: Any = "gin") -> None:
         torch.manual_seed(1)
-        self.model: Any = esan.dss_gnn(esan.Categories(3), WIDTH, LAYERS, 1, marked=True).to(device, torch.float64)
+        model = esan.dss_gnn(esan.Categories(3), WIDTH, LAYERS, 1, conv=conv, marked=True)
+        self.model: Any = model.to(device, torch.float64)
         make = optimiser or (lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9))
         self.optimiser = make(self.model.parameters())
-        bag = esan.Bag.of(graphs(), "EGO+(2)", LAYERS)
+        bag = esan.Bag.of(graphs(), "EGO+(2)", LAYERS + 1)
         self.loader = esan.Loader(bag, BATCH, device=device, padded=True)
         self.train: Any = esan.step(self.loader)(self._train) if captured else self._train
         self.predict: Any = esan.step(self._predict) if captured else self._predict
@@ -153,8 +155,32 @@ def test_a_captured_step_of_adam(gpu: torch.device) -> None:
     _check_captured("learning rate", gpu, _adam, 1e-4)
 
 
-def _check_captured(change: str, device: torch.device, optimiser: Any, close: float) -> None:
-    mine, plain = (Trained(device, captured, optimiser) for captured in (True, False))
+@pytest.mark.parametrize("kind", ["GATConv", "GCNConv"])
+def test_a_captured_step_with_convolutions_of_pyg(
+    kind: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may not look for self-loops while the step is captured, which would wait for the device."""
+    looked: list[bool] = []
+    modules: list[Any] = []
+    make = steps.Recording
+
+    def recording(*given: Any) -> Any:
+        looked.extend(module.add_self_loops for module in modules[: len(modules) // 2])  # the first network is captured
+        return make(*given)
+
+    def conv(i: int, o: int) -> Any:
+        modules.append(getattr(pyg, kind)(i, o))
+        return modules[-1]
+
+    monkeypatch.setattr(steps, "Recording", recording)
+    _check_captured("nothing", device, None, 1e-9, conv)
+    assert looked
+    assert not any(looked)
+    assert all(module.add_self_loops for module in modules)
+
+
+def _check_captured(change: str, device: torch.device, optimiser: Any, close: float, conv: Any = "gin") -> None:
+    mine, plain = (Trained(device, captured, optimiser, conv) for captured in (True, False))
     for _ in range(2):
         for trained in (mine, plain):
             CHANGES[change](trained)

@@ -17,7 +17,7 @@ from esan.bags.loader import Loader
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import BatchFields, MissingFieldError
 from esan.nn.execution.called_networks import networks_called
-from esan.nn.execution.replay import StaticFields
+from esan.nn.execution.replay import StaticFields, avoiding_waits
 from esan.ops.device import Recording, graph_pool, is_gpu, on_capture_stream
 from esan.ops.dispatch import is_plain
 
@@ -276,7 +276,8 @@ class _Graph:
         self._last = [float(group["lr"]) for group, _ in self._rates]
         before = [parameter.grad for parameter in known.parameters]
         states = sum(len(o.state) for o in known.optimisers.values())
-        with self._rates_in_memory(), known.refusing_others():
+        # Those that the step uses are known, for it has run before.
+        with self._rates_in_memory(), known.refusing_others(), avoiding_waits(known.modules.values(), bag):
             try:
                 # A new bag, since the cached values of this one would not be part of the graph.
                 batches, shape = fields.batches, fields.shape

@@ -7,6 +7,7 @@ import copy
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -179,8 +180,8 @@ def test_convolutions(conv: str, dtype: torch.dtype, shares: bool, device: torch
     model = network(CONVS[conv], shares, device, dtype)
     check(model)
     parts = replayed_parts(model)
-    # A user's own are called; PyG's GCNConv and MFConv wait for the device, which only a GPU knows.
-    waits = device.type == "cuda" and conv in ("GCNConv", "MFConv")
+    # A user's own are called; PyG's MFConv waits for the device, which only a GPU knows.
+    waits = device.type == "cuda" and conv == "MFConv"
     assert parts > 1 if waits or conv in ("Own", "OwnGIN") else parts == 1
 
 
@@ -293,8 +294,8 @@ def test_a_users_convolution_is_called_in_every_step(device: torch.device) -> No
 
 def test_a_convolution_that_waits(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is called, and what is kept of the attempt to capture it does not need the garbage collector to go."""
-    refused: list[bool] = [False]
-    forward = pyg.GCNConv.forward
+    refused = [False]
+    forward = pyg.MFConv.forward
 
     def waits(self: Any, *given: Any) -> Tensor:
         if refused[-1]:
@@ -305,17 +306,47 @@ def test_a_convolution_that_waits(device: torch.device, monkeypatch: pytest.Monk
         monkeypatch.setattr(replay, "refusing_to_wait", device_ops.refusing_to_wait)
         monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
         monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: refused.append(mode == "error"))
-        monkeypatch.setattr(pyg.GCNConv, "forward", waits)
-    model: Any = network(CONVS["GCNConv"], False, device)
+        monkeypatch.setattr(pyg.MFConv, "forward", waits)
+    model: Any = network(CONVS["MFConv"], False, device)
     collected = gc.isenabled()
     gc.disable()
     try:
         check(model)
-        assert replayed_parts(model) >= 2  # the input and the prediction
+        assert replayed_parts(model) == 2 + 2 * LAYERS
         assert model._replays._count == 2  # the last call is held by its loss while the next runs
     finally:
         if collected:
             gc.enable()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("GATConv", {}),
+        ("GATConv", {"add_self_loops": False}),
+        ("GATv2Conv", {}),
+        ("GCNConv", {}),
+        ("GCNConv", {"improved": True}),
+        ("GCNConv", {"normalize": False}),
+        ("GCNConv", {"add_self_loops": False}),
+    ],
+)
+def test_self_loops_that_are_not_looked_for(kind: str, options: dict[str, Any], weighted: bool) -> None:
+    """What a convolution that adds them gives while it is captured, where it may not look whether there are any."""
+    conv = esan.nn.PyGConv(getattr(pyg, kind)(3, 4, **options), 4, None, 0).double()
+    takes = weighted and kind == "GCNConv"
+    edges: Any = SimpleNamespace(
+        edge_index=torch.tensor([[0, 1, 2, 1], [1, 0, 1, 2]]),
+        weight=torch.tensor([1.0, 2.0, 0.5, 3.0], dtype=torch.float64) if takes else None,
+    )
+    x = torch.randn(4, 3, dtype=torch.float64)
+    expected, adds = conv.compute(x, edges, None, None), conv.conv.add_self_loops
+    for loopless in (True, False):
+        with conv.while_captured(SimpleNamespace(loopless=loopless)):
+            assert conv.conv.add_self_loops == (adds and not loopless)
+            torch.testing.assert_close(conv.compute(x, edges, None, None), expected, rtol=1e-12, atol=1e-12)
+    assert conv.conv.add_self_loops == adds
 
 
 class Declared(Own):

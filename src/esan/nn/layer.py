@@ -48,7 +48,11 @@ class Layer(nn.Module):
         if not replaying(bag):
             return self._as_one(bag, view, h)
         if may_replay(self):
-            return in_part(self._as_one, [self], bag, view, h)
+            return in_part(self._as_one, [self], bag, view, h, if_it_waits=self._around_convs)
+        return self._around_convs(bag, view, h)
+
+    def _around_convs(self, bag: Bag, view: LayerView, h: Tensor) -> Tensor:
+        """The convolutions are called; what goes into them is replayed, and their sum."""
         values = self._terms_apart(bag, view, h)
         parts = [part for part in (*(term.norm for term in self.terms), self.act) if isinstance(part, nn.Module)]
         unchanged = all(is_plain(part, type(part)) for part in parts) and usual_activation(self.act)

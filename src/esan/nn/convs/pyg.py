@@ -30,6 +30,8 @@ _DEGREE = ("ClusterGCNConv", "GCNConv")
 
 _REMEDY = "Pass a PyG convolution, e.g. conv=lambda i, o: GATConv(i, o), or a module of your own that is called so."
 
+#: PyG convolutions that add a self-loop to every row.
+_ADD_LOOPS = (pyg.GATConv, pyg.GATv2Conv, pyg.GCNConv)
 #: Aggregators of PyG whose result depends on the order of the messages.
 _ORDERED = (aggr.GRUAggregation, aggr.LSTMAggregation, aggr.MLPAggregation)
 
@@ -147,7 +149,7 @@ class PyGConv(Conv):
     @contextmanager
     def while_captured(self, bag: Any) -> Iterator[None]:
         """Within, PyG does not look for self-loops, which waits for the device; there are none in these graphs."""
-        if not (type(self.conv) in (pyg.GATConv, pyg.GATv2Conv) and self.conv.add_self_loops and bag.loopless):
+        if not (type(self.conv) in _ADD_LOOPS and self.conv.add_self_loops and bag.loopless):
             yield
             return
         self.conv.add_self_loops, self._adds_loops = False, True
@@ -158,9 +160,12 @@ class PyGConv(Conv):
 
     def _with_loops(self, x: Tensor, edge_index: Tensor, extra: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Edges with a self-loop per row, as the convolution adds them."""
-        fill = self.conv.fill_value
-        edge_index, attributes = add_self_loops(edge_index, extra.get("edge_attr"), fill, num_nodes=x.size(0))
-        return edge_index, extra if attributes is None else {**extra, "edge_attr": attributes}
+        if isinstance(self.conv, pyg.GCNConv):
+            name, fill = "edge_weight", 2.0 if self.conv.improved else 1.0
+        else:
+            name, fill = "edge_attr", self.conv.fill_value
+        edge_index, values = add_self_loops(edge_index, extra.get(name), fill, num_nodes=x.size(0))
+        return edge_index, extra if values is None else {**extra, name: values}
 
     def _note(self, extra: dict[str, Tensor]) -> str:
         called = ", ".join(["x", "edge_index", *(f"{name}={name}" for name in extra)])

@@ -1,6 +1,6 @@
 """Passes of a network over padded batches as CUDA graphs, without `step`: captured once per shape, then replayed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -40,7 +40,14 @@ def may_replay(*modules: nn.Module) -> bool:
     return call is not None and bool(modules) and call.survey.may_capture(*modules)
 
 
-def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, view: LayerView | None, *tensors: Tensor) -> Any:
+def in_part(
+    part: Part,
+    modules: Sequence[nn.Module],
+    bag: Bag,
+    view: LayerView | None,
+    *tensors: Tensor,
+    if_it_waits: Part | None = None,
+) -> Any:
     """`part(bag, view, *tensors)`, replayed where the network runs on padded batches and these modules allow it.
 
     Args:
@@ -50,11 +57,23 @@ def in_part(part: Part, modules: Sequence[nn.Module], bag: Bag, view: LayerView 
         bag: the batch.
         view: one of the batch's views; None for none.
         tensors: further inputs.
+        if_it_waits: the same in smaller parts, called where `part` waits for the device.
     """
     call = _ACTIVE.get()
     if call is None or not call.runs(bag) or is_capturing() or not call.survey.may_capture(*modules):
         return part(bag, view, *tensors)
-    return call.part(part, modules, bag, view, tensors)
+    return call.part(part, modules, bag, view, tensors, if_it_waits)
+
+
+@contextmanager
+def avoiding_waits(modules: Iterable[nn.Module], bag: Bag) -> Iterator[None]:
+    """Within, modules leave out what waits for the device and does nothing for this batch (`while_captured`)."""
+    with ExitStack() as entered:
+        for module in {id(one): one for one in modules}.values():
+            avoid: Any = getattr(module, "while_captured", None)
+            if avoid is not None:
+                entered.enter_context(avoid(bag))
+        yield
 
 
 class _Convolution(NamedTuple):
@@ -261,7 +280,13 @@ class _Call:
         return _Hold.apply(self, out) if out.requires_grad else out
 
     def part(
-        self, part: Part, modules: Sequence[nn.Module], bag: Bag, view: LayerView | None, tensors: Sequence[Tensor]
+        self,
+        part: Part,
+        modules: Sequence[nn.Module],
+        bag: Bag,
+        view: LayerView | None,
+        tensors: Sequence[Tensor],
+        if_it_waits: Part | None = None,
     ) -> Any:
         self._number += 1
         kinds = tuple((t.shape, t.dtype, t.requires_grad) for t in tensors)
@@ -274,7 +299,7 @@ class _Call:
                 self._stale = True  # the next batches have the field
         found = parts.get(key)
         if found is None:
-            return part(bag, view, *tensors) if tensors or view is not None else None
+            return (if_it_waits or part)(bag, view, *tensors) if tensors or view is not None else None
         return found(self, tensors)
 
     def _captured(
@@ -326,11 +351,7 @@ class _RecordedPart:
             self._single = isinstance(out, Tensor)
             return (out,) if isinstance(out, Tensor) else tuple(out)
 
-        with ExitStack() as prepared:
-            for part in {id(m): m for module in modules for m in module.modules()}.values():
-                prepare: Any = getattr(part, "while_captured", None)
-                if prepare is not None:
-                    prepared.enter_context(prepare(bag))
+        with avoiding_waits((part for module in modules for part in module.modules()), bag):
             with _buffers_kept(holder), on_capture_stream(device):
                 self._try(forward, device)
             self._forward = Recording(forward, pools[0], device)
