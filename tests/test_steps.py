@@ -296,6 +296,26 @@ def test_other_arguments_are_refused(given: Any) -> None:
         esan.step(given)
 
 
+def test_steps_of_other_arguments_are_refused() -> None:
+    step: Any = esan.step
+    with pytest.raises(TypeError, match=r"Expected a step of one argument, the batch \(got of_two\(bag, more\)\)"):
+
+        @step
+        def of_two(bag: Any, more: Any) -> None: ...
+
+    with pytest.raises(TypeError, match=r"method\(self, bag\)\).*decorate the bound one: self\.train = esan\.step"):
+
+        class Experiment:
+            @step
+            def method(self, bag: Any) -> None: ...
+
+    @step
+    def with_default(bag: Any, more: int = 2) -> int:
+        return more
+
+    assert with_default(esan.Bag.of(graphs(), "EGO+(2)", LAYERS)) == 2
+
+
 def test_bags_without_padding_run_as_they_are(device: torch.device) -> None:
     trained = Trained(device, True)
     bag = esan.Bag.of(graphs(), "EGO+(2)", LAYERS).to(device)

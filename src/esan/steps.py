@@ -92,6 +92,7 @@ class Step(Generic[T]):
             if isinstance(value, nn.Module):
                 self._known.add(value)
         self._why_eager: str | None = None
+        _refuse_other_arguments(work)
         update_wrapper(self, work)
 
     @property
@@ -161,6 +162,21 @@ class Step(Generic[T]):
             # Probably of a shape that batches have outgrown; the oldest is the first.
             del self._graphs[next(iter(self._graphs))]
         return graph.replay(bag)
+
+
+def _refuse_other_arguments(work: Work) -> None:
+    try:
+        signature = inspect.signature(work)
+    except ValueError:  # not every callable has one
+        return
+    try:
+        signature.bind("bag")
+    except TypeError:
+        name, taken = getattr(work, "__name__", type(work).__name__), ", ".join(map(str, signature.parameters))
+        raise TypeError(
+            f"Expected a step of one argument, the batch (got {name}({taken})). What else it uses may be an enclosing "
+            "variable; of a method, decorate the bound one: self.train = esan.step(self.train)."
+        ) from None
 
 
 def _named(work: Work) -> Iterator[Any]:

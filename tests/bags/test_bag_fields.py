@@ -1,6 +1,7 @@
 """Extra fields and edge weights in bag files that were edited, and in the padded batches of loaders."""
 
 import json
+import pickle
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -174,6 +175,30 @@ def test_padded_batches_for_an_ensemble_have_fields_per_member() -> None:
     for batch in (*batches, *batches):
         assert batch.mu.equal(torch.tensor([[1 / 7, 8 / 7], [15 / 7, 1 / 7]]))
         assert batch.smiles == [["CCC", "CCCCC"], ["C", "CCC"]]
+
+
+def test_a_bag_is_pickled_after_fields_of_its_batches_were_read() -> None:
+    bag = esan.Bag.of([with_fields(place, nodes) for place, nodes in enumerate((3, 5, 1))], ND, 2)
+    expected = [batch.mu for batch in esan.Loader(bag, batch_sampler=[[[0, 1], [2, 0]]], padded=True, members=2)]
+    copied = pickle.loads(pickle.dumps(bag))  # noqa: S301
+    for batch in esan.Loader(copied, batch_sampler=[[[0, 1], [2, 0]]], padded=True, members=2):
+        assert batch.mu.equal(expected[0])
+
+
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("name", ["x", "edge_attr", "y", "pos", "mu"])
+def test_data_without_columns(name: str, members: int) -> None:
+    graphs = [with_fields(place, nodes) for place, nodes in enumerate((3, 5, 1))]
+    for graph in graphs:
+        items = {"x": graph.num_nodes, "pos": graph.num_nodes, "edge_attr": graph.num_edges}.get(name, 1)
+        graph[name] = torch.zeros(items, 0)
+    bag = esan.Bag.of(graphs, ND, 2)
+    for _ in range(2):
+        for batch in esan.Loader(bag, 1, members=members, padded=True):
+            found = getattr(batch.graphs if name in ("x", "edge_attr") else batch, name)
+            assert found.size(-1) == 0
+            assert found.dim() == (3 if members > 1 and name in ("y", "mu") else 2)
+            assert members > 1 or esan.ds_gnn(None, 4, 2, 1).eval()(batch).isfinite().all()
 
 
 def test_a_padded_batch_names_the_fields_that_there_are() -> None:

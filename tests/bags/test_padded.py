@@ -241,6 +241,16 @@ def test_used_batches_go_without_the_garbage_collector() -> None:
     assert len(used) == 9
 
 
+def test_two_iterations_at_once() -> None:
+    """The second finds that the first has seen which fields are read, and how large a batch is."""
+    model = strategies.model("dss", "gin", esan.NodeDeletion()).eval()
+    bag = esan.Bag.of(GRAPHS * 3, esan.NodeDeletion(), 4)
+    loader = esan.Loader(bag, 2, padded=True)
+    both = [(model(one), model(other)) for one, other in zip(loader, loader, strict=True)]
+    for found in zip(*both, strict=True):
+        check_close(torch.cat(found), model(bag), "predictions")
+
+
 def test_columns_hold_one_chunk_of_the_data_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[weakref.ref[Any]] = []
 

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -153,6 +154,25 @@ def test_training_on_a_single_node_is_refused_alike(
     with pytest.raises(ValueError, match=r"Expected more than one pair, or node .*\(got one\)\. Use larger batches"):
         network(bag)
     assert network.eval()(bag).shape == (1, 2)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("as_reference", [False, True])
+@pytest.mark.parametrize(("architecture", "policy"), ALONE)
+def test_a_padded_batch_of_a_single_node(
+    architecture: str, policy: esan.Policy, as_reference: bool, device: Any, request: pytest.FixtureRequest
+) -> None:
+    """It is refused like any other; on a GPU, which does not wait to count, nothing becomes infinite."""
+    device = torch.device("cpu") if device == "cpu" else request.getfixturevalue("gpu")
+    network = strategies.model(architecture, "gin", policy, num_layers=2).to(device)
+    (batch,) = esan.Loader(esan.Bag.of(strategies.from_edges(1, []), policy, 3), padded=True, device=device)
+    with esan.reference() if as_reference else nullcontext():
+        if device.type == "cpu":
+            with pytest.raises(ValueError, match="Expected more than one pair"):
+                network(batch)
+        else:
+            assert network(batch).isfinite().all()
+        assert all(value.isfinite().all() for value in network.state_dict().values())
 
 
 @pytest.mark.parametrize("architecture", strategies.ARCHITECTURES)

@@ -2,10 +2,12 @@
 
 import copy
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch_geometric import nn as pyg
 
@@ -127,6 +129,27 @@ def _random_slopes(network: Any) -> None:
     network.encoder.layers[0].act = nn.RReLU()
 
 
+def _function(act: Any) -> Any:
+    """A change to a function of one's own as activation."""
+
+    def change(network: Any) -> None:
+        layer = network.encoder.layers[0]
+        layer._modules.pop("act", None)
+        layer.act = act
+
+    return change
+
+
+class Centred:
+    def __call__(self, x: Any) -> Any:
+        return x - x.mean(0)
+
+    __slots__ = ()  # and so not to be referred to weakly
+
+
+_OTHER_ROWS = "gives a row other values where there are other rows"
+
+
 @pytest.mark.parametrize(
     ("conv", "change", "why"),
     [
@@ -137,6 +160,10 @@ def _random_slopes(network: Any) -> None:
         ("gin", _pygs_mlp, "MLP does not know how many pairs a row stands for"),
         ("gin", _softmax_over_rows, "Softmax does not know how many pairs a row stands for"),
         ("gin", _random_slopes, "RReLU draws slopes for every pair"),
+        ("gin", _function(lambda x: x - x.mean(0)), f"the activation <lambda> {_OTHER_ROWS}"),
+        ("gin", _function(partial(torch.softmax, dim=0)), _OTHER_ROWS),
+        ("gin", _function(Centred()), f"the activation Centred {_OTHER_ROWS}"),
+        ("gin", _function(partial(F.dropout, p=0.5)), _OTHER_ROWS),
         (lambda i, o: pyg.SAGEConv(i, o), _other_flow, "SAGEConv reads the rows that its edges go to"),
     ],
 )
@@ -145,6 +172,22 @@ def test_changes_after_a_network_was_built_count(conv: Any, change: Any, why: st
     assert network.why_literal is None
     change(network.double())
     assert why in str(network.why_literal)
+
+
+@pytest.mark.parametrize("act", [torch.sin, F.elu, lambda x: F.leaky_relu(x, 0.3), lambda x: x * x.new_ones(WIDTH)])
+def test_functions_that_treat_rows_one_by_one_keep_bags_compact(act: Any) -> None:
+    network = strategies.model("dss", "gin", ND, num_layers=2, act=act).eval()
+    assert network.why_literal is None
+    bag = esan.Bag.of(GRAPHS, ND, 2)
+    wanted = network(esan.Bag.of(GRAPHS, ND, literal=True))
+    check_close(network(bag), wanted, "predictions on the literal bag")
+    check_close(torch.cat([*map(network, esan.Loader(bag, 3, padded=True))]), wanted, "predictions on padded batches")
+
+
+def test_activations_that_mix_rows_on_padded_batches_are_refused() -> None:
+    network = strategies.model("ds", "gin", ND, num_layers=2, act=lambda x: x - x.mean(0))
+    with pytest.raises(ValueError, match="Expected an activation that treats rows one by one on padded batches"):
+        network(next(iter(esan.Loader(esan.Bag.of(GRAPHS, ND, 2), padded=True))))
 
 
 def test_another_convolution_in_a_wrapper_has_its_own_lookahead() -> None:

@@ -3,6 +3,7 @@
 import inspect
 from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -118,7 +119,10 @@ def _is_norm(kind: type[nn.Module]) -> bool:
 
 
 def why_rows_mix(module: Any) -> str | None:
-    """Why a module that is called on rows alone, such as a linear layer, needs one row per pair, if it does."""
+    """Why what is called on rows alone, such as a linear layer or an activation, needs one row per pair, if it does."""
+    if not isinstance(module, nn.Module) and function_mixes_rows(module):
+        name = getattr(module, "__name__", type(module).__name__)
+        return f"the activation {name} gives a row other values where there are other rows"
     if not isinstance(module, nn.Module) or (type(module) in _BY_ROW and not module._modules):
         return None
     if (norm := norm_inside(module)) is not None:
@@ -129,6 +133,30 @@ def why_rows_mix(module: Any) -> str | None:
     if any(part.training and isinstance(part, nn.RReLU) for part in module.modules()):
         return f"{type(module).__name__} draws slopes for every pair"
     return None
+
+
+def function_mixes_rows(function: Any) -> bool:
+    """Whether a function gives a row other values where there are other rows, or draws them; tried on four rows."""
+    try:
+        if function not in _MIXES_ROWS:
+            _MIXES_ROWS[function] = _mixes_rows(function)
+        return _MIXES_ROWS[function]
+    except TypeError:  # what cannot be referred to weakly is tried again
+        return _mixes_rows(function)
+
+
+#: What was found out about functions, for as long as they exist.
+_MIXES_ROWS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def _mixes_rows(function: Any) -> bool:
+    rows = torch.linspace(-2.0, 2.0, 12, device="cpu").view(4, 3)
+    with torch.no_grad(), torch.random.fork_rng([]):
+        try:
+            together, alone = function(rows.clone()), [function(row) for row in rows.clone().split(1)]
+            return not torch.allclose(together, torch.cat(alone), 1e-4, 1e-4)
+        except Exception:  # it needs another width, dtype or device: nothing was found out
+            return False
 
 
 def drops(module: nn.Module) -> bool:

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from esan.ops.device import is_gpu
 from esan.ops.dispatch import implementation
 from esan.ops.rows import RowView, zero_empty_rows
 from esan.ops.segments import broadcast
@@ -62,7 +63,7 @@ class NormState:
         self.num_batches.add_(1)
         return self.momentum if self.momentum is not None else 1.0 / float(self.num_batches)
 
-    def track(self, mean: Tensor, var: Tensor, total: Tensor | float) -> None:
+    def track(self, mean: Tensor, var: Tensor, total: Tensor) -> None:
         """Update the running statistics by a batch of `total` pairs with that mean and variance."""
         momentum = self.begin_tracking()
         if momentum is None or self.running_mean is None or self.running_var is None:
@@ -70,7 +71,7 @@ class NormState:
         with torch.no_grad():
             # Not by `lerp_`, for which torch.func.vmap has no rule.
             self.running_mean.add_(mean.to(self.running_mean.dtype) - self.running_mean, alpha=momentum)
-            var = var * (total / (total - 1)) if self.unbiased else var
+            var = var * (total / (total - 1).clamp(min=1)) if self.unbiased else var
             self.running_var.add_(var.to(self.running_var.dtype) - self.running_var, alpha=momentum)
 
 
@@ -127,8 +128,9 @@ def _reference(x: Tensor, norm: NormState, multiplicity: Tensor | None) -> Tenso
         return F.batch_norm(x, norm.running_mean, norm.running_var, norm.gamma, norm.beta, False, 0.0, norm.eps)
     weight = torch.ones_like(x[:, 0]) if multiplicity is None else multiplicity
     total = weight.sum()
-    # One pair has two rows at most: itself, and a background row of multiplicity 0.
-    if multiplicity is not None and x.size(0) <= 2 and int(total) == 1:
+    # On a GPU without waiting for it: one pair has two rows at most, itself and a background row of multiplicity 0,
+    # and padded batches of one pair are normalised to beta.
+    if multiplicity is not None and (x.size(0) <= 2 or not is_gpu(x.device)) and int(total) == 1:
         raise single_pair()
     fraction = (weight / total)[:, None]
     mean = (fraction * x).sum(0)

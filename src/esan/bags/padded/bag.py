@@ -155,7 +155,7 @@ class PaddedBag(Bag):
         if y is None or given is None:
             return None
         y = y if y.dtype == given.dtype else y.to(given.dtype)
-        return y if self.networks == 1 else y.view(self.networks, -1, *y.shape[1:])
+        return y if self.networks == 1 else y.unflatten(0, (self.networks, -1))
 
     @property
     def edge_index(self) -> Tensor:
@@ -313,10 +313,10 @@ class _PaddedExtraFields(ExtraFields):
             if self._networks == 1:
                 return values
             # Kept, since looking at the values waits for the device, which a captured step cannot.
-            axes = like.cache.setdefault("axes of extra fields", {})
-            if name not in axes:
-                axes[name] = extra_axis(like.graphs, field)
-            return values.view(self._networks, -1, *values.shape[1:]) if axes[name] is TARGETS else values
+            of_graphs = like.cache.setdefault("extra fields of graphs", {})
+            if name not in of_graphs:
+                of_graphs[name] = extra_axis(like.graphs, field) is TARGETS
+            return values.unflatten(0, (self._networks, -1)) if of_graphs[name] else values
         ids = getattr(self._of_batch, "ids", None)
         if ids is None:
             raise RuntimeError(

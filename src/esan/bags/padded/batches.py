@@ -84,7 +84,8 @@ class PaddedBatches:
         chunks = self._chunks(steps)
         if not self.fields_read:
             for shape, ids in islice(chunks, _BEFORE_COLUMNS):
-                yield from self._from_own_graphs(shape, ids)
+                for one in ids.split(1):  # several, where another iteration has found out their size
+                    yield from self._from_own_graphs(shape, one)
         for chunk in prefetch(self._lay_out, chunks, _tensors, self.device):
             while chunk:  # what a batch computes goes with it, not with the last of its chunk
                 yield chunk.pop(0)
@@ -139,7 +140,7 @@ class PaddedBatches:
     def _chunk_size(self, shape: Shape) -> int:
         """The number of batches to lay out at a time; one before their size is known."""
         size = self._bytes.get(shape)
-        return 1 if size is None else max(1, min(_CHUNK // self.networks, _CHUNK_BYTES // size))
+        return 1 if size is None else max(1, min(_CHUNK // self.networks, _CHUNK_BYTES // max(1, size)))
 
     # -- layout --------------------------------------------------------------------------------------------------
 

@@ -104,7 +104,7 @@ class Plan:
 
     def lay_out(self, ids: Tensor) -> BatchBuffers:
         """The batches of these graphs, `[K, S, B]` or `[K, 1, B]`, −1 for no graph."""
-        fast = implementation("padded_layout", ids)
+        fast = implementation("padded_layout", ids) if self._gathers else None
         kind = torch.int64 if fast is None else self._narrowest
         ints = ids.new_empty(len(ids), self._layout.ends[torch.int64], dtype=kind)
         floats = ids.new_empty(len(ids), self._layout.ends[torch.float32], dtype=torch.float32)
@@ -196,6 +196,8 @@ class _Compiler:
         counts = [column.column.axis.size(shape, last) for column in field.columns]
         kind = torch.float32 if field.is_float else torch.float64 if field.is_double else torch.int64
         begin = layout.add(field.name, (networks * sum(counts), *field.shape), kind).begin
+        if not prod(field.shape):
+            return []  # data without columns
         step, gathers, before = field.times * sum(axis.size(shape, last) for axis in field.indexed), [], 0
         for number, (column, count) in enumerate(zip(field.columns, counts, strict=True)):
             axis, to = column.column.axis, column.to

@@ -20,7 +20,7 @@ from esan.nn.execution.cost_estimate import refuse_literal
 from esan.nn.execution.replay import Replays, in_part
 from esan.nn.feature_encoders import NodeFeatures
 from esan.nn.models.ppgn import PPGNEncoder
-from esan.nn.norm import norm_inside
+from esan.nn.norm import norm_inside, why_rows_mix
 from esan.nn.reset import reset
 from esan.nn.set_encoder import SetEncoder
 from esan.ops.dispatch import is_plain, never_compiled, refuse_export, say_if_slow
@@ -283,6 +283,12 @@ class SubgraphGNN(nn.Module):
     def _refuse_norms_of_layers_over_padding(self) -> None:
         """An error if a norm that is not told multiplicities would count padding rows."""
         acts = [getattr(layer, "act", None) for layer in self.encoder.layers]
+        for why in (why_rows_mix(act) for act in acts if not isinstance(act, nn.Module)):
+            if why is not None:
+                raise ValueError(
+                    f"Expected an activation that treats rows one by one on padded batches (got another: {why}). "
+                    "Use Loader(..., padded=False)."
+                )
         for part in (*acts, *(one for conv in self._parts_of_layers for one in _without_multiplicities(conv))):
             norm = norm_inside(part) if isinstance(part, nn.Module) else None
             if norm is not None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from esan.ops.dispatch import first_order
-from esan.ops.norm import NormState, Summand
+from esan.ops.norm import NormState, Summand, single_pair
 from esan.ops.numba.loops import norm as norm_loops
 from esan.ops.numba.runtime import CHUNK, num_chunks, run
 from esan.ops.numba.workspace import empty_matrix
@@ -73,6 +73,8 @@ class NormCoefficients:
             beta: its summand, None for 0.
             bias: a bias that was left out of the rows: the norm removes it again, but the running mean includes it.
         """
+        if float(chunks.total.sum()) == 1.0:
+            raise single_pair()
         (parts, width), out = chunks.mean.shape, chunks.mean.new_empty(4, chunks.mean.size(1))
         momentum = norm.begin_tracking()
         mean, var = (None, None) if momentum is None else (norm.running_mean, norm.running_var)

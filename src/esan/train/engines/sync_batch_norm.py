@@ -41,10 +41,10 @@ class SyncBatchNorm(BatchNorm):
         super().__init__(*args, **kwargs)
         self.group, self.sync = group, True
 
-    def forward(self, x: Tensor, weight: Tensor | None = None, relu: bool = False) -> Tensor:
+    def forward(self, x: Tensor, multiplicity: Tensor | None = None, relu: bool = False) -> Tensor:
         if not (self.training and self.sync):
-            return super().forward(x, weight, relu)
-        share = torch.ones_like(x[:, 0]) if weight is None else weight.to(x.dtype)
+            return super().forward(x, multiplicity, relu)
+        share = torch.ones_like(x[:, 0]) if multiplicity is None else multiplicity.to(x.dtype)
         total = share.sum()
         dist.all_reduce(total, group=self.group)
         share = share / total
