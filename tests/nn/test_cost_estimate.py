@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch_geometric
 
 import esan
 import strategies
@@ -116,6 +117,49 @@ def test_a_literal_bag_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(memory_limits, "available_memory", lambda device=None: 2**27)
     with pytest.raises(ValueError, match=r"Expected the literal bag of 2,250,000 pairs to fit .*Use the compact bag"):
         esan.Bag.of(esan.graphs.csl(1500, 2), esan.NodeDeletion(), literal=True)
+
+
+def ppgn(num_layers: int = 2) -> esan.nn.SubgraphGNN:
+    return esan.dss_gnn(4, 16, num_layers, 1, conv="ppgn")
+
+
+def path_with_features(n: int) -> torch_geometric.data.Data:
+    graph = strategies.from_edges(n, [(i, i + 1) for i in range(n - 1)], 0)
+    graph.x = torch.randn(n, 4, generator=torch.Generator().manual_seed(0))
+    return graph
+
+
+def test_networks_on_matrices_are_estimated_by_small_ones() -> None:
+    costs = [esan.estimate(esan.Bag.of(path_with_features(n), esan.EgoNets(2), 2), ppgn()) for n in (40, 80)]
+    small, large = (cost.literal.bytes for cost in costs)
+    assert large == pytest.approx(8 * small, rel=0.1)  # twice the subgraphs, matrices four times as large
+    assert costs[0].compact is None
+    # What a step on the whole bag keeps, and what it adds going back.
+    bag = esan.Bag.of(path_with_features(40), esan.EgoNets(2), 2)
+    kept = esan.nn.execution.cost_estimate._saved_bytes(bag.to_literal(), ppgn())
+    assert kept < small < 2 * kept
+
+
+@pytest.mark.parametrize("grad", [True, False], ids=["training", "predicting"])
+@pytest.mark.parametrize("literal", [True, False], ids=["literal", "compact"])
+def test_matrices_beyond_memory_are_refused(literal: bool, grad: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    bag = esan.Bag.of(path_with_features(200), esan.EgoNets(2), 2)
+    bag = bag.to_literal() if literal else bag
+    entries, size = 200 * 200**2, 16 * 4
+    needed = entries * size * (8 * 2 if grad else 4)  # two layers that keep eight values, or four at a time
+    monkeypatch.setattr(memory_limits, "available_memory", lambda device=None: needed - 1)
+    monkeypatch.setattr(esan.nn.execution.cost_estimate, "available_memory", memory_limits.available_memory)
+    match = r"200 matrices of 200 x 200 nodes with 16 channels|literal bag of 40,000 rows"
+    with torch.set_grad_enabled(grad), pytest.raises(ValueError, match=match):
+        ppgn()(bag)
+
+
+def test_what_is_refused_needs_at_least_as_much() -> None:
+    """Nothing possible is refused: a step keeps more than the numbers that refusals are made of."""
+    n, width, num_layers = 30, 16, 2
+    bag = esan.Bag.of(path_with_features(n), esan.EgoNets(2), 2).to_literal()
+    kept = esan.nn.execution.cost_estimate._saved_bytes(bag, ppgn(num_layers))
+    assert kept > esan.nn.models.ppgn._KEPT * num_layers * width * 4 * n * n**2
 
 
 def test_arguments_the_wrong_way_round() -> None:

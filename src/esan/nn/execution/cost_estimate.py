@@ -7,6 +7,7 @@ from warnings import catch_warnings, simplefilter
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
 from esan.bags import Bag
 from esan.bags.build.literal import literal_bytes, literal_edges
@@ -17,8 +18,8 @@ from esan.ops.device import is_gpu
 _PER_EDGE, _PER_ROW = 32, 24
 #: Bytes of what is stored, per edge and row of the literal bag.
 _STORED_EDGE, _STORED_ROW = 24, 17
-#: Pairs of the part of the bag that a step is tried on.
-_TRIED = 2**13
+#: Pairs of the part of the bag that a step is tried on, and nodes of the path where networks work on matrices.
+_TRIED, _PATH = 2**13, 16
 
 
 #: Vectors of the widest layer that a step may keep per row and layer; only decides whether a step is tried first.
@@ -81,7 +82,7 @@ def estimate(bag: Bag, model: Any) -> Estimate:
     compact = bag if bag.num_layers is not None and bag.num_layers >= layers else None
     if why is None and compact is None:
         compact = bag.to_compact(layers)
-    parts = _parts(bag if compact is None else compact)
+    parts = _parts(bag if compact is None else compact, trained)
     literal = _Size.of_literal(bag, trained)
     on_literal = _cost(literal, [part.to_literal() for part in parts], bag, trained)
     if why is not None or compact is None:
@@ -104,7 +105,7 @@ def refuse_literal(bag: Bag, model: Any) -> None:
         needed += 2 * size.rows * vector
     elif (most := size.work * vector * _MOST_VECTORS) > SMALL and most > available_memory(bag.device):
         # Close enough that it is worth a step on a small part.
-        parts = [part.to_literal() for part in _parts(bag)]
+        parts = [part.to_literal() for part in _parts(bag, model)]
         needed = max(needed, _cost(size, parts, bag, _checked_copy(model)).bytes)
     drops = model.encoder.dropout > 0 and model.training and model.encoder.dropout_on == "pairs"
     exact = "dropout_on='nodes'" if drops else "choices that are exact on a compact bag"
@@ -135,7 +136,7 @@ class _Size(NamedTuple):
     Attributes:
         rows: rows of the bag.
         edges: edges between them.
-        work: rows and edges summed over the layers.
+        work: rows and edges summed over the layers; for PPGN entries of matrices.
         stored: bytes of the bag and of the indices that a step makes of it.
     """
 
@@ -149,7 +150,8 @@ class _Size(NamedTuple):
         blocks = [bag.rows.block_of_layer(t + model.encoder.lookahead) for t in range(1, model.num_layers + 1)]
         rows, edges = bag.rows.row_ends, bag.rows.edge_ends
         made = sum(_PER_EDGE * edges[block] + _PER_ROW * rows[block] for block in {*blocks})
-        return _Size(rows[-1], edges[-1], sum(rows[block] + edges[block] for block in blocks), bag.nbytes + made)
+        work = _entries(bag, model) or sum(rows[block] + edges[block] for block in blocks)
+        return _Size(rows[-1], edges[-1], work, bag.nbytes + made)
 
     @staticmethod
     def of_literal(bag: Bag, model: Any) -> "_Size":
@@ -157,14 +159,22 @@ class _Size(NamedTuple):
         rows, edges = bag.num_pairs, literal_edges(bag.graphs, bag.selection)
         each = (_STORED_ROW + _PER_ROW) * rows + (_STORED_EDGE + _PER_EDGE) * edges
         stored = bag.graphs.nbytes + bag.selection.nbytes + each
-        return _Size(rows, edges, model.num_layers * (rows + edges), stored)
+        return _Size(rows, edges, _entries(bag, model) or model.num_layers * (rows + edges), stored)
+
+
+def _entries(bag: Bag, model: Any) -> int:
+    """Entries of dense matrices, summed over the layers; 0 if the network works on rows."""
+    of_layer = getattr(model.encoder, "num_entries", None)
+    return 0 if of_layer is None else model.num_layers * of_layer(bag)
 
 
 # -- what is tried -------------------------------------------------------------------------------------------------
 
 
-def _parts(bag: Bag) -> list[Bag]:
+def _parts(bag: Bag, model: Any) -> list[Bag]:
     """Parts of the bag that a step is tried on: some of the graphs or, of a large graph, two parts of its subgraphs."""
+    if _entries(bag, model) > _TRIED:
+        return [_small_matrices(bag)]
     pairs = bag.graphs.num_nodes * bag.selection.num_subgraphs
     wanted = max(1, min(len(bag), round(_TRIED * len(bag) / max(int(pairs.sum()), 1))))
     ids = torch.linspace(0, len(bag) - 1, wanted, device=bag.device).round().long().unique()
@@ -173,6 +183,19 @@ def _parts(bag: Bag) -> list[Bag]:
         return [some]
     few = max(1, _TRIED // some.num_nodes)
     return [_with_subgraphs(some, few), _with_subgraphs(some, 2 * few)]
+
+
+def _small_matrices(bag: Bag) -> Bag:
+    """The subgraphs of a path with features as in the bag: a part of a large graph has matrices as large."""
+    nodes = torch.arange(_PATH, device=bag.device)
+    edge_index = torch.stack([torch.cat([nodes[:-1], nodes[1:]]), torch.cat([nodes[1:], nodes[:-1]])])
+    path = Data(edge_index=edge_index, num_nodes=_PATH)
+    for name, count in (("x", _PATH), ("edge_attr", edge_index.size(1))):
+        values = getattr(bag.graphs, name)
+        if values is not None:
+            some = values[:1] if len(values) else values.new_zeros(1, *values.shape[1:])
+            path[name] = some.expand(count, *some.shape[1:])
+    return Bag.of(path, "EGO+(1)" if bag.marked else "EGO(1)", bag.num_layers)
 
 
 def _with_subgraphs(bag: Bag, count: int) -> Bag:

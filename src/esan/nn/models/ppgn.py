@@ -9,11 +9,15 @@ from torch import Tensor, nn
 
 from esan.bags import Bag, LayerView
 from esan.graphs.feature_kinds import Channels
+from esan.memory_limits import refuse_beyond_memory
 from esan.nn.dropout import drop
 from esan.nn.encoder import Encoded
 from esan.nn.feature_encoders import encoded_width, encoder, rename_key
 from esan.ops import ragged
 from esan.ops.segments import CSR
+
+#: Values per entry and channel that autograd keeps of a layer, and that are there at a time without it; at least.
+_KEPT, _ALIVE = 8, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +128,21 @@ class PPGNEncoder(nn.Module):
         edges = 0 if edge_channels is None else encoded_width(edge_channels, hidden_channels)
         return in_channels + 1 + edges
 
+    @staticmethod
+    def num_entries(bag: Bag) -> int:
+        """Entries of the matrices of all subgraphs; each has the size of the largest graph."""
+        return bag.num_subgraphs * int(bag.graphs.num_nodes.max()) ** 2
+
+    def _refuse_beyond_memory(self, bag: Bag, like: Tensor) -> None:
+        width, size = self.rows[0].out_features, int(bag.graphs.num_nodes.max())
+        values = _KEPT * len(self.layers) if torch.is_grad_enabled() else _ALIVE
+        refuse_beyond_memory(
+            values * width * like.element_size() * self.num_entries(bag),
+            f"{bag.num_subgraphs:,} matrices of {size:,} x {size:,} nodes with {width} channels, for conv='ppgn',",
+            "Use another convolution, a Sampled policy, smaller graphs, or fewer at a time.",
+            bag.device,
+        )
+
     def input(self, bag: Bag, like: Tensor, width: int) -> tuple[LayerView, int]:  # noqa: ARG002
         """The view whose rows are taken, and their width."""
         return bag.layer_view(0), width
@@ -133,6 +152,7 @@ class PPGNEncoder(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def forward(self, h: Tensor, bag: Bag) -> list[Encoded]:
+        self._refuse_beyond_memory(bag, h)
         view = bag.layer_view(0)
         dense = _dense(bag)
         mask = dense.mask[..., None].to(h.dtype)
