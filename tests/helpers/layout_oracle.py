@@ -121,7 +121,8 @@ class Oracle:
         last = [shape.nodes - 1]
         source = add("edge_source", self._edges.refer(graphs.edge_index[0], self._nodes, last), shape.nodes)
         target = add("edge_target", self._edges.refer(graphs.edge_index[1], self._nodes, last), shape.nodes)
-        add("num_holders", self._edges.take(selection.holders(graphs)[graphs.undirected_edge].float()))
+        counts = selection.subgraphs_per_edge(graphs)[graphs.undirected_edge]
+        add("subgraphs_per_edge", self._edges.take(counts.float()))
         if graphs.x is not None:
             add("x", self._nodes.take(graphs.x))
         if graphs.edge_attr is not None:

@@ -12,6 +12,7 @@ import torch_geometric
 import esan
 import strategies
 from esan import memory_limits
+from esan.nn.models import ppgn as ppgn_module
 
 GRAPHS = [*strategies.odd_graphs(), strategies.from_edges(9, [(i, i + 1) for i in range(8)], 11)]
 
@@ -159,7 +160,7 @@ def test_what_is_refused_needs_at_least_as_much() -> None:
     n, width, num_layers = 30, 16, 2
     bag = esan.Bag.of(path_with_features(n), esan.EgoNets(2), 2).to_literal()
     kept = esan.nn.execution.cost_estimate._saved_bytes(bag, ppgn(num_layers))
-    assert kept > esan.nn.models.ppgn._KEPT * num_layers * width * 4 * n * n**2
+    assert kept > ppgn_module._KEPT * num_layers * width * 4 * n * n**2
 
 
 def test_arguments_the_wrong_way_round() -> None:

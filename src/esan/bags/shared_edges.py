@@ -59,7 +59,7 @@ class SharedEdges:
 
     def _held(self, edges: Edges, weighted: bool) -> Edges:
         """The edges that at least one subgraph has; with the number of subgraphs as weight if `weighted`."""
-        holders: Tensor = self._selection.holders(self._graphs)[self._graphs.undirected_edge]
+        holders: Tensor = self._selection.subgraphs_per_edge(self._graphs)[self._graphs.undirected_edge]
         held = holders.nonzero().squeeze(1)
         copies = CSR(held, edges.by_edge_id.size, is_sorted=True)
         weight = None if edges.weight is None else edges.weight[held]

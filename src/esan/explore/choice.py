@@ -13,9 +13,9 @@ from torch_geometric.data import Data
 from esan.checks import shown
 from esan.graphs import Graphs, graph_of, read
 from esan.graphs.readers.one_graph import GraphLike, graph_from_text
-from esan.policies import Augmented, NodeDeletion, Policy, as_policy
+from esan.policies import Augmented, NodeDeletion, Policy, as_policy, short_name
 from esan.wl import TESTS
-from esan.wl.registry import Test, policy_for, short_name, test_named
+from esan.wl.registry import Test, policy_for, test_named
 
 T = TypeVar("T")
 

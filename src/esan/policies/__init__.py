@@ -10,6 +10,7 @@ from esan.policies.names import as_policy as as_policy
 from esan.policies.names import policy_called as policy_called
 from esan.policies.names import policy_name as policy_name
 from esan.policies.names import policy_named as policy_named
+from esan.policies.names import short_name as short_name
 from esan.policies.policy import Policy as Policy
 from esan.policies.pyg_data import SelectedData as SelectedData
 from esan.policies.pyg_data import checked_source as checked_source

@@ -56,6 +56,11 @@ def policy_named(text: str, *, hops: int = 2) -> Policy:
     return known
 
 
+def short_name(policy: Policy) -> str:
+    """The paper's name of a policy, such as "ND", "EGO+(2)" or "ED^"; its `repr` where it has none."""
+    return _short_name(policy) or repr(policy)
+
+
 def policy_name(policy: Policy) -> str:
     """The name that `policy_named` reads back as this policy: the paper's if there is one, else its `repr`.
 

@@ -104,7 +104,7 @@ class Selection(TensorDataclass):
         counts = torch.bincount(self.subgraph_graph[subgraph], minlength=self.num_subgraphs.numel())
         return ragged.Segments(ragged.starts(counts), counts)
 
-    def holders(self, graphs: Graphs) -> Tensor:
+    def subgraphs_per_edge(self, graphs: Graphs) -> Tensor:
         """The number of subgraphs that have each undirected edge, `[E]`: the summed adjacency matrices."""
         listed = torch.bincount(self.entry_edge, minlength=graphs.edges.size(1))
         return self.num_subgraphs[graphs.edge_graph] - listed if self.keeps_edges else listed

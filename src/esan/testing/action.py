@@ -62,7 +62,7 @@ def drawn_action(graphs: Graphs, selection: Selection, generator: torch.Generato
 
 def _relabelled_graphs(graphs: Graphs, node: Tensor, generator: torch.Generator | None) -> tuple[Graphs, Tensor]:
     """The graphs with node v numbered `node[v]`, and the new place of each of the user's columns."""
-    before = separate(graphs)
+    before = to_data_list(graphs)
     order = _inverse(node)
     after = []
     for place, data in enumerate(before):
@@ -107,7 +107,7 @@ class FixedSelection(Policy):
         return self.selection
 
 
-def separate(graphs: Graphs) -> list[Data]:
+def to_data_list(graphs: Graphs) -> list[Data]:
     """Each graph as PyG data, its edges in the user's order."""
     result = []
     for place in range(len(graphs)):

@@ -42,9 +42,9 @@ def drop_edge(share: float) -> Augment:
 
 
 class RandomFeatures(NodeFeatures):
-    """Partial random node initialisation (Abboud et al., 2021): some of the features are drawn in every pass.
+    """Partial random node initialisation (Abboud et al., 2021): the features of two GraphConv layers, and random ones.
 
-    The rest is what two GraphConv layers on the graph itself make of the features that there are, with ELU each.
+    The layers, with ELU each, read the features that there are, on the graph itself; the rest is drawn in every pass.
 
     Args:
         given: the features that there are, marks left out; degrees are those in the graph.

@@ -163,7 +163,7 @@ def portions(graphs: Graphs, selection: Selection, labels: Labels, kind: Test, m
     often. Those that share these numbers with no other need no test.
     """
     palette = Palette()
-    holders = numpy(selection.holders(graphs))
+    holders = numpy(selection.subgraphs_per_edge(graphs))
     held = np.bincount(numpy(graphs.edge_graph), weights=holders, minlength=len(graphs)).astype(np.int64)
     used = palette.multiset(numpy(graphs.node_graph), labels.node, len(graphs))
     n, m = numpy(graphs.num_nodes), numpy(selection.num_subgraphs)

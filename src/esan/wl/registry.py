@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from esan.checks import shown
-from esan.policies import Augmented, EdgeDeletion, Policy, Whole, as_policy, policy_named
+from esan.policies import EdgeDeletion, Policy, Whole, as_policy
 from esan.wl.fwl import FWLRefinement
 from esan.wl.refinement import ColourRefinement
 from esan.wl.subgraph_wl import DSRefinement, DSSRefinement, ExcludingRefinement
@@ -62,14 +62,3 @@ def policy_for(test: Test, policy: Policy | str | None) -> Policy:
             "would separate a graph from itself. Use the policy that is sampled from."
         )
     return policy
-
-
-def short_name(policy: Policy) -> str:
-    """The paper's name of a policy, where it has one: "ND", "EGO+(2)", "ED^"; else its `repr`."""
-    if isinstance(policy, Augmented):
-        return f"{short_name(policy.policy)}^"
-    hops = getattr(policy, "hops", 1)
-    for name in ("ND", f"ND({getattr(policy, 'k', 1)})", "ED", "SE", "NM", f"EGO({hops})", f"EGO+({hops})"):
-        if policy_named(name) == policy:
-            return name
-    return repr(policy)

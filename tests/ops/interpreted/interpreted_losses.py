@@ -9,7 +9,7 @@ from torch import Tensor
 
 from esan.ops import reference
 from esan.ops.triton import loss as gpu_loss
-from esan.train.engines.objective import KINDS, Objective, loss_backward
+from esan.train.engines.objective import KINDS, Objective, loss_gradient
 from interpreting import ONE_OR_THREE, ONLY_INTERPRETED, close
 
 pytestmark = ONLY_INTERPRETED
@@ -59,13 +59,13 @@ def test_losses(
     kind: str, scaled: bool, outputs: int, networks: int, plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel's, and those of the reference, which takes what does not fit the kernel."""
-    kernel = Mock(wraps=gpu_loss.loss_backward)
-    monkeypatch.setattr(gpu_loss, "loss_backward", kernel)
+    kernel = Mock(wraps=gpu_loss.loss_gradient)
+    monkeypatch.setattr(gpu_loss, "loss_gradient", kernel)
     objective = objective_of(kind, outputs, scaled)
     prediction, y, weight = batch(kind, networks, outputs)
     sums = torch.full((2, networks), 7.0)
     with reference() if plain else nullcontext():
-        grad, live = loss_backward(objective, prediction, y, weight, sums)
+        grad, live = loss_gradient(objective, prediction, y, weight, sums)
     assert kernel.called == (not plain)
     assert torch.equal(live, torch.ones(networks))
     every = grad.view(networks, GRAPHS + 1, outputs)
@@ -83,7 +83,7 @@ def test_a_network_without_graphs(kind: str, plain: bool) -> None:
     weight.view(3, -1)[1] = 0
     sums = torch.zeros(2, 3)
     with reference() if plain else nullcontext():
-        grad, live = loss_backward(Objective(kind), prediction, y, weight, sums)
+        grad, live = loss_gradient(Objective(kind), prediction, y, weight, sums)
     assert live.tolist() == [1, 0, 1]
     assert not grad.view(3, -1)[1].any()
     assert sums[:, 1].tolist() == [0, 0]

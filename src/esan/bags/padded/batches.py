@@ -181,7 +181,7 @@ class PaddedBatches:
     @cached_property
     def _covered(self) -> bool:
         """Whether every edge is in some subgraph, so that their union is the graph."""
-        return bool((self.bag.selection.holders(self.bag.graphs) > 0).all())
+        return bool((self.bag.selection.subgraphs_per_edge(self.bag.graphs) > 0).all())
 
     @cached_property
     def _loopless(self) -> bool:

@@ -131,9 +131,9 @@ class ColumnSource:
     def edge_target(self) -> Tensor:
         return self.graphs.edge_index[1]
 
-    def num_holders(self) -> Tensor:
+    def subgraphs_per_edge(self) -> Tensor:
         """The number of subgraphs that have each edge."""
-        return self.bag.selection.holders(self.graphs)[self.graphs.undirected_edge].float()
+        return self.bag.selection.subgraphs_per_edge(self.graphs)[self.graphs.undirected_edge].float()
 
     def pair_row(self) -> Tensor:
         """The row of each stored pair."""

@@ -141,7 +141,7 @@ def _of_graphs(bag: Bag, typed: bool) -> Iterator[BatchField]:
     yield _field("subgraphs.count", FieldColumn(GRAPHS, ColumnSource.num_subgraphs))
     yield _field("edge_source", FieldColumn(EDGES, ColumnSource.edge_source, NODES, PaddingIndex.LAST))
     yield _field("edge_target", FieldColumn(EDGES, ColumnSource.edge_target, NODES, PaddingIndex.LAST))
-    yield _field("num_holders", FieldColumn(EDGES, ColumnSource.num_holders), is_float=True)
+    yield _field("subgraphs_per_edge", FieldColumn(EDGES, ColumnSource.subgraphs_per_edge), is_float=True)
     yield from _csr("graph.into", Order(EDGES, NODES, ColumnSource.edge_target, is_sorted=True))
     out = Order(EDGES, NODES, ColumnSource.edge_source)
     yield from _csr("graph.out", out)

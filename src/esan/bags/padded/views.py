@@ -290,7 +290,7 @@ class PaddedSharedEdges(SharedEdges):
             return super().between_nodes(adjacency)
         if adjacency not in self._nodes:
             every = adjacency == "original" or (adjacency == "max" and self._covered)
-            holders = None if every else self._fields["num_holders"]
+            holders = None if every else self._fields["subgraphs_per_edge"]
             weight = (holders > 0).float() if holders is not None and adjacency == "max" else holders
             self._nodes[adjacency] = PaddedEdges(self._fields, "graph", self._graphs.node_graph.numel(), weight)
         return self._nodes[adjacency]

@@ -10,7 +10,7 @@ from rich.text import Text
 from esan.checks import device_named
 from esan.cli import options
 from esan.cli.console import console, plainly, resumable
-from esan.cli.inferred_task import InferredTask
+from esan.cli.inferred_task_notice import InferredTaskNotice
 from esan.cli.jobs import chosen_folds, chosen_numbers
 from esan.cli.tables import figure, plain_table, with_unit
 from esan.plural import counted
@@ -69,7 +69,7 @@ def run(
         numbers = list(range(chosen.folds if chosen.split == "folds" else 1))
     some = chosen_numbers(seeds, seed, "seeds")
     jobs = [Job(chosen, at, one) for one in some or [0] for at in numbers]
-    loggers: list[Logger] = [InferredTask(console), *([] if quiet else [ProgressBars()])]
+    loggers: list[Logger] = [InferredTaskNotice(console), *([] if quiet else [ProgressBars()])]
     loggers += [TensorBoard()] if tensorboard else []
     loggers += [] if wandb is None else [WandB(wandb)]
     place = device_named(device)

@@ -116,6 +116,7 @@ class PPGNEncoder(nn.Module):
         dropout_on: str = "pairs",
     ) -> None:
         super().__init__()
+        self.hidden_channels = hidden_channels
         self.layers = nn.ModuleList(layers)
         self.edge_encoder = None if edge_channels is None else encoder(edge_channels, hidden_channels, "edge_attr")
         self.rows = nn.ModuleList(nn.Linear(2 * hidden_channels, hidden_channels) for _ in layers)
@@ -134,7 +135,7 @@ class PPGNEncoder(nn.Module):
         return bag.num_subgraphs * int(bag.graphs.num_nodes.max()) ** 2
 
     def _refuse_beyond_memory(self, bag: Bag, like: Tensor) -> None:
-        width, size = self.rows[0].out_features, int(bag.graphs.num_nodes.max())
+        width, size = self.hidden_channels, int(bag.graphs.num_nodes.max())
         values = _KEPT * len(self.layers) if torch.is_grad_enabled() else _ALIVE
         refuse_beyond_memory(
             values * width * like.element_size() * self.num_entries(bag),

@@ -13,7 +13,7 @@ from esan.ops.norm import NormState
 from esan.ops.numba import norm as norms
 from esan.ops.numba.loops import gin as gin_loops
 from esan.ops.numba.messages import Expansion, messages_backward
-from esan.ops.numba.norm import ChunkMoments, NormCoefficients, grad_sums, normalise
+from esan.ops.numba.norm import ChunkMoments, NormCoefficients, centred_grad_sums, normalise
 from esan.ops.numba.runtime import blas, num_chunks, run
 from esan.ops.numba.workspace import empty_matrix
 from esan.ops.segments import CSR
@@ -171,7 +171,7 @@ class _BranchFunction(torch.autograd.Function):
         moments = ChunkMoments.empty(x, count, out_width)
         run(
             gin_loops.second, x, count, rows=rows, width=hidden, out_width=out_width, chunk_rows=chunk_rows, z=z, w=w2,
-            c=c, norm_mean=norm1.mean, norm_scale=norm1.scale, norm_shift=norm1.shift, multiplicity=spec.multiplicity,
+            c=c, norm_mean=norm1.mean, norm_scale=norm1.scale, norm_shift=norm1.beta, multiplicity=spec.multiplicity,
             total=moments.total, mean=moments.mean, square=moments.square, blas=blas(x.dtype),
         )  # fmt: skip
         norm2 = NormCoefficients.of(moments, spec.norms[1], gamma2, beta2, b2)
@@ -189,7 +189,7 @@ class _BranchFunction(torch.autograd.Function):
         (rows, width), (hidden, out_width) = a.shape, (w1.size(0), w2.size(0))
         parts = min(num_chunks(rows, ctx.chunk_rows), _PARTS)
 
-        grad_sum, grad_dot, grad_added = grad_sums(c, y, grad, norm2.mean, spec.relu, spec.by_node)
+        grad_sum, grad_dot, grad_added = centred_grad_sums(c, y, grad, norm2.mean, spec.relu, spec.by_node)
         by_mean, by_var, grad_gamma2, grad_beta2 = norm2.through(grad_sum, grad_dot)
         grad_normed, part_w = empty_matrix(z, rows, hidden), w2.new_empty(parts, *w2.shape)
         grad_sum, grad_dot = z.new_empty(2, parts, hidden)
@@ -197,7 +197,7 @@ class _BranchFunction(torch.autograd.Function):
             gin_loops.back_second, x, parts, rows=rows, width=hidden, out_width=out_width, chunk_rows=ctx.chunk_rows,
             relu=spec.relu, c=c, y=y, grad=grad, multiplicity=spec.multiplicity, outer_mean=norm2.mean,
             outer_scale=norm2.scale, by_mean=by_mean, by_var=by_var, z=z, inner_mean=norm1.mean,
-            inner_scale=norm1.scale, inner_shift=norm1.shift, w=w2, grad_normed=grad_normed, grad_w=part_w,
+            inner_scale=norm1.scale, inner_shift=norm1.beta, w=w2, grad_normed=grad_normed, grad_w=part_w,
             grad_sum=grad_sum, grad_dot=grad_dot, blas=blas(x.dtype),
         )  # fmt: skip
         grad_w2 = part_w.sum(0)

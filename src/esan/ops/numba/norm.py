@@ -44,19 +44,19 @@ class ChunkMoments:
 
 @dataclass(frozen=True, eq=False)
 class NormCoefficients:
-    """The norm of given rows as an affine map: (x - mean) scale + shift.
+    """The norm of given rows as a map: (x - mean) scale + beta.
 
     Attributes:
         mean: of the rows.
         scale: gamma over the standard deviation.
-        shift: beta.
+        beta: the norm's, 0 if it has none.
         inverse: one over the standard deviation.
         numbers: eps, momentum, the number of pairs, and how many fewer the running variance is divided by.
     """
 
     mean: Tensor
     scale: Tensor
-    shift: Tensor
+    beta: Tensor
     inverse: Tensor
     numbers: Tensor
 
@@ -86,11 +86,11 @@ class NormCoefficients:
             square=chunks.square, gamma=gamma, beta=beta, bias=bias, running_mean=mean, running_var=var,
             numbers=numbers, out=out,
         )  # fmt: skip
-        mean_out, scale, shift, inverse = out.unbind()
-        return NormCoefficients(mean_out, scale, shift, inverse, numbers)
+        mean_out, scale, beta_out, inverse = out.unbind()
+        return NormCoefficients(mean_out, scale, beta_out, inverse, numbers)
 
     def through(self, grad_sum: Tensor, grad_dot: Tensor) -> tuple[Tensor, ...]:
-        """The gradients through mean and variance, and those of gamma and beta, from `grad_sums`."""
+        """The gradients through mean and variance, and those of gamma and beta, from `centred_grad_sums`."""
         (parts, width), out = grad_sum.shape, grad_sum.new_empty(4, grad_sum.size(1))
         run(
             norm_loops.through, grad_sum, 1, parts=parts, width=width, grad_sum=grad_sum, grad_dot=grad_dot,
@@ -149,7 +149,7 @@ class _CPUBatchNorm(torch.autograd.Function):
         x, y = ctx.saved_tensors
         y, norm, (rows, width), grad = x if y is None else y, ctx.norm, x.shape, grad.contiguous()
         grad_x = empty_matrix(x, rows, width)
-        grad_sum, grad_dot, grad_added = grad_sums(x, y, grad, norm.mean, ctx.relu, ctx.by_node)
+        grad_sum, grad_dot, grad_added = centred_grad_sums(x, y, grad, norm.mean, ctx.relu, ctx.by_node)
         by_mean, by_var, grad_gamma, grad_beta = norm.through(grad_sum, grad_dot)
         run(
             norm_loops.back, x, num_chunks(rows), rows=rows, width=width, chunk_rows=CHUNK, relu=ctx.relu, x=x, y=y,
@@ -169,12 +169,12 @@ def normalise(x: Tensor, norm: NormCoefficients, relu: bool, added: Tensor | Non
     run(
         norm_loops.apply, x, num_chunks(rows), rows=rows, width=width, chunk_rows=CHUNK,
         groups=0 if added is None else added.size(0), relu=relu, x=x, y=y, mean=norm.mean, scale=norm.scale,
-        shift=norm.shift, added=added, index=None if added is None or by_node is None else by_node.index,
+        shift=norm.beta, added=added, index=None if added is None or by_node is None else by_node.index,
     )  # fmt: skip
     return y
 
 
-def grad_sums(
+def centred_grad_sums(
     x: Tensor, y: Tensor, grad: Tensor, mean: Tensor, relu: bool, by_node: CSR | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Of each chunk of rows: the sum of the gradient before ReLU, and of it times (x - mean); and its sum per node."""

@@ -62,7 +62,7 @@ def fits(prediction: Tensor, networks: int) -> bool:
     return power_of_2(rows) * power_of_2(outputs) <= _MOST
 
 
-def loss_backward(
+def loss_gradient(
     kind: str,
     prediction: Tensor,
     y: Tensor,
@@ -70,7 +70,7 @@ def loss_backward(
     sums: Tensor,
     scaled: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `esan.train.engines.objective.loss_backward`, for predictions that `fits` takes.
+    """As `esan.train.engines.objective.loss_gradient`, for predictions that `fits` takes.
 
     Args:
         kind: of the task, as `Objective` has it.

@@ -17,7 +17,7 @@ from esan.ops.dispatch import implementation
 from esan.policies import Sampled
 from esan.steps import Step
 from esan.train.engines.engine import bag_on, literal_bag, needs_literal_bag
-from esan.train.engines.objective import Objective, loss_backward
+from esan.train.engines.objective import Objective, loss_gradient
 from esan.train.engines.recalibrate import NormRecalibration
 from esan.train.engines.subgraph_sampling import BagSampler, GraphSampler, SampleNumbers, sampler_for
 
@@ -190,7 +190,7 @@ class EnsembleEngine:
         prediction = self.model(replace(bag, step_seeds=self._seeds, keeps_padding=True))
         y = bag.graphs.y
         assert y is not None
-        grad, live = loss_backward(self.objective, prediction.detach(), y, bag.graph_multiplicity, self._sums)
+        grad, live = loss_gradient(self.objective, prediction.detach(), y, bag.graph_multiplicity, self._sums)
         prediction.backward(grad)
         self.optimiser.step(live)
         if self.model.encoder.dropout:

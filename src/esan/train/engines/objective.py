@@ -87,7 +87,7 @@ def objective_for(kind: str, y: Tensor, scale_targets: bool) -> Objective:
     return Objective(kind, shift.float(), torch.where(std > 1e-8, std, 1.0).float())
 
 
-def loss_backward(
+def loss_gradient(
     objective: Objective, prediction: Tensor, y: Tensor, weight: Tensor, sums: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The gradient of each member's mean loss on a padded batch of an ensemble; losses are added to `sums`.
@@ -107,7 +107,7 @@ def loss_backward(
     fast = implementation("loss", prediction, sums)
     if fast is not None and fast.fits(prediction, members):
         scaled = None if objective.shift is None or objective.scale is None else (objective.shift, objective.scale)
-        return fast.loss_backward(objective.kind, prediction, y, weight, sums, scaled)
+        return fast.loss_gradient(objective.kind, prediction, y, weight, sums, scaled)
     with torch.enable_grad():
         # Predictions for padding may be NaN.
         leaf = torch.where(weight[:, None] > 0, prediction.detach(), 0.0).requires_grad_()

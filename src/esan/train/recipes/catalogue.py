@@ -94,7 +94,12 @@ def named(name: str) -> Recipe:
     model, family = match["model"] or "gnn", FAMILIES[data]
     conv = match["conv"] or match["base"]
     values: dict[str, Any] = {"data": data, "name": name, "model": model} | _ALL | PROTOCOLS[family]
-    values |= _encoder(family, conv) | _read(family, model, conv) | _input(data) | _BASELINES[match["baseline"]]
+    values |= (
+        _encoder_fields(family, conv)
+        | _readout_fields(family, model, conv)
+        | _input_fields(data)
+        | _BASELINES[match["baseline"]]
+    )
     if model == "gnn" and conv == "gin" and data in SOCIAL:
         values["hidden_channels"] = 64
     try:
@@ -163,7 +168,7 @@ def policy_of(policy: Policy) -> Policy:
     return policy_of(policy.policy) if isinstance(policy, Sampled | Augmented) else policy
 
 
-def _encoder(family: str, conv: str) -> dict[str, Any]:
+def _encoder_fields(family: str, conv: str) -> dict[str, Any]:
     """What the base encoder is called in this family, and the sizes that go with it."""
     if family == "tu" and conv == "graphconv":
         return {"conv": conv, "num_layers": 3, "hidden_channels": 64}
@@ -171,13 +176,13 @@ def _encoder(family: str, conv: str) -> dict[str, Any]:
     return {"conv": edges.get(family, {}).get(conv, conv)} | ({"num_layers": 3} if conv == "ppgn" else {})
 
 
-def _input(data: str) -> dict[str, Any]:
+def _input_fields(data: str) -> dict[str, Any]:
     """Which node features there are, and how many logits the head has."""
     degrees = {"node_features": False, "degrees": DEGREES[data]} if data in DEGREES else {}
     return degrees | {"one_logit": CATALOGUE[data].task == Task("classification", 2)}
 
 
-def _read(family: str, model: str, conv: str) -> dict[str, Any]:
+def _readout_fields(family: str, model: str, conv: str) -> dict[str, Any]:
     """The layers that are read, readout, set encoder, head, and what comes after a layer."""
     if model == "dss":
         return {"jk": "last", "readout": "mean", "set_encoder": "mean"}

@@ -12,13 +12,13 @@ from esan.bags.build.compact import compact_rows
 from esan.checks import MOST_LAYERS, shown, whole_number
 from esan.graphs import Graphs, Source
 from esan.graphs.readers.one_graph import GraphLike
-from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy
+from esan.policies import EdgeDeletion, EgoNets, NodeDeletion, NodeMarking, Policy, short_name
 from esan.wl.advising.advice import Advice, Option, SkippedPolicy
 from esan.wl.advising.partition_quality import Judge, targets
 from esan.wl.inputs import collection
 from esan.wl.palette import Colours, Palette
 from esan.wl.partition import classes
-from esan.wl.registry import policy_for, short_name, test_named
+from esan.wl.registry import policy_for, test_named
 
 POLICIES: tuple[Policy, ...] = (
     NodeDeletion(),

@@ -12,12 +12,12 @@ from esan.bags.build.literal import literal_rows
 from esan.checks import whole_number
 from esan.graphs import Graphs
 from esan.graphs.readers.one_graph import GraphLike
-from esan.policies import Augmented, EgoNets, Policy
+from esan.policies import Augmented, EgoNets, Policy, short_name
 from esan.wl.drawing.picture_file import picture_file
 from esan.wl.drawing.positions import Point, places
 from esan.wl.history import History
 from esan.wl.inputs import collection
-from esan.wl.registry import policy_for, short_name, test_named
+from esan.wl.registry import policy_for, test_named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""`InferredTask`: says in one line that whole numbers in the user's own table were taken for classes."""
+"""`InferredTaskNotice`: says in one line that whole numbers in the user's own table were taken for classes."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from esan.train.runs.records import Epoch, Record
 from esan.train.runs.run import Run
 
 
-class InferredTask:
+class InferredTaskNotice:
     """Prints the line before the first epoch.
 
     Args:
