@@ -231,3 +231,18 @@ def test_a_list_for_each_member(members: int, lists: list[list[int]], got: str) 
     for options in ({"batch_sampler": [[[0, 1], [2]]], "members": 2}, {"sampler": [[0, 1], [2, 3]]}):
         with pytest.raises(ValueError, match=r"Expected the numbers of graphs from a sampler \(got \[\[0, 1\], \[2"):
             list(esan.Loader(bag, **{"padded": True, "batch_size": 2 if "sampler" in options else 1} | options))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"padded": "no"}, r"Expected padded to be True or False \(got 'no'\)"),
+        ({"sizes": 3}, r"Expected sizes of esan\.bags\.padded\.shapes\.Sizes \(got 3\)"),
+        ({"sampler": 5}, r"Expected sampler to yield numbers of graphs \(got 5\)"),
+        ({"batch_sampler": 5}, r"Expected batch_sampler to yield numbers of graphs \(got 5\)"),
+    ],
+    ids=str,
+)
+def test_arguments_of_other_types(arguments: dict[str, Any], match: str) -> None:
+    with pytest.raises(TypeError, match=match):
+        esan.Loader(esan.Bag.of([esan.graphs.cycle(5)] * 2, "ED", 2), **arguments)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -307,3 +308,26 @@ def test_tasks_and_metrics_are_checked() -> None:
         Task("regression", 1, "accuracy")
     with pytest.raises(ValueError, match="out_channels"):
         Task("regression", 0)
+
+
+@pytest.mark.parametrize("words", [True, False], ids=["words", "numbers"])
+@pytest.mark.parametrize("form", ["list", "numpy", "objects", "pandas", "iterator"])
+def test_labels_in_other_forms(form: str, words: bool) -> None:
+    plain: list[Any] = ["x", "y", "x", "y"] if words else [1, 2, 1, 2]
+    make: dict[str, Any] = {
+        "list": lambda: plain,
+        "numpy": lambda: np.array(plain),
+        "objects": lambda: np.array(plain, dtype=object),
+        # Rows of a filtered table keep their numbers.
+        "pandas": lambda: pytest.importorskip("pandas").Series(plain, index=range(100, 104)),
+        "iterator": lambda: iter(plain),
+    }
+    dataset = data.own([_graph()] * 4, labels=make[form]())
+    assert dataset.y.tolist() == [0, 1, 0, 1]
+    assert dataset.classes == (("x", "y") if words else (1, 2))
+
+
+def test_none_among_labels_is_a_missing_one() -> None:
+    dataset = data.own([_graph()] * 2, labels=[[0, None], [1, 0]])
+    assert dataset.task == Task("labels", 2)
+    assert dataset.y.isnan().tolist() == [[False, True], [False, False]]

@@ -103,3 +103,11 @@ def test_samples_of_a_bag(graphs: list[Data]) -> None:
 @given(graphs=strategies.batches())
 def test_a_bag_for_more_layers_changes_nothing(policy: esan.Policy, graphs: list[Data]) -> None:
     assert_same_execution(strategies.model("dss", "gcn", policy), graphs, policy, num_layers=7, one_by_one=False)
+
+
+def test_dropout_that_subgraphs_share_is_drawn_alike() -> None:
+    policy = esan.EgoNets(2, marked=True)
+    graph = LINE.clone()
+    graph.x = torch.randn(9, 3, dtype=torch.double)
+    model = esan.dss_gnn(3, 8, 3, 2, marked=True, dropout=0.3, dropout_on="nodes").double()
+    assert_same_execution(model, [graph], policy)

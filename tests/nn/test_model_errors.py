@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric import nn as pyg
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 import esan
 import strategies
@@ -285,7 +285,7 @@ def _scaled(models: list[Any]) -> None:
     [
         (_hooked, "one with a hook or a method of its own in head"),
         (_hooked_itself, "one with a hook or a method of its own in the network itself"),
-        (_tied, "one with a parameter or buffer in several places"),
+        (_tied, r"one with encoder\.layers\.1\.inside\.mlp\.second\.weight, which is also in another place"),
         (_frozen, "2 kinds"),
         (_one_in_eval_mode, "2 kinds"),
         (_scaled, "2 kinds"),
@@ -370,3 +370,18 @@ def test_a_changed_set_encoder_loads_its_own_weights(change: Callable[[Any], Any
     model: Any = esan.ds_gnn(None, 4, 2, 1)
     model.set_encoder.bag[0] = change(model.set_encoder.bag[0])
     model.load_state_dict(model.state_dict())
+
+
+def test_ensembles_take_what_networks_take() -> None:
+    policy, models = esan.EdgeDeletion(), [esan.ds_gnn(None, 4, 2, 1).eval() for _ in range(2)]
+    ensemble = esan.Ensemble(models)
+    assert not ensemble.training
+    batch = Batch.from_data_list([policy(esan.graphs.cycle(n)) for n in (5, 6)])
+    torch.testing.assert_close(ensemble(batch), torch.stack([model(batch) for model in models]))
+    with pytest.raises(TypeError, match=r"Expected a Bag \(got list\)"):
+        ensemble([esan.graphs.cycle(5)])
+
+
+def test_networks_of_an_ensemble_have_one_precision() -> None:
+    with pytest.raises(ValueError, match="in the same mode and precision"):
+        esan.Ensemble([esan.ds_gnn(None, 4, 2, 1), esan.ds_gnn(None, 4, 2, 1).double()])

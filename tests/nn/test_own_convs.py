@@ -151,3 +151,32 @@ def test_edge_features_are_reported_where_they_were_passed() -> None:
     assert caught.value.__notes__ == [
         "Raised by WithEdges, which esan called as conv(x, edge_index, edge_attr=edge_attr)."
     ]
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind"), [(-1, ValueError), (0.5, TypeError), ("1", TypeError), (True, TypeError)]
+)
+def test_a_lookahead_is_a_whole_number(declared: Any, kind: Any) -> None:
+    convolution = type("Own", (pyg.GCNConv,), {"lookahead": declared})
+    with pytest.raises(kind, match=r"Expected lookahead of Own .*\(got .*\)\. Declare lookahead = 0, or 1"):
+        esan.ds_gnn(None, 4, 2, 1, conv=convolution)(esan.Bag.of(CYCLE, "ED", 2))
+
+
+def test_a_lookahead_of_an_object_counts() -> None:
+    class Own(pyg.GCNConv):
+        def __init__(self, in_channels: int, out_channels: int) -> None:
+            super().__init__(in_channels, out_channels)
+            self.lookahead = 1
+
+    model = esan.ds_gnn(None, 4, 2, 1, conv=Own)
+    assert (model.why_literal, model.encoder.lookahead) == (None, 1)
+
+
+def test_a_convolution_that_keeps_the_first_edges_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"got GCNConv with cached=True, which keeps the first ones\)\. Leave cached"):
+        esan.ds_gnn(None, 4, 2, 1, conv=lambda i, o: pyg.GCNConv(i, o, cached=True))(esan.Bag.of(CYCLE, "ED", 2))
+
+
+def test_a_convolution_without_widths_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"whose widths are known \(got SAGEConv with an input of -1\)"):
+        esan.ds_gnn(None, 4, 2, 1, conv=lambda i, o: pyg.SAGEConv(-1, o))

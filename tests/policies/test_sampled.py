@@ -120,3 +120,46 @@ def test_sampled_needs_the_marks_of_its_policy() -> None:
     assert esan.Sampled(esan.EgoNets(1, marked=True), 0.5).marked
     assert not esan.Sampled(esan.EgoNets(1), 0.5).marked
     assert esan.Augmented(esan.Sampled(esan.EgoNets(1), 0.5)).random
+
+
+class _SomeEdge(esan.Policy):
+    """A random policy of one's own, which draws from torch's generator alone."""
+
+    random = True
+
+    def select(self, graphs: esan.graphs.Graphs) -> esan.Selection:
+        edge = int(torch.randint(graphs.edges.size(1), ()))
+        return esan.Selection.deleting(
+            graphs, torch.ones_like(graphs.num_nodes), torch.zeros(1).long(), torch.tensor([edge])
+        )
+
+
+def test_a_generator_that_a_policy_cannot_draw_from_is_refused() -> None:
+    bag = esan.Bag.of(esan.graphs.cycle(5), _SomeEdge(), 2)
+    batches = esan.Loader(bag, generator=torch.Generator())
+    with pytest.raises(ValueError, match=r"draw from a generator \(got _SomeEdge\(\), which has select alone\)"):
+        list(batches)
+
+
+def test_bags_of_random_policies_are_drawn_again() -> None:
+    torch.manual_seed(0)
+    bag = esan.Bag.of(esan.graphs.cycle(20), _SomeEdge(), 2)
+    assert len({int(bag.resample().selection.entry_edge) for _ in range(10)}) > 1
+    with pytest.raises(ValueError, match="Expected the bag of a random policy"):
+        esan.Bag.of(esan.graphs.cycle(5), "ED", 2).resample()
+
+
+@pytest.mark.parametrize(
+    ("counts", "edge", "marks", "match"),
+    [
+        (torch.tensor([2.0]), torch.tensor([0]), None, r"Expected num_subgraphs as .* 64-bit integers \(got .*float32"),
+        (torch.tensor([2]), torch.tensor([0.0]), None, r"Expected edges as .* 64-bit integers \(got .*float32"),
+        (torch.tensor([2]), torch.tensor([0]), torch.arange(3), r"Expected marks as two tensors, .* \(got Tensor\)"),
+    ],
+)
+def test_selections_of_other_types(
+    counts: torch.Tensor, edge: torch.Tensor, marks: torch.Tensor | None, match: str
+) -> None:
+    graphs = esan.graphs.read(esan.graphs.cycle(5))
+    with pytest.raises(TypeError, match=match):
+        esan.Selection.deleting(graphs, counts, torch.tensor([0]), edge, marks)  # type: ignore[arg-type]

@@ -261,10 +261,13 @@ class Bag:
         return replace(self, selection=selection, rows=rows, sampled_from=None)
 
     def resample(self, generator: torch.Generator | None = None) -> "Bag":
-        """A new random sample of the subgraphs, for a bag of a `Sampled` policy."""
+        """A new random selection of subgraphs, for the bag of a `Sampled` policy, or of another that is random."""
         random_source(generator)
         if not isinstance(self.policy, Sampled):
-            raise ValueError(f"Expected the bag of a Sampled policy (got {self.policy!r}). Wrap the policy in Sampled.")
+            if isinstance(self.policy, Policy) and self.policy.random:
+                choice = self.literal_choice
+                return Bag.of(self.graphs, self.policy, self.num_layers, literal=choice, generator=generator)
+            raise ValueError(f"Expected the bag of a random policy (got {self.policy!r}). Wrap the policy in Sampled.")
         full = self.sampled_from
         if full is None:
             selection = self.policy.checked(self.graphs, generator)

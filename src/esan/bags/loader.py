@@ -13,7 +13,7 @@ from esan.bags.bag import Bag
 from esan.bags.padded.batches import PaddedBatches
 from esan.bags.padded.fields import extra_axis
 from esan.bags.padded.shapes import Sizes
-from esan.checks import device_here, random_source, truth_value, whole_number
+from esan.checks import device_here, random_source, shown, truth_value, whole_number
 from esan.graphs.extra_fields import ListField
 from esan.ops.device import in_several_processes, is_gpu
 from esan.plural import counted
@@ -93,7 +93,18 @@ class Loader:
                 f"{why}. Leave out of the graphs what nothing reads, or pass padded=False to accept it.",
                 stacklevel=2,
             )
-        self.padded = not why and is_gpu(self.device) if padded is None else padded
+        self.padded = (
+            not why and is_gpu(self.device)
+            if padded is None
+            else truth_value("padded", padded, "Pass padded=False, or leave it out.")
+        )
+        if sizes is not None and not isinstance(sizes, Sizes):
+            raise TypeError(
+                f"Expected sizes of esan.bags.padded.shapes.Sizes (got {shown(sizes)}). Pass FINE or COARSE from there."
+            )
+        for name, given in (("sampler", sampler), ("batch_sampler", batch_sampler)):
+            if given is not None and not isinstance(given, Iterable):
+                raise TypeError(f"Expected {name} to yield numbers of graphs (got {shown(given)}). Pass an iterable.")
         self._sizes = sizes
         self._batches: PaddedBatches | None = None
 

@@ -2,12 +2,14 @@
 
 import reprlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,8 +64,8 @@ def own(
     Args:
         source: PyG `Data` in a list or dataset, networkx graphs, `Graphs`; or a path: a folder of TU text files, a
             graph6 file (.g6), a table of SMILES (.csv, .tsv, also .gz), arrays (.npz) or a list of PyG data (.pt).
-        labels: the targets, one row per graph: numbers, or words for classes; or a text file of them. By default `y` of
-            the graphs.
+        labels: the targets, one row per graph, in their order: numbers, or words for classes, in a list, a tensor, an
+            array of numpy or a table of pandas; or a text file of them. By default `y` of the graphs.
         task: a `Task` or its kind, if it is not to be inferred. A whole `Task` also admits graphs without targets, for
             predictions.
         in_channels: what `x` holds, if it is not to be inferred; None leaves `x` out.
@@ -233,7 +235,7 @@ def _refuse_text(source: Any) -> None:
 
 
 def _labelled(graphs: Graphs, labels: Labels) -> tuple[Graphs, TargetCells | None]:
-    cells = None
+    cells, labels = None, _as_lists(labels)
     if isinstance(labels, str | Path):
         y, cells = _from_file(Path(labels))
     elif _are_words(labels):
@@ -252,6 +254,19 @@ def _labelled(graphs: Graphs, labels: Labels) -> tuple[Graphs, TargetCells | Non
             "Give every graph its own, in the same order."
         )
     return replace(graphs, y=y, y_level="graph"), cells
+
+
+def _as_lists(labels: Any) -> Any:
+    """Labels of numpy, pandas or an iterator as a tensor or list; None among numbers is a missing one."""
+    labels = list(labels) if isinstance(labels, Iterator) else labels
+    labels = labels.to_numpy() if hasattr(labels, "to_numpy") else labels  # pandas; its index is not read
+    if isinstance(labels, np.ndarray):
+        labels = labels.tolist() if labels.dtype.kind in "OU" else torch.from_numpy(labels.copy())
+    return _with_nan(labels) if isinstance(labels, list) else labels
+
+
+def _with_nan(labels: list[Any]) -> list[Any]:
+    return [_with_nan(label) if isinstance(label, list) else nan if label is None else label for label in labels]
 
 
 def label_file(path: Path) -> Tensor:

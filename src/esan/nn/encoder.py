@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from esan.bags import Bag, LayerView
 from esan.bags.dedup import DedupLayerView
-from esan.nn.convs.paper_convs import unknown_why
+from esan.nn.convs.paper_convs import declared_lookahead, unknown_why
 from esan.nn.dropout import drop
 from esan.nn.execution.capabilities import stackable
 from esan.nn.layer import DSLayer, DSSLayer, Layer
@@ -52,7 +52,7 @@ class Encoder(nn.Module):
     @property
     def lookahead(self) -> int:
         """How many hops earlier than usual the input or some convolution sees a change of the graph."""
-        convs = (int(getattr(getattr(layer, "inside", layer), "lookahead", 0)) for layer in self.layers)
+        convs = (declared_lookahead(getattr(layer, "inside", layer)) for layer in self.layers)
         return max(self.input_lookahead, *convs)
 
     @property
@@ -90,7 +90,8 @@ class Encoder(nn.Module):
         results, lookahead = [], self.lookahead
         for t, layer in enumerate(self.layers, start=1):
             view = bag.layer_view(t + lookahead)
-            h = drop(layer(h, bag, view), view, self.dropout, self.training, self.dropout_on, bag.seeds, t)
+            h = _checked(layer(h, bag, view), view, t)
+            h = drop(h, view, self.dropout, self.training, self.dropout_on, bag.seeds, t)
             results.append(Encoded(without_fused_gradient(h) if self.reads_all else h, view))
         return results
 
@@ -101,6 +102,17 @@ class Encoder(nn.Module):
             h = layer.on_representatives(h, bag, view)  # type: ignore[operator]
             results.append(Encoded(h, view))
         return results
+
+
+def _checked(h: Any, view: LayerView, number: int) -> Tensor:
+    """What a layer, or a hook on it, gave: a matrix with the rows of its view."""
+    if not isinstance(h, Tensor) or h.dim() != 2 or h.size(0) != view.num_rows:
+        got = f"a tensor of shape {[*h.shape]}" if isinstance(h, Tensor) else type(h).__name__
+        raise ValueError(
+            f"Expected layer {number} to give {view.num_rows:,} rows, those of its view (got {got}). A layer may read "
+            "fewer rows than it gives: begin with h = view.expand(h). Hooks must keep the number of rows."
+        )
+    return h
 
 
 def _fused_by(layer: Any, like: Tensor, bag: Bag, view: LayerView) -> Any:

@@ -18,7 +18,7 @@ from esan.ops.device import is_capturing, is_gpu
 from esan.ops.dispatch import is_plain, is_plain_table
 from esan.ops.edges import EdgeTypeFeatures
 from esan.ops.features import input_rows, lookup
-from esan.ops.segments import CSR
+from esan.ops.segments import CSR, misfit
 
 
 def encoder(channels: Channels, width: int, name: str) -> "FeatureEncoder":
@@ -29,7 +29,7 @@ def encoder(channels: Channels, width: int, name: str) -> "FeatureEncoder":
         return Embeddings(channels.sizes, out_channels, name)
     if isinstance(channels, OneHot):
         return OneHotEncoder(out_channels, name)
-    return Numbers(out_channels, name) if channels else Constant()
+    return Numbers(out_channels, name) if channels else Constant(None if channels is None else name)
 
 
 def rename_key(state_dict: dict[str, Any], old: str, new: str) -> None:
@@ -78,11 +78,24 @@ class FeatureEncoder(nn.Module):
 
 @stackable
 class Constant(FeatureEncoder):
-    """No features: every row is the number 1."""
+    """No features: every row is the number 1.
+
+    Args:
+        none_of: what the data must have no columns of, as `in_channels=0` says; None where it is left out instead.
+    """
 
     out_channels = 1
 
-    def forward(self, value: Tensor | None, rows: int, like: Tensor) -> Tensor:  # noqa: ARG002
+    def __init__(self, none_of: str | None = None) -> None:
+        super().__init__()
+        self.none_of = none_of
+
+    def forward(self, value: Tensor | None, rows: int, like: Tensor) -> Tensor:
+        if self.none_of is not None and value is not None and value.numel():
+            raise ValueError(
+                f"Expected no columns of {self.none_of} for 0 channels (got shape {tuple(value.shape)}). Build the "
+                f"model with the number of columns, or with None to leave {self.none_of} out."
+            )
         return like.new_ones(rows, 1)
 
 
@@ -297,7 +310,11 @@ class NodeFeatures(nn.Module):
 
     def encoded(self, bag: Bag, like: Tensor) -> Tensor:
         """The encoded features of the nodes: once per node, and then expanded, never once per pair."""
-        return self.encoder(bag.graphs.x, bag.graphs.node_graph.numel(), like)
+        nodes, width = bag.graphs.node_graph.numel(), self.out_channels - 2 * self.marked - (self.degrees or 0)
+        encoded = self.encoder(bag.graphs.x, nodes, like)
+        if encoded.size(0) != nodes or encoded.size(-1) != width:
+            raise misfit(f"encoded features of {nodes:,} nodes, with {width} columns", f"{[*encoded.shape]}")
+        return encoded
 
     def extra_repr(self) -> str:
         return f"marked={self.marked}" + (f", degrees={self.degrees}" if self.degrees else "")

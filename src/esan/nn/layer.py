@@ -14,7 +14,7 @@ from esan.nn.linear import Linear
 from esan.nn.norm import BatchNorm, is_relu, on_rows, why_rows_mix
 from esan.nn.terms import Inside, Shared, SharedByOthers, Term
 from esan.ops.dispatch import is_plain, never_compiled
-from esan.ops.gin import GINBranch, SharedBranch, gin_layer, implementation_for
+from esan.ops.gin import GINBranch, SharedBranch, check_shapes, gin_layer, implementation_for
 from esan.ops.norm import NormState, Summand, normalised_sum
 
 #: How the features of a node are pooled over the bag; "others" is the sum without the subgraph itself.
@@ -197,6 +197,7 @@ class DSLayer(Layer):
         """`forward` on one row per representative, which stands for all rows that are equal to it."""
         branches = self._branches(bag)
         assert branches is not None
+        check_shapes(view.fast, h, branches)
         return view.zero_empty_rows(view.fast.layer(h, branches[0], view))
 
 

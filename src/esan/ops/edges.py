@@ -9,7 +9,7 @@ from torch import Tensor
 from esan.ops.caching import cached
 from esan.ops.dispatch import implementation
 from esan.ops.features import lookup
-from esan.ops.segments import CSR, RowRanges
+from esan.ops.segments import CSR, RowRanges, misfit
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +122,17 @@ class PickedEdges:
     edge_id: Tensor
 
 
+def check_edge_features(x: Tensor, edges: Edges, e: Tensor | EdgeTypeFeatures | None) -> None:
+    """Raise unless e has the width of x, and an entry for each edge: kernels compute addresses from these numbers."""
+    if e is None:
+        return
+    vectors, of_edges = (e.table, e.edge_type.numel()) if isinstance(e, EdgeTypeFeatures) else (e, e.size(0))
+    if vectors.size(-1) != x.size(-1):
+        raise misfit(f"edge features of {x.size(-1)} columns, as the rows have", f"{vectors.size(-1)}")
+    if of_edges != edges.by_edge_id.size:
+        raise misfit(f"features of {edges.by_edge_id.size:,} edges", f"{of_edges:,}")
+
+
 def message_sum(
     x: Tensor,
     edges: Edges,
@@ -138,7 +149,12 @@ def message_sum(
         own: o, a tensor of one number; None leaves the term out.
         weight: one constant factor per edge (no gradient flows to it), in place of the edges' own.
     """
+    if x.size(0) != edges.num_rows:
+        raise misfit(f"{edges.num_rows:,} rows, as the edges are between", f"{x.size(0):,}")
+    check_edge_features(x, edges, e)
     weight = edges.weight_like(x, weight)
+    if weight is not None and weight.numel() != edges.edge_id.numel():
+        raise misfit(f"one weight for each of {edges.edge_id.numel():,} edges", f"{weight.numel():,}")
     table = e.table if isinstance(e, EdgeTypeFeatures) else e
     fast = implementation("messages", x, table, own, weight) if x.dim() == 2 else None
     if fast is not None:

@@ -10,7 +10,7 @@ from esan.ops.dispatch import autocasts, implementation
 from esan.ops.edges import Edges, EdgeTypeFeatures
 from esan.ops.norm import NormState
 from esan.ops.rows import RowView
-from esan.ops.segments import RowRanges
+from esan.ops.segments import RowRanges, misfit
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +72,32 @@ class SharedBranch:
 class LayerRows(RowView, Protocol):
     """What the operator also reads of the rows that it computes."""
 
-    num_rows: int
     row_ranges: RowRanges | None
 
     @property
     def edges(self) -> Edges: ...
     def edges_from(self, x_rows: int) -> Edges: ...
+
+
+def check_shapes(fast: Any, h: Tensor, branches: list[GINBranch]) -> None:
+    """Raise unless rows, matrices and norms fit one another: kernels compute addresses from these sizes.
+
+    Args:
+        fast: the implementation, which may want rows padded.
+        h: the rows that are read.
+        branches: of the layer; their sum is computed, so they have one width.
+    """
+    result = branches[0].w2.size(-2)
+    for branch in branches:
+        (hidden, given), (width, inner) = branch.w1.shape[-2:], branch.w2.shape[-2:]
+        if h.size(-1) not in (given, aligned_width(fast, given)):
+            raise misfit(f"rows of {given} columns, as the MLP of the layer takes them", f"{h.size(-1)}")
+        if inner != hidden or branch.b1.size(-1) != hidden:
+            raise misfit(f"a second linear layer of an MLP that takes {hidden} columns, as the first gives", f"{inner}")
+        if width != result or branch.b2.size(-1) != width:
+            raise misfit(f"terms of a layer that all have {result} columns", f"{width}")
+        branch.inner.check_width(hidden)
+        branch.outer.check_width(width)
 
 
 def implementation_for(like: Tensor, branches: list[GINBranch], view: LayerRows) -> Any:
@@ -103,6 +123,9 @@ def gin_layer(
         given: the rows that are read, which may be fewer.
         chained: whether only the next layer reads the result, so that it may compute its gradient in a fused form.
     """
+    check_shapes(fast, h, [inside] if shared is None else [inside, shared.branch])
+    if h.size(0) != given.num_rows:
+        raise misfit(f"{view.num_rows:,} rows, or those of an earlier layer", f"{h.size(0):,}")
     return fast.layer(h, inside, shared, view, given, chained)
 
 

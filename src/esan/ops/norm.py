@@ -9,8 +9,8 @@ from torch import Tensor
 
 from esan.ops.device import is_gpu
 from esan.ops.dispatch import implementation
-from esan.ops.rows import RowView, zero_empty_rows
-from esan.ops.segments import broadcast
+from esan.ops.rows import RowView, check_rows, zero_empty_rows
+from esan.ops.segments import broadcast, misfit
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,12 @@ class NormState:
         # Multiplicities are not read here: that would synchronise with a GPU.
         if multiplicity is None and self.reads_batch and x.size(0) == 1:
             raise single_pair()
+
+    def check_width(self, width: int) -> None:
+        """Raise unless it is a norm of so many columns: kernels compute addresses from that number."""
+        for tensor in (self.gamma, self.beta, self.running_mean, self.running_var):
+            if tensor is not None and tensor.size(-1) != width:
+                raise misfit(f"a norm of {width} columns, as its input has", f"{tensor.size(-1)}")
 
     def begin_tracking(self) -> float | None:
         """Count a batch; its weight in the running statistics, or None if there are none to update."""
@@ -114,6 +120,9 @@ def batch_norm(x: Tensor, norm: NormState, multiplicity: Tensor | None, relu: bo
         multiplicity: w, how many pairs each row stands for; None for 1.
         relu: whether ReLU comes last.
     """
+    norm.check_width(x.size(-1))
+    if multiplicity is not None and multiplicity.numel() != x.size(0):
+        raise misfit(f"a multiplicity for each of {x.size(0):,} rows", f"{multiplicity.numel():,}")
     norm.refuse_single(x, multiplicity)
     multiplicity = None if multiplicity is None else multiplicity.to(x.dtype)
     fast = implementation("norm", x)
@@ -153,7 +162,13 @@ def normalised_sum(rows: Summand, nodes: Summand | None, view: RowView) -> Tenso
     """
     fast = implementation("norm", rows.x, None if nodes is None else nodes.x)
     both: list[Any] = [rows] if nodes is None else [rows, nodes]
+    check_rows(rows.x, view)
+    if nodes is not None and nodes.x.shape != (view.by_node.size, rows.x.size(1)):
+        raise misfit(
+            f"{view.by_node.size:,} rows of {rows.x.size(1)} columns, one for each node", f"{[*nodes.x.shape]}"
+        )
     for summand in both:
+        summand.norm.check_width(summand.x.size(1))
         summand.norm.refuse_single(summand.x, summand.multiplicity)
     if fast is not None and all(fast.supports(s.x, s.norm) for s in both):
         return fast.normalised_sum(rows, nodes, view)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from esan.ops.dispatch import implementation
-from esan.ops.segments import CSR, RowRanges, segment_sum
+from esan.ops.segments import CSR, RowRanges, misfit, segment_sum
 
 #: How rows are pooled.
 REDUCTIONS = ("sum", "mean", "max")
@@ -17,6 +17,7 @@ class RowView(Protocol):
     """The rows that a layer works on, as index tensors; `esan.bags.LayerView` is one.
 
     Attributes:
+        num_rows: how many rows there are, of all networks.
         plain: whether the rows are those of one network, without padding.
         networks: how many networks the rows are of, one after another, each with as many.
         background: how many rows of a network, the first, are the background rows of its nodes; 0 in a literal bag.
@@ -27,6 +28,7 @@ class RowView(Protocol):
         empty_rows: the rows of multiplicity 0.
     """
 
+    num_rows: int
     plain: bool
     networks: int
     background: int
@@ -53,6 +55,7 @@ class RowView(Protocol):
 
 def expand(h: Tensor, view: RowView) -> Tensor:
     """Rows of an earlier layer → rows of this one: a pair that was not stored takes its background row's value."""
+    _check_earlier(h, view)
     fast = implementation("rows", h)
     if fast is not None and hasattr(fast, "expand"):
         return fast.expand(h, view)
@@ -65,6 +68,7 @@ def zero_empty_rows(h: Tensor, view: RowView) -> Tensor:
     Their values cancel in every pool; zeroing them avoids loss of precision, since a norm may make them large: it
     divides by the deviation of the other rows.
     """
+    check_rows(h, view)
     if not view.background:
         return h
     fast = implementation("rows", h) if view.plain else None
@@ -79,6 +83,7 @@ def zero_empty_rows(h: Tensor, view: RowView) -> Tensor:
 def pool_bag(h: Tensor, view: RowView, reduce: str) -> Tensor:
     r"""Rows → one per node: :math:`\sum_s h_{v,s}`, its mean over the bag, or the maximum (literal bags)."""
     _check(reduce, view, "the maximum over the bag")
+    check_rows(h, view)
     if reduce == "max":
         return view.by_node.max(h)
     return segment_sum(h, view.by_node, view.pool_factor(reduce, h.dtype))
@@ -86,6 +91,7 @@ def pool_bag(h: Tensor, view: RowView, reduce: str) -> Tensor:
 
 def expand_and_pool(h: Tensor, view: RowView, reduce: str) -> tuple[Tensor, Tensor]:
     """The result of `expand`, and `pool_bag` of it by sum or mean."""
+    _check_earlier(h, view)
     fast = implementation("rows", h) if view.plain and reduce in ("sum", "mean") else None
     if fast is not None and hasattr(fast, "expand_and_pool"):
         return fast.expand_and_pool(h, view, reduce)
@@ -96,6 +102,7 @@ def expand_and_pool(h: Tensor, view: RowView, reduce: str) -> tuple[Tensor, Tens
 def pool_nodes(h: Tensor, view: RowView, reduce: str) -> Tensor:
     r"""Rows → one per subgraph: :math:`\sum_v h_{v,s}`, its mean over the nodes, or the maximum (literal bags)."""
     _check(reduce, view, "the maximum over the nodes")
+    check_rows(h, view)
     if reduce == "max":
         return view.by_subgraph.max(h)
     fast = implementation("rows", h) if view.background else None
@@ -134,6 +141,19 @@ def dropout(
     """
     fast: Any = None if seeds is None or not p or not training else implementation("dropout", h)
     return F.dropout(h, p, training) if fast is None else fast.DropoutFunction.apply(h, p, seeds, layer, row_ranges)
+
+
+def check_rows(h: Tensor, view: RowView) -> None:
+    """Raise unless there is one row per row of the view: kernels compute addresses from that number."""
+    if h.size(0) != view.num_rows:
+        raise misfit(f"one row for each of the {view.num_rows:,} rows that a layer computes", f"{h.size(0):,} rows")
+
+
+def _check_earlier(h: Tensor, view: RowView) -> None:
+    """Raise unless there are as many rows as the view or an earlier one may have."""
+    least = view.networks * view.background or view.num_rows
+    if not least <= h.size(0) <= view.num_rows:
+        raise misfit(f"{view.num_rows:,} rows, or those of an earlier layer", f"{h.size(0):,}")
 
 
 def _check(reduce: str, view: RowView, what: str) -> None:

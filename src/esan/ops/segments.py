@@ -114,6 +114,14 @@ class CSR:
         return broadcast(x, self)
 
 
+def misfit(expected: str, got: str) -> ValueError:
+    """The error for a tensor whose shape does not fit the others."""
+    return ValueError(
+        f"Expected {expected} (got {got}). Hooks, and modules that you put into a network, must keep the numbers of "
+        "rows and columns of what they replace."
+    )
+
+
 def sort(index: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """`perm` and `ptr` of a CSR: the rows group by group, in a stable order, and where each group begins."""
     fast = implementation("indices", index)
@@ -124,6 +132,8 @@ def sort(index: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
 def segment_sum(x: Tensor, csr: CSR, weight: Tensor | None = None) -> Tensor:
     r"""The sum of the rows of each group, each times its weight (a constant): :math:`y_g = \sum_{i \in g} w_i x_i`."""
+    if x.size(0) != csr.index.numel():
+        raise misfit(f"{csr.index.numel():,} rows, one for each that has a group", f"{x.size(0):,}")
     weight = None if weight is None else weight.to(x.dtype)
     fast = implementation("segments", x, weight) if x.dim() == 2 else None
     if fast is not None:
@@ -134,6 +144,8 @@ def segment_sum(x: Tensor, csr: CSR, weight: Tensor | None = None) -> Tensor:
 
 def broadcast(x: Tensor, csr: CSR) -> Tensor:
     r"""One row per group → each of its rows: :math:`y_i = x_{g(i)}`."""
+    if x.size(0) != csr.size:
+        raise misfit(f"{csr.size:,} rows, one for each group", f"{x.size(0):,}")
     fast = implementation("segments", x) if x.dim() == 2 else None
     return x.index_select(0, csr.index) if fast is None else _Broadcast.apply(x, csr, fast)
 

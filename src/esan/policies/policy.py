@@ -33,8 +33,13 @@ class Policy(ABC):
     def select(self, graphs: Graphs) -> Selection:
         """What each subgraph of each graph changes."""
 
-    def drawn(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:  # noqa: ARG002
+    def drawn(self, graphs: Graphs, generator: torch.Generator | None = None) -> Selection:
         """`select`, drawing random numbers from `generator`; a random policy implements this too."""
+        if generator is not None and self.random:
+            raise ValueError(
+                f"Expected a random policy that can draw from a generator (got {self!r}, which has select alone). "
+                "Define drawn(self, graphs, generator=None) in it, or leave generator out."
+            )
         return self.select(graphs)
 
     def _num_subgraphs(self, graphs: Graphs) -> Tensor | None:  # noqa: ARG002

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -164,6 +165,8 @@ def _checked(
     entries: tuple[Tensor, Tensor],
     marks: tuple[Tensor, Tensor] | None,
 ) -> Selection:
+    if marks is not None and not (isinstance(marks, tuple) and len(marks) == 2):
+        raise TypeError(f"Expected marks as two tensors, (subgraph, node) (got {type(marks).__name__}). Pass a pair.")
     if not isinstance(num_subgraphs, Tensor):
         raise TypeError(
             f"Expected num_subgraphs as a tensor, one number per graph (got {num_subgraphs!r}). "
@@ -175,6 +178,10 @@ def _checked(
             f"Expected one subgraph at least for each of the {len(graphs)} graphs (got {num_subgraphs.numel()} counts, "
             f"among them {got}). Let the policy give the graph itself where it finds nothing."
         )
+    for name, numbers in (("num_subgraphs", num_subgraphs), ("entries", entries[0]), ("edges", entries[1])):
+        _check_whole(numbers, name)
+    for numbers in marks or ():
+        _check_whole(numbers, "marks")
     nothing = num_subgraphs.new_empty(0)
     owner = ragged.segment_index(num_subgraphs)
     entry_subgraph, entry_edge = _listed(owner, graphs.edge_graph, *entries, "edge")
@@ -184,6 +191,12 @@ def _checked(
     return Selection(
         num_subgraphs, keeps_edges, entry_subgraph, entry_edge, marks is not None, mark_subgraph, mark_node
     )
+
+
+def _check_whole(numbers: Any, name: str) -> None:
+    if not isinstance(numbers, Tensor) or numbers.dtype != torch.int64:
+        got = numbers.dtype if isinstance(numbers, Tensor) else type(numbers).__name__
+        raise TypeError(f"Expected {name} as a tensor of 64-bit integers (got {got}). Call .long() on it.")
 
 
 def _listed(owner: Tensor, of_item: Tensor, subgraph: Tensor, item: Tensor, what: str) -> tuple[Tensor, Tensor]:

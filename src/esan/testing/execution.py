@@ -134,7 +134,9 @@ def _corners(model: nn.Module, what: str) -> str:
 
 def _run(model: _Copy, bag: Bag, training: bool, seed: int) -> _StepResults:
     mine = model.fresh(training)
-    output = mine(bag)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)  # what the model draws, such as a dropout shared by subgraphs, is the same on both bags
+        output = mine(bag)
     noise = torch.randn(output.shape, generator=torch.Generator().manual_seed(seed), dtype=output.dtype)
     (output * noise.to(output.device)).sum().backward()
     gradients = {name: p.grad.clone() for name, p in mine.named_parameters() if p.grad is not None}

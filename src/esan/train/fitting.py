@@ -42,8 +42,8 @@ def fit(
 
     Args:
         source: graphs as `esan.data.own` takes them (PyG data, networkx, a path), a dataset, or the name of a set.
-        policy: how subgraphs are selected, by name or as an object, `Sampled` ones too; ego-nets of two hops with
-            the root marked if nothing is said.
+        policy: how subgraphs are selected, by name or as an object of esan, `Sampled` ones too; ego-nets of two hops
+            with the root marked if nothing is said.
         seed: draws weights, order and samples; the same seed on the same machine gives the same network.
         device: where to train; "auto" for a GPU if there is one.
         folder: where checkpoints, curve, record and bags (`cache`) go, so that an interrupted call continues, and one

@@ -128,8 +128,8 @@ def test_synced_norms_take_over_the_tensors_of_the_norms_in_whose_place_they_sta
     model = esan.dss_gnn(3, 8, 2, 1)
     before, parameters = model.state_dict(), list(model.parameters())
     norms = [module for module in model.modules() if isinstance(module, BatchNorm)]
-    placed = convert_sync_batch_norm(model)
-    assert len(placed) == len(norms) > 0
+    assert convert_sync_batch_norm(model) is model
+    assert len(norms) == sum(isinstance(module, BatchNorm) for module in model.modules()) > 0
     assert all(type(m) is SyncBatchNorm for m in model.modules() if isinstance(m, BatchNorm))
     assert [id(p) for p in model.parameters()] == [id(p) for p in parameters]
     after = model.state_dict()

@@ -26,9 +26,7 @@ def networks(architecture: str) -> tuple[esan.nn.SubgraphGNN, esan.nn.SubgraphGN
     torch.manual_seed(0)
     make = esan.dss_gnn if architecture == "dss" else esan.ds_gnn
     plain = make(3, 8, 3, 2, marked=True).double()
-    synced = copy.deepcopy(plain)
-    assert convert_sync_batch_norm(synced)
-    return plain, synced
+    return plain, convert_sync_batch_norm(copy.deepcopy(plain))
 
 
 def bags() -> esan.Bag:
@@ -67,3 +65,14 @@ def test_the_literal_bag_gives_the_same() -> None:
     expected, _ = outputs_and_state(plain, bags().to_literal())
     got, _ = outputs_and_state(synced, bags())
     check_close(got, expected, "predictions")
+
+
+def test_what_is_no_network_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Expected a network \(got str\)"):
+        convert_sync_batch_norm("model")  # type: ignore[type-var]
+
+
+def test_without_a_process_group_each_process_normalises_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dist, "is_initialized", lambda: False)
+    plain, synced = networks("dss")
+    check_close(synced(bags()), plain(bags()), "outputs")

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from esan.bags import Edges
+from esan.checks import whole_number
 from esan.graphs.feature_kinds import Channels
 from esan.nn.execution.capabilities import capturable, stackable
 from esan.nn.execution.replay import conv_part
@@ -78,6 +79,12 @@ class WeightedMLP(nn.Module):
         if is_plain(self.norm, BatchNorm):
             return self.second(self.norm(x, multiplicity, relu=True))
         return self.second(F.relu(on_rows(self.norm, x, multiplicity)))
+
+
+def declared_lookahead(conv: Any) -> int:
+    """How many hops further than its in-neighbours a convolution reads, as it says itself."""
+    remedy = "Declare lookahead = 0, or 1 if the convolution reads degrees of the rows that its edges come from."
+    return whole_number(f"lookahead of {type(conv).__name__}", getattr(conv, "lookahead", 0), 0, remedy)
 
 
 def unknown_why(module: nn.Module) -> str:

@@ -7,13 +7,14 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 from torch_geometric import nn as pyg
 from torch_geometric.nn import aggr
 from torch_geometric.utils import add_self_loops
 
 from esan.bags import Edges
 from esan.graphs.feature_kinds import Channels
-from esan.nn.convs.paper_convs import Conv
+from esan.nn.convs.paper_convs import Conv, declared_lookahead
 from esan.nn.execution.replay import edge_part
 from esan.nn.feature_encoders import encoder
 from esan.nn.norm import drops, why_rows_mix
@@ -53,6 +54,7 @@ class PyGConv(Conv):
 
     def __init__(self, conv: nn.Module, out_channels: int, edge_channels: Channels, width: int) -> None:
         super().__init__()
+        _refuse_unknown_widths(conv)
         self.conv: Any = conv
         self.out_channels = out_channels
         signature = inspect.signature(conv.forward)
@@ -174,6 +176,14 @@ class PyGConv(Conv):
         return f"{note} Pass edge_channels, if it needs edge features." if bare else note
 
 
+def _refuse_unknown_widths(conv: nn.Module) -> None:
+    if any(isinstance(parameter, UninitializedParameter) for parameter in conv.parameters()):
+        raise ValueError(
+            f"Expected a convolution whose widths are known (got {type(conv).__name__} with an input of -1). Pass the "
+            "widths that conv is called with, as in conv=lambda i, o: SAGEConv(i, o)."
+        )
+
+
 def _check_call(conv: nn.Module, signature: inspect.Signature, extra: tuple[str, ...]) -> None:
     """Refuse a module that cannot be called as a convolution."""
     try:
@@ -197,16 +207,21 @@ def _exactness(conv: nn.Module) -> tuple[int, str | None]:
     for module in conv.modules():
         if type(module) in _ORDERED:
             return 0, f"{name} holds a {type(module).__name__}, which reads messages in an order"
-    declared = getattr(type(conv), "lookahead", None)
+    if any(getattr(module, "cached", False) is True for module in conv.modules()):
+        raise ValueError(
+            f"Expected a convolution that reads the edges of each batch (got {name} with cached=True, which keeps the "
+            "first ones). Leave cached out."
+        )
+    declared = getattr(conv, "lookahead", None)
     if declared is not None:
-        return int(declared), None
+        return declared_lookahead(conv), None
     if type(conv) in _classes(_LOCAL):
         return 0, None
     if type(conv) in _classes(_DEGREE):
         return 1, None
     return (
         0,
-        f"{name} is not known to read only the rows that its edges come from (if it does, say lookahead = 0 in it)",
+        f"{name} is not known to read only the rows that its edges come from (if it does, let it say lookahead = 0)",
     )
 
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch_geometric.data import Data
 
 from esan.bags import Bag
 from esan.nn.execution.stack_parameters import can_stack, kind_of, stack, unstacked, why_not_stacked
 from esan.nn.models.subgraph_gnn import SubgraphGNN
-from esan.ops.dispatch import computes_several_networks
+from esan.ops.dispatch import computes_several_networks, never_compiled
 
 
 class Ensemble(nn.Module):
@@ -51,16 +52,18 @@ class Ensemble(nn.Module):
         if len(kinds) > 1:
             raise ValueError(
                 f"Expected networks that are built alike (got {len(kinds)} kinds). Build all with the same arguments, "
-                "in the same mode, and freeze the same parameters."
+                "in the same mode and precision, and freeze the same parameters."
             )
         self.members = len(models)
         self.network = stack(models)
+        self.training = self.network.training
         self._together = can_stack(models[0])
 
-    def forward(self, bag: Bag) -> Tensor:
-        """Predictions of every member for every graph, `[members, graphs, outputs]`."""
-        networks = bag.networks
-        if not bag.plain and networks == self.members and self._stacks(bag):
+    @never_compiled
+    def forward(self, bag: Bag | Data) -> Tensor:
+        """Predictions of every member for every graph, `[members, graphs, outputs]`, from what each of them takes."""
+        networks = bag.networks if isinstance(bag, Bag) else 1
+        if isinstance(bag, Bag) and not bag.plain and networks == self.members and self._stacks(bag):
             found = self.network(bag)
             return found if networks > 1 else found[None]
         if networks != 1:
@@ -79,7 +82,7 @@ class Ensemble(nn.Module):
         """Whether all members run in the same kernels."""
         return self._together and computes_several_networks(next(self.parameters()), bag.graphs.edge_index)
 
-    def _alone(self, member: int, bag: Bag) -> Tensor:
+    def _alone(self, member: int, bag: Bag | Data) -> Tensor:
         state = {name: tensor[member] for name, tensor in self._state().items()}
         return functional_call(self.network, state, (bag,))
 

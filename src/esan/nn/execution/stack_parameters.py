@@ -20,7 +20,7 @@ def can_stack(model: SubgraphGNN) -> bool:
 def kind_of(model: SubgraphGNN) -> tuple[object, ...]:
     """What networks that are stacked must have in common: all but the values of their parameters and buffers."""
     functions = tuple(act for act in activations(model) if not isinstance(act, nn.Module))
-    parameters = tuple((name, parameter.requires_grad) for name, parameter in model.named_parameters())
+    parameters = tuple((name, parameter.requires_grad, parameter.dtype) for name, parameter in model.named_parameters())
     modules = tuple((type(module), _settings(module)) for module in model.modules())
     return repr(model), functions, parameters, modules
 
@@ -34,8 +34,10 @@ def why_not_stacked(model: SubgraphGNN) -> str | None:
     if changed is not None:
         return f"one with a hook or a method of its own in {changed or 'the network itself'}"
     for tensors in (model.named_parameters, model.named_buffers):
-        if len([*tensors()]) < len([*tensors(remove_duplicate=False)]):
-            return "one with a parameter or buffer in several places"
+        once = dict(tensors())
+        again = next((name for name, _ in tensors(remove_duplicate=False) if name not in once), None)
+        if again is not None:
+            return f"one with {again}, which is also in another place"
     return None
 
 

@@ -24,6 +24,7 @@ from esan.nn.norm import norm_inside, why_rows_mix
 from esan.nn.reset import reset
 from esan.nn.set_encoder import SetEncoder
 from esan.ops.dispatch import is_plain, never_compiled, refuse_export, say_if_slow
+from esan.plural import counted
 
 #: How the nodes of a subgraph are pooled.
 READOUTS = ("sum", "mean", "max")
@@ -210,8 +211,9 @@ class SubgraphGNN(nn.Module):
         if bag.num_layers < self.num_layers + self.encoder.lookahead:
             needed = self.num_layers + self.encoder.lookahead
             self._say(
-                f"The bag is extended to {needed} layers in each call, since the network reads degrees. Build it with "
-                f"num_layers={needed} to save that."
+                f"The bag is extended to {needed} layers in each call, since the network sees changes of the graph "
+                f"{counted(self.encoder.lookahead, 'hop')} earlier: it reads degrees, or a convolution declares a "
+                f"lookahead. Build the bag with num_layers={needed} to save that."
             )
             return replace(bag, sampled_from=None).to_compact(needed)
         return bag

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from esan.ops.dispatch import first_order
-from esan.ops.edges import Edges, EdgeTypeFeatures
+from esan.ops.edges import Edges, EdgeTypeFeatures, check_edge_features
 from esan.ops.gin import GINBranch, LayerRows, SharedBranch
 from esan.ops.norm import NormState
 from esan.ops.numba import norm as norms
@@ -113,6 +113,7 @@ def layer(
 def branch(of: GINBranch, h: Tensor, rows: BranchRows, relu: bool = False, added: Tensor | None = None) -> Tensor:
     """A convolution and the norm after it, plus the row of its node to each row if `added`, and ReLU if wanted."""
     features = None if of.features is None else of.features(h)
+    check_edge_features(h, rows.edges, features)
     e, edge_type = features, None
     if isinstance(features, EdgeTypeFeatures):
         e, edge_type = features.table, features.edge_type.contiguous()

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from esan.ops.dispatch import MAX_WIDTH, first_order
-from esan.ops.edges import Edges
+from esan.ops.edges import Edges, check_edge_features
 from esan.ops.gin import GINBranch, LayerRows, SharedBranch
 from esan.ops.rows import RowView
 from esan.ops.segments import RowRanges
@@ -99,6 +99,7 @@ def _on_side_stream(side: "torch.cuda.Stream | None") -> Iterator[None]:
 
 def _messages(branch: GINBranch, h: Tensor, edges: Edges, pool: JointPool | None = None) -> Tensor:
     e = None if branch.features is None else branch.features(h)
+    check_edge_features(h, edges, e)
     return message_sum(h, edges, e, branch.own, edges.weight_like(h), pool)
 
 

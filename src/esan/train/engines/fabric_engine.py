@@ -11,7 +11,7 @@ from esan.nn import SubgraphGNN
 from esan.policies import Policy
 from esan.train.engines.engine import Augment, BatchEngine
 from esan.train.engines.objective import Objective
-from esan.train.engines.sync_batch_norm import convert_sync_batch_norm
+from esan.train.engines.sync_batch_norm import SyncBatchNorm, convert_sync_batch_norm
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -55,7 +55,9 @@ class FabricEngine(BatchEngine):
     ) -> None:
         self.fabric, self.distributed = fabric, fabric.world_size > 1
         # A process group of their own: the sums of norms must not interleave with those of DDP.
-        self.norms = convert_sync_batch_norm(model, dist.new_group()) if sync_norms and self.distributed else []
+        if sync_norms and self.distributed:
+            convert_sync_batch_norm(model, dist.new_group())
+        self.norms = [module for module in model.modules() if isinstance(module, SyncBatchNorm)]
         super().__init__(model, bag, objective, lr, batch_size, generator, augment)
         self.ddp_model, self.ddp_optimiser = fabric.setup(model, self.optimiser, move_to_device=False)
 

@@ -1,6 +1,6 @@
 """`SyncBatchNorm`: batch norm whose statistics are those of all processes of a distributed training."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from esan.nn.norm import BatchNorm
+
+M = TypeVar("M", bound=nn.Module)
 
 
 class _AllReduceSum(torch.autograd.Function):
@@ -34,7 +36,8 @@ class SyncBatchNorm(BatchNorm):
     Parameters, buffers and state_dict are those of `BatchNorm`, the same in all processes.
 
     Attributes:
-        sync: False for a batch that every process has whole, and normalises by itself.
+        sync: False for a batch that every process has whole, and normalises by itself; so it does without a process
+            group.
     """
 
     def __init__(self, *args: Any, group: Any = None, **kwargs: Any) -> None:
@@ -42,7 +45,7 @@ class SyncBatchNorm(BatchNorm):
         self.group, self.sync = group, True
 
     def forward(self, x: Tensor, multiplicity: Tensor | None = None, relu: bool = False) -> Tensor:
-        if not (self.training and self.sync):
+        if not (self.training and self.sync and dist.is_available() and dist.is_initialized()):
             return super().forward(x, multiplicity, relu)
         share = torch.ones_like(x[:, 0]) if multiplicity is None else multiplicity.to(x.dtype)
         total = share.sum()
@@ -57,7 +60,7 @@ class SyncBatchNorm(BatchNorm):
         return y.relu() if relu else y
 
 
-def convert_sync_batch_norm(model: nn.Module, group: Any = None) -> list[SyncBatchNorm]:
+def convert_sync_batch_norm(model: M, group: Any = None) -> M:
     """Replace every batch norm of the model by a `SyncBatchNorm` with the same parameters and buffers.
 
     Args:
@@ -65,9 +68,10 @@ def convert_sync_batch_norm(model: nn.Module, group: Any = None) -> list[SyncBat
         group: of processes; None for all.
 
     Returns:
-        the new norms.
+        the model.
     """
-    norms = []
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"Expected a network (got {type(model).__name__}). Pass the model whose norms are replaced.")
     for module in list(model.modules()):
         for name, norm in module.named_children():
             if type(norm) is not BatchNorm:
@@ -77,5 +81,4 @@ def convert_sync_batch_norm(model: nn.Module, group: Any = None) -> list[SyncBat
             new._parameters, new._buffers = norm._parameters, norm._buffers
             new.track_running_stats, new.training = norm.track_running_stats, norm.training
             setattr(module, name, new)
-            norms.append(new)
-    return norms
+    return model
