@@ -99,7 +99,7 @@ def test_only_needs_a_subgraph_of_each_graph(bag: esan.Bag) -> None:
 
 
 def test_only_samples_are_drawn_again(bag: esan.Bag) -> None:
-    with pytest.raises(ValueError, match=r"Expected the bag of a Sampled policy \(got NodeDeletion\(k=1\)\)\. Wrap"):
+    with pytest.raises(ValueError, match=r"Expected the bag of a random policy \(got NodeDeletion\(k=1\)\)\. Wrap"):
         bag.resample()
 
 

@@ -211,7 +211,7 @@ def test_a_padded_batch_becomes_literal_too() -> None:
 
 def test_a_bag_too_shallow_for_the_lookahead_is_extended_with_one_warning() -> None:
     network = strategies.model("dss", "gcn", ND).eval()
-    with pytest.warns(UserWarning, match=r"The bag is extended to 4 layers .*Build it with num_layers=4"):
+    with pytest.warns(UserWarning, match=r"The bag is extended to 4 layers .*Build the bag with num_layers=4"):
         got = network(esan.Bag.of(GRAPHS, ND, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -293,7 +293,7 @@ class NodeFeatures(nn.Module):
         width = width or self.out_channels
         marked = view.marked if self.marked else None
         if not self.degrees:
-            return input_rows(self.encoded(bag, like), view.by_node, marked, width)
+            return input_rows(self._checked(self.encoded(bag, like), bag), view.by_node, marked, width)
         assert isinstance(view, LayerView)
         degree = view.degree
         if not is_gpu(degree.device) and degree.numel():
@@ -305,13 +305,15 @@ class NodeFeatures(nn.Module):
         if isinstance(self.encoder, Nothing):
             return input_rows(table, by_degree, marked, width)
         before = self.out_channels - self.degrees
-        rows = input_rows(self.encoded(bag, like), view.by_node, marked, before)
+        rows = input_rows(self._checked(self.encoded(bag, like), bag), view.by_node, marked, before)
         return torch.cat([rows, input_rows(table, by_degree, None, width - before)], 1)
 
     def encoded(self, bag: Bag, like: Tensor) -> Tensor:
         """The encoded features of the nodes: once per node, and then expanded, never once per pair."""
+        return self.encoder(bag.graphs.x, bag.graphs.node_graph.numel(), like)
+
+    def _checked(self, encoded: Tensor, bag: Bag) -> Tensor:
         nodes, width = bag.graphs.node_graph.numel(), self.out_channels - 2 * self.marked - (self.degrees or 0)
-        encoded = self.encoder(bag.graphs.x, nodes, like)
         if encoded.size(0) != nodes or encoded.size(-1) != width:
             raise misfit(f"encoded features of {nodes:,} nodes, with {width} columns", f"{[*encoded.shape]}")
         return encoded
