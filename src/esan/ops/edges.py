@@ -1,6 +1,7 @@
 """`Edges`: directed edges between rows, and the sum of messages along them that all convolutions are made of."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -46,6 +47,8 @@ class Edges:
     num_rows: int
     weight: Tensor | None = None
     row_ranges: RowRanges | None = None
+    #: Whether the tensors are there; those of a padded batch are made only if they are read, so they are not looked at.
+    plain: ClassVar[bool] = True
     #: The last `edge_type` of the graph's edges, with those of these edges as they are and in the order of `by_source`.
     _types: tuple[Tensor, Tensor, Tensor] | None = None
 
@@ -129,7 +132,7 @@ def check_edge_features(x: Tensor, edges: Edges, e: Tensor | EdgeTypeFeatures | 
     vectors, of_edges = (e.table, e.edge_type.numel()) if isinstance(e, EdgeTypeFeatures) else (e, e.size(0))
     if vectors.size(-1) != x.size(-1):
         raise misfit(f"edge features of {x.size(-1)} columns, as the rows have", f"{vectors.size(-1)}")
-    if of_edges != edges.by_edge_id.size:
+    if edges.plain and of_edges != edges.by_edge_id.size:
         raise misfit(f"features of {edges.by_edge_id.size:,} edges", f"{of_edges:,}")
 
 
@@ -153,8 +156,8 @@ def message_sum(
         raise misfit(f"{edges.num_rows:,} rows, as the edges are between", f"{x.size(0):,}")
     check_edge_features(x, edges, e)
     weight = edges.weight_like(x, weight)
-    if weight is not None and weight.numel() != edges.edge_id.numel():
-        raise misfit(f"one weight for each of {edges.edge_id.numel():,} edges", f"{weight.numel():,}")
+    if weight is not None and weight.numel() != edges.source.numel():
+        raise misfit(f"one weight for each of {edges.source.numel():,} edges", f"{weight.numel():,}")
     table = e.table if isinstance(e, EdgeTypeFeatures) else e
     fast = implementation("messages", x, table, own, weight) if x.dim() == 2 else None
     if fast is not None:

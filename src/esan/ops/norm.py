@@ -163,10 +163,10 @@ def normalised_sum(rows: Summand, nodes: Summand | None, view: RowView) -> Tenso
     fast = implementation("norm", rows.x, None if nodes is None else nodes.x)
     both: list[Any] = [rows] if nodes is None else [rows, nodes]
     check_rows(rows.x, view)
-    if nodes is not None and nodes.x.shape != (view.by_node.size, rows.x.size(1)):
-        raise misfit(
-            f"{view.by_node.size:,} rows of {rows.x.size(1)} columns, one for each node", f"{[*nodes.x.shape]}"
-        )
+    if nodes is not None:
+        width, count = rows.x.size(1), view.by_node.size if view.plain else nodes.x.size(0)
+        if nodes.x.shape != (count, width):
+            raise misfit(f"{count:,} rows of {width} columns, one for each node", f"{[*nodes.x.shape]}")
     for summand in both:
         summand.norm.check_width(summand.x.size(1))
         summand.norm.refuse_single(summand.x, summand.multiplicity)

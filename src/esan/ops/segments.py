@@ -49,6 +49,8 @@ class CSR:
 
     #: Where the rows lie that are not padding, if padding is neither read nor written; None otherwise.
     row_ranges: RowRanges | None = None
+    #: Whether its tensors are there; those of a padded batch are made only if they are read, so they are not looked at.
+    plain = True
     #: What this is a prefix of.
     _parent: "CSR | None" = None
 
@@ -132,7 +134,7 @@ def sort(index: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
 def segment_sum(x: Tensor, csr: CSR, weight: Tensor | None = None) -> Tensor:
     r"""The sum of the rows of each group, each times its weight (a constant): :math:`y_g = \sum_{i \in g} w_i x_i`."""
-    if x.size(0) != csr.index.numel():
+    if csr.plain and x.size(0) != csr.index.numel():
         raise misfit(f"{csr.index.numel():,} rows, one for each that has a group", f"{x.size(0):,}")
     weight = None if weight is None else weight.to(x.dtype)
     fast = implementation("segments", x, weight) if x.dim() == 2 else None
@@ -144,7 +146,7 @@ def segment_sum(x: Tensor, csr: CSR, weight: Tensor | None = None) -> Tensor:
 
 def broadcast(x: Tensor, csr: CSR) -> Tensor:
     r"""One row per group → each of its rows: :math:`y_i = x_{g(i)}`."""
-    if x.size(0) != csr.size:
+    if csr.plain and x.size(0) != csr.size:
         raise misfit(f"{csr.size:,} rows, one for each group", f"{x.size(0):,}")
     fast = implementation("segments", x) if x.dim() == 2 else None
     return x.index_select(0, csr.index) if fast is None else _Broadcast.apply(x, csr, fast)

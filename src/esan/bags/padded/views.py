@@ -30,6 +30,8 @@ class PaddedCSR(CSR):
         row_ranges: which rows are not padding; None if none is, or if padding rows are computed too.
     """
 
+    plain = False
+
     def __init__(
         self, fields: Fields, name: str, owner: str, *, is_sorted: bool = False, row_ranges: RowRanges | None = None
     ) -> None:
@@ -72,6 +74,8 @@ class PaddedEdges(Edges):
         weight: one factor per message, or None for 1.
         row_ranges: which rows are not padding; None if none is, or if padding rows are computed too.
     """
+
+    plain = False
 
     def __init__(
         self,
