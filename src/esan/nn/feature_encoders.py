@@ -18,7 +18,8 @@ from esan.ops.device import is_capturing, is_gpu
 from esan.ops.dispatch import is_plain, is_plain_table
 from esan.ops.edges import EdgeTypeFeatures
 from esan.ops.features import input_rows, lookup
-from esan.ops.segments import CSR, misfit
+from esan.ops.segments import CSR
+from esan.ops.shape_errors import misfit
 
 
 def encoder(channels: Channels, width: int, name: str) -> "FeatureEncoder":

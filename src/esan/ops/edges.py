@@ -10,7 +10,8 @@ from torch import Tensor
 from esan.ops.caching import cached
 from esan.ops.dispatch import implementation
 from esan.ops.features import lookup
-from esan.ops.segments import CSR, RowRanges, misfit
+from esan.ops.segments import CSR, RowRanges
+from esan.ops.shape_errors import misfit
 
 
 @dataclass(frozen=True, eq=False)

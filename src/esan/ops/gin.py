@@ -10,7 +10,8 @@ from esan.ops.dispatch import autocasts, implementation
 from esan.ops.edges import Edges, EdgeTypeFeatures
 from esan.ops.norm import NormState
 from esan.ops.rows import RowView
-from esan.ops.segments import RowRanges, misfit
+from esan.ops.segments import RowRanges
+from esan.ops.shape_errors import misfit
 
 
 @dataclass(frozen=True, eq=False)

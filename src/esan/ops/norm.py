@@ -10,7 +10,8 @@ from torch import Tensor
 from esan.ops.device import is_gpu
 from esan.ops.dispatch import implementation
 from esan.ops.rows import RowView, check_rows, zero_empty_rows
-from esan.ops.segments import broadcast, misfit
+from esan.ops.segments import broadcast
+from esan.ops.shape_errors import misfit
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from esan.ops.dispatch import implementation
-from esan.ops.segments import CSR, RowRanges, misfit, segment_sum
+from esan.ops.segments import CSR, RowRanges, segment_sum
+from esan.ops.shape_errors import misfit
 
 #: How rows are pooled.
 REDUCTIONS = ("sum", "mean", "max")

@@ -9,6 +9,7 @@ from torch import Tensor
 from esan.ops import ragged
 from esan.ops.caching import cached
 from esan.ops.dispatch import first_order, implementation
+from esan.ops.shape_errors import misfit
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,14 +115,6 @@ class CSR:
     def broadcast(self, x: Tensor) -> Tensor:
         """`broadcast`."""
         return broadcast(x, self)
-
-
-def misfit(expected: str, got: str) -> ValueError:
-    """The error for a tensor whose shape does not fit the others."""
-    return ValueError(
-        f"Expected {expected} (got {got}). Hooks, and modules that you put into a network, must keep the numbers of "
-        "rows and columns of what they replace."
-    )
 
 
 def sort(index: Tensor, size: int) -> tuple[Tensor, Tensor]:
