@@ -30,5 +30,6 @@ def test_exp() -> None:
     gin = named("exp/gin").variant(num_layers=2, epochs=8)
     found, base = (run_jobs([Job(recipe, fold=0)], None, root=ROOT)[0] for recipe in (dss, gin))
     assert found.best.valid == 1.0
+    # Chance on 120 graphs has a standard deviation of 0.046, and this is the best of 8 epochs.
     assert base.best.valid is not None
-    assert base.best.valid <= 0.55
+    assert base.best.valid <= 0.65
