@@ -327,6 +327,18 @@ def test_labels_in_other_forms(form: str, words: bool) -> None:
     assert dataset.classes == (("x", "y") if words else (1, 2))
 
 
+def test_columns_of_pandas_name_the_targets() -> None:
+    pandas = pytest.importorskip("pandas")
+    rows = [[0.5, 1.5], [2.5, 3.5]]
+    named = pandas.DataFrame(rows, columns=["size", "charge"])
+    assert data.own([_graph()] * 2, labels=named).targets == ("size", "charge")
+    for columns in (None, ["size", "size"]):
+        assert data.own([_graph()] * 2, labels=pandas.DataFrame(rows, columns=columns)).targets is None
+    named.loc[1, "charge"] = float("inf")
+    with pytest.raises(ValueError, match=r"Expected finite targets \(got \[2\.5, inf\] for graph 1\)"):
+        data.own([_graph()] * 2, labels=named)
+
+
 def test_none_among_labels_is_a_missing_one() -> None:
     dataset = data.own([_graph()] * 2, labels=[[0, None], [1, 0]])
     assert dataset.task == Task("labels", 2)

@@ -91,6 +91,8 @@ def test_missing_cells_are_missing_labels(table: Path) -> None:
 def test_one_name_is_one_column(table: Path) -> None:
     assert data.own(table, targets="active").y.tolist() == data.own(table, targets=["active"]).y.tolist()
     assert data.own(table, targets="active").name == "molecules"
+    with pytest.raises(ValueError, match=r"Expected every target once \(got \['active', 'active'\]\)"):
+        data.own(table, targets=["active", "active"])
 
 
 def test_a_gap_among_classes_is_reported_once_and_can_be_left_out(table: Path) -> None:

@@ -1,5 +1,6 @@
 """`fit`: from graphs to predictions without a loop; networks in files; predictions for whatever graphs come."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,31 @@ def test_a_table_of_molecules(tmp_path: Path) -> None:
     assert fitted.task.kind == "regression"
     assert len(fitted.predict(tmp_path / "mine.csv")) == 20
     assert fitted.score(tmp_path / "mine.csv", targets=["size"]) > 0
+
+
+def test_several_targets_have_the_names_of_their_columns(tmp_path: Path) -> None:
+    """In what is saved and predicted; a table whose columns have another order is read by name."""
+    pytest.importorskip("rdkit")
+    rows = [("C" * n + "O", n + 0.5, -3.0 * n) for n in range(1, 21)]
+    train, swapped = tmp_path / "train.csv", tmp_path / "swapped.csv"
+    train.write_text("\n".join(["smiles,size,charge", *(f"{s},{a},{b}" for s, a, b in rows)]))
+    swapped.write_text("\n".join(["charge,note,smiles,size", *(f"{b},0.25,{s},{a}" for s, a, b in rows)]))
+    fitted = fit(train, folder=tmp_path / "runs", **QUICK)
+    (saved,) = (path.read_text().splitlines()[0] for path in (tmp_path / "runs").rglob("predictions.csv"))
+    assert saved == "graph,part,target size,target charge,prediction size,prediction charge"
+    assert list(fitted.predict(swapped).columns()) == ["prediction size", "prediction charge"]
+    fitted.save(tmp_path / "net.pt")
+    for one in (fitted, Predictor.load(tmp_path / "net.pt")):
+        assert one.header.model_spec.targets == ("size", "charge")
+        assert one.score(swapped) == one.score(train) == one.score(esan.data.own(train))
+        assert one.score(esan.data.own(swapped, targets=["charge", "size"])) == one.score(train)
+    y = esan.data.own(swapped, targets=["charge", "size"])
+    for labels in (["size", "weight"], ["note", "charge"]):
+        with pytest.raises(ValueError, match=r"Expected the targets \['size', 'charge'\], as in training \(got \["):
+            fitted.score(replace(y, targets=tuple(labels)))
+    # Other names say nothing: the columns are taken as they come.
+    assert fitted.score(replace(y[:], targets=("a", "b"))) == fitted.score(replace(y, targets=None))
+    assert fitted.score(replace(y, targets=None)) != fitted.score(y)
 
 
 def test_edge_features_are_used_where_they_are() -> None:

@@ -97,7 +97,7 @@ def read_molecules(
     return MoleculeTable(
         arrays=molecule_arrays([molecule for _, molecule in kept]),
         y=_joined(columns),
-        cells=TargetCells(path, lines, [header[place] for place in places], whole, words),
+        cells=TargetCells(path, lines, [header[place] for place in places], whole, words, tuple(wanted) or None),
         smiles=tuple(row.cells[at].strip() for row, _ in kept),
         skipped=skipped,
     )

@@ -98,7 +98,7 @@ def own(
             "in a loop of your own (docs/training.md)."
         )
     found_targets = infer_targets(graphs.y, task, cells, classes)
-    if task is None and cells is not None:
+    if task is None and cells is not None and cells.file is not None:
         _tell_missing(found_targets, cells)
     x = _channels(graphs.x, found.x if in_channels == "infer" else in_channels, "x")
     edges = _channels(graphs.edge_attr, found.edges if edge_channels == "infer" else edge_channels, "edge_attr")
@@ -114,6 +114,7 @@ def own(
         edge_channels=edges,
         given=given,
         classes=found_targets.classes,
+        targets=None if cells is None else cells.names,
         smiles=found.smiles,
         skipped=found.skipped,
         source=found.source,
@@ -148,6 +149,8 @@ def _check_words(
         many = list(targets) if isinstance(targets, Sequence) else None
         if many is None or not all(isinstance(column, str) for column in many):
             raise TypeError(f"Expected targets to name columns (got {shown(targets)}). Pass e.g. targets=['a', 'b'].")
+        if len(set(many)) < len(many):
+            raise ValueError(f"Expected every target once (got {shown(targets)}). Name each column once.")
 
 
 def _checked_classes(classes: Any) -> Classes | None:
@@ -235,6 +238,7 @@ def _refuse_text(source: Any) -> None:
 
 
 def _labelled(graphs: Graphs, labels: Labels) -> tuple[Graphs, TargetCells | None]:
+    names = _column_names(labels)
     cells, labels = None, _as_lists(labels)
     if isinstance(labels, str | Path):
         y, cells = _from_file(Path(labels))
@@ -248,12 +252,20 @@ def _labelled(graphs: Graphs, labels: Labels) -> tuple[Graphs, TargetCells | Non
             raise TypeError(
                 f"Expected labels that are numbers, or words alone (got {_few(labels)}). Pass one per graph."
             ) from None
+        cells = None if names is None else TargetCells(names=names)
     if y.dim() == 0 or y.size(0) != len(graphs):
         raise ValueError(
             f"Expected one label per graph, {len(graphs)} in all (got {y.size(0) if y.dim() else 'one number'}). "
             "Give every graph its own, in the same order."
         )
     return replace(graphs, y=y, y_level="graph"), cells
+
+
+def _column_names(labels: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a table of pandas; None where there is no table, or its columns are numbered."""
+    names = tuple(labels.columns) if hasattr(labels, "columns") and hasattr(labels, "to_numpy") else ()
+    usable = names and len(set(names)) == len(names) and all(isinstance(name, str) for name in names)
+    return names if usable else None
 
 
 def _as_lists(labels: Any) -> Any:

@@ -121,6 +121,7 @@ class Dataset:
         edge_channels: what `edge_attr` holds; None where it is not used.
         given: the split that comes with the data.
         classes: what the user calls the classes 0, 1, ...: other numbers, or words; None for these numbers.
+        targets: the name of each target, that of its column in a table; None where they have none.
         smiles: the molecules as they were written, one per graph.
         skipped: the rows of a file that were left out, if that was asked for.
         source: where it was read from.
@@ -134,6 +135,7 @@ class Dataset:
     edge_channels: Channels = None
     given: Split | None = None
     classes: Classes | None = None
+    targets: tuple[str, ...] | None = None
     smiles: tuple[str, ...] | None = None
     skipped: tuple[SkippedLine, ...] = ()
     source: str = ""

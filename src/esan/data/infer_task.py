@@ -29,6 +29,7 @@ class TargetCells:
         columns: the name of each column.
         whole: whether all that is written in a column are whole numbers.
         words: of classes that are words, the words; the targets are their places in it.
+        names: what the user calls the targets; None where they are numbered.
     """
 
     file: Path | None = None
@@ -36,6 +37,7 @@ class TargetCells:
     columns: Sequence[str] = ()
     whole: Sequence[bool] = ()
     words: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
 
     def at(self, bad: Tensor) -> str:
         """The first true entry of a mask `[G, T]`, in words."""

@@ -15,6 +15,7 @@ from esan.nn import GINConv, GINEConv, SubgraphGNN, ds_gnn, dss_gnn
 from esan.nn.feature_encoders import NodeFeatures
 from esan.nn.linear import Linear
 from esan.nn.models.heads import TwoScores
+from esan.plural import counted
 from esan.train.baselines import RandomFeatures, WalkFeatures
 from esan.train.recipes.recipe import Recipe
 
@@ -32,6 +33,7 @@ class ModelSpec:
         in_channels: what `x` holds, walk counts left out.
         edge_channels: what `edge_attr` holds; None where it is not used.
         classes: what the user calls the classes, where not 0, 1, ...: other numbers, or words.
+        targets: the name of each target, that of its column in the training data; None where they had none.
         unused: the features that the training data came with and that the network does not read, "x" or "edge_attr":
             their only row, or None where the settings leave out whatever they are. None for the whole where it was not
             recorded, by version 0.1.
@@ -42,6 +44,7 @@ class ModelSpec:
     in_channels: Channels
     edge_channels: Channels
     classes: Classes | None = None
+    targets: tuple[str, ...] | None = None
     unused: Mapping[str, tuple[float, ...] | None] | None = None
 
     @staticmethod
@@ -53,7 +56,8 @@ class ModelSpec:
             unused["x"] = None
         if not recipe.edge_features or (dataset.edge_channels is not None and not used):
             unused["edge_attr"] = None
-        return ModelSpec(recipe, dataset.task, dataset.in_channels, edges, dataset.classes, unused)
+        names = dataset.classes, dataset.targets
+        return ModelSpec(recipe, dataset.task, dataset.in_channels, edges, *names, unused)
 
     @property
     def conv(self) -> str:
@@ -139,6 +143,7 @@ class ModelSpec:
             "in_channels": _plain(self.in_channels),
             "edge_channels": _plain(self.edge_channels),
             "classes": None if self.classes is None else list(self.classes),
+            "targets": None if self.targets is None else list(self.targets),
             "unused": None
             if self.unused is None
             else {name: None if row is None else list(row) for name, row in self.unused.items()},
@@ -156,8 +161,18 @@ class ModelSpec:
             _channels(values["in_channels"]),
             _channels(values["edge_channels"]),
             classes,
+            _target_names(values.get("targets"), task),
             _unused(values.get("unused")),
         )
+
+
+def _target_names(values: Any, task: Task) -> tuple[str, ...] | None:
+    if values is None:
+        return None
+    count = 1 if task.kind == "classification" else task.out_channels
+    if len(values) != count or not all(isinstance(name, str) for name in values):
+        raise TypeError(f"Expected a name for each of {counted(count, 'target')} (got {values!r:.60}). Train again.")
+    return tuple(values)
 
 
 def _unused(values: Any) -> dict[str, tuple[float, ...] | None] | None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from esan import data
 from esan.checks import shown
 from esan.data import Dataset, Task
-from esan.data.csv_files import _rows, is_csv
+from esan.data.csv_files import _rows, is_csv, other_columns
 from esan.data.dataset import Classes, UnusedFeatures
 from esan.data.sets.verify import FeaturesError
 from esan.graphs import Source, load_graphs, read
@@ -87,6 +87,11 @@ def with_targets(source: Source | Dataset | str | Path, model_spec: ModelSpec, a
         # What was said of the training data holds here too, unless something else is said.
         known = {"smiles": model_spec.recipe.smiles, "targets": columns_of(model_spec.recipe.targets)}
         asked = {name: value for name, value in known.items() if value} | asked
+        by_name = model_spec.targets is not None and not asked.keys() & {"targets", "labels"}
+        if by_name and exists(Path(source)):
+            columns = other_columns(Path(source), asked.get("smiles"))
+            if set(model_spec.targets or ()) <= set(columns):
+                asked = asked | {"targets": list(model_spec.targets or ())}
     known_classes = {"classes": _classes(model_spec)} if model_spec.task.kind == "classification" else {}
     with _features_of_training():
         found = data.own(source, **{"task": model_spec.task.kind} | known_classes | _features(model_spec) | asked)
@@ -96,7 +101,10 @@ def with_targets(source: Source | Dataset | str | Path, model_spec: ModelSpec, a
 
 
 def targets_for(dataset: Dataset, model_spec: ModelSpec) -> Tensor:
-    """The targets of a dataset as a network has them: classes in its numbers; those that it never saw are refused."""
+    """The targets of a dataset as a network has them: classes in its numbers, columns in its order.
+
+    Classes that it never saw are refused, and columns of which some have the names of its own and others not.
+    """
     task = model_spec.task
     if task.kind == "classification" and dataset.task.kind == task.kind:
         known = {label: number for number, label in enumerate(_classes(model_spec))}
@@ -113,7 +121,15 @@ def targets_for(dataset: Dataset, model_spec: ModelSpec) -> Tensor:
             f"Expected targets for {task.kind} of {task.out_channels} (got {dataset.task.kind} of "
             f"{dataset.task.out_channels}). Choose those that the network was trained on."
         )
-    return dataset.y
+    mine, theirs = model_spec.targets, dataset.targets
+    if mine is None or theirs is None or set(mine).isdisjoint(theirs):
+        return dataset.y
+    if set(mine) != set(theirs):
+        raise ValueError(
+            f"Expected the targets {shown(list(mine))}, as in training (got {shown(list(theirs))}). Choose or rename "
+            "the columns."
+        )
+    return dataset.y[:, [theirs.index(name) for name in mine]]
 
 
 def class_labels_of(dataset: Dataset) -> list[int | str]:

@@ -28,6 +28,7 @@ class Predictions:
         spread: for sampled bags, how much the votes differ: for classes the fraction against the winner `[G, 1]`, for
             numbers and labels the standard deviation `[G, T]`; None for whole bags.
         classes: the class of each column of `probability`, as the training data calls it.
+        targets: the name of each number or label, that of its column in the training data; None where they had none.
     """
 
     kind: str
@@ -35,16 +36,20 @@ class Predictions:
     probability: Tensor | None
     spread: Tensor | None
     classes: Classes = ()
+    targets: tuple[str, ...] | None = None
 
     @staticmethod
-    def of(votes: Tensor, kind: str, classes: Classes | None = None) -> "Predictions":
+    def of(
+        votes: Tensor, kind: str, classes: Classes | None = None, targets: tuple[str, ...] | None = None
+    ) -> "Predictions":
         """From what the network gave for each sample, `[votes, G, C]`."""
         outcome = combine_samples(votes, kind)
         if kind == "classification":
             named: Classes = tuple(range(votes.size(2))) if classes is None else classes
-            return Predictions(kind, outcome.prediction.argmax(1), votes.softmax(2).mean(0), outcome.spread, named)
+            probability = votes.softmax(2).mean(0)
+            return Predictions(kind, outcome.prediction.argmax(1), probability, outcome.spread, named, targets)
         answer = outcome.prediction.sigmoid() if kind == "labels" else outcome.prediction
-        return Predictions(kind, answer, None, outcome.spread)
+        return Predictions(kind, answer, None, outcome.spread, targets=targets)
 
     @property
     def value(self) -> Tensor:
@@ -92,8 +97,8 @@ class Predictions:
             columns["prediction"] = self.called
             columns |= {f"p({c})": column.tolist() for c, column in zip(self.classes, self.probability.T, strict=True)}
         else:
-            columns |= _numbered("prediction", self.outcome)
-        return columns if self.spread is None else columns | _numbered("spread", self.spread)
+            columns |= _named("prediction", self.outcome, self.targets)
+        return columns if self.spread is None else columns | _named("spread", self.spread, self.targets)
 
     def to_csv(self, path: str | Path, more: dict[str, list[object]] | None = None) -> None:
         """Write one row per graph: its number, the columns of `more`, and the predictions."""
@@ -114,7 +119,7 @@ def save_predictions(path: Path, votes: Mapping[str, Tensor], ids: Mapping[str, 
     for part, given in votes.items():
         numbers = ids[part].tolist()
         targets = {name: [column[number] for number in numbers] for name, column in target_columns(dataset).items()}
-        told = Predictions.of(given, dataset.task.kind, dataset.classes).columns()
+        told = Predictions.of(given, dataset.task.kind, dataset.classes, dataset.targets).columns()
         for name, column in ({"graph": numbers, "part": [part] * len(numbers)} | targets | told).items():
             columns.setdefault(name, []).extend(column)
     write_text(path, _csv(columns))
@@ -124,7 +129,7 @@ def target_columns(dataset: Dataset) -> dict[str, list[Any]]:
     """The targets of all graphs by the name of their column: classes as the user calls them, or numbers."""
     if dataset.task.kind == "classification":
         return {"target": [dataset.called(number) for number in dataset.y.tolist()]}
-    return _numbered("target", dataset.y)
+    return _named("target", dataset.y, dataset.targets)
 
 
 def _csv(columns: Mapping[str, list[Any]]) -> str:
@@ -135,6 +140,9 @@ def _csv(columns: Mapping[str, list[Any]]) -> str:
     return text.getvalue()
 
 
-def _numbered(name: str, lines: Tensor) -> dict[str, list[Any]]:
-    many = lines.size(1) > 1
-    return {f"{name} {i}" if many else name: column.tolist() for i, column in enumerate(lines.T)}
+def _named(name: str, lines: Tensor, targets: tuple[str, ...] | None) -> dict[str, list[Any]]:
+    """Columns for what there is of each target; of several, with their names, or else their numbers."""
+    if lines.size(1) == 1:
+        return {name: lines[:, 0].tolist()}
+    told = range(lines.size(1)) if targets is None else targets
+    return {f"{name} {target}": column.tolist() for target, column in zip(told, lines.T, strict=True)}

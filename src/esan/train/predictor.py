@@ -67,7 +67,8 @@ class Predictor:
             skip_unreadable: whether rows of a table that cannot be read are left out with a warning.
         """
         samples = self.predict_samples(read_graphs(source, self.header.model_spec, smiles, skip_unreadable))
-        return Predictions.of(samples, self.task.kind, self.header.model_spec.classes)
+        model_spec = self.header.model_spec
+        return Predictions.of(samples, self.task.kind, model_spec.classes, model_spec.targets)
 
     def score(self, source: Source | Dataset | str | Path, **asked: Any) -> float:
         """The metric of the task on graphs with targets: accuracy, ROC-AUC (parts of 1), or mean absolute error.

@@ -56,7 +56,8 @@ def run(
         more |= _known(whole, fitted)
     if graphs.smiles is not None:
         more["smiles"] = list(graphs.smiles)
-    predictions = Predictions.of(fitted.predict_samples(graphs), fitted.task.kind, model_spec.classes)
+    votes = fitted.predict_samples(graphs)
+    predictions = Predictions.of(votes, fitted.task.kind, model_spec.classes, model_spec.targets)
     predictions.to_csv(out, more)
     console.print(Text(f"{len(predictions):,} predictions of {model_spec.recipe.name}: {out}"))
 
