@@ -49,7 +49,14 @@ def test_an_estimate_changes_nothing() -> None:
     torch.manual_seed(0)
     drawn = torch.rand(3)
     torch.manual_seed(0)
+    called: list[str] = []
+    for name, module in model.named_modules():
+        module.register_forward_hook(lambda *given, name=name: called.append(name))
+        module.register_forward_pre_hook(lambda *given, name=name, **more: called.append(name), with_kwargs=True)
     text = str(esan.estimate(esan.Bag.of(GRAPHS, policy, 3), model))
+    assert not called
+    model(esan.Bag.of(GRAPHS, policy, 3))
+    assert called
     assert torch.equal(torch.rand(3), drawn)
     assert not model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

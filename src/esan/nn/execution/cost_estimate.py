@@ -72,7 +72,8 @@ def estimate(bag: Bag, model: Any) -> Estimate:
 
     Args:
         bag: the graphs of one step; of a dataset, take a batch: `esan.estimate(bag[:128], model)`.
-        model: the network, of `ds_gnn` or `dss_gnn`; it is left as it is, and so is torch's generator.
+        model: the network, of `ds_gnn` or `dss_gnn`; it is left as it is, and so is torch's generator. Its hooks are
+            not called.
     """
     if not isinstance(bag, Bag):
         raise TypeError(f"Expected a Bag (got {type(bag).__name__}). Pass bag first, then model: estimate(bag, model).")
@@ -124,7 +125,16 @@ def _checked_copy(model: Any) -> Any:
             f"Expected a network of esan.ds_gnn or esan.dss_gnn (got {type(model).__name__}). Pass bag first, then "
             "model: esan.estimate(bag, model)."
         )
-    return copy.deepcopy(model)
+    copied = copy.deepcopy(model)
+    for module in copied.modules():
+        for kind in ("forward", "forward_pre", "backward", "backward_pre"):
+            hooks = getattr(module, f"_{kind}_hooks")
+            hooks.update(dict.fromkeys(hooks, _nothing))  # still there: they decide how a layer is computed
+    return copied
+
+
+def _nothing(*given: Any, **more: Any) -> None:
+    """In place of a hook."""
 
 
 # -- what is counted -----------------------------------------------------------------------------------------------
