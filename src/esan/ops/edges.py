@@ -126,13 +126,13 @@ class PickedEdges:
     edge_id: Tensor
 
 
-def check_edge_features(x: Tensor, edges: Edges, e: Tensor | EdgeTypeFeatures | None) -> None:
-    """Raise unless e has the width of x, and an entry for each edge: kernels compute addresses from these numbers."""
+def check_edge_features(width: int, edges: Edges, e: Tensor | EdgeTypeFeatures | None) -> None:
+    """Raise unless e has that width, and an entry for each edge: kernels compute addresses from these numbers."""
     if e is None:
         return
     vectors, of_edges = (e.table, e.edge_type.numel()) if isinstance(e, EdgeTypeFeatures) else (e, e.size(0))
-    if vectors.size(-1) != x.size(-1):
-        raise misfit(f"edge features of {x.size(-1)} columns, as the rows have", f"{vectors.size(-1)}")
+    if vectors.size(-1) != width:
+        raise misfit(f"edge features of {width} columns, as the rows have", f"{vectors.size(-1)}")
     if edges.plain and of_edges != edges.by_edge_id.size:
         raise misfit(f"features of {edges.by_edge_id.size:,} edges", f"{of_edges:,}")
 
@@ -155,7 +155,7 @@ def message_sum(
     """
     if x.size(0) != edges.num_rows:
         raise misfit(f"{edges.num_rows:,} rows, as the edges are between", f"{x.size(0):,}")
-    check_edge_features(x, edges, e)
+    check_edge_features(x.size(-1), edges, e)
     weight = edges.weight_like(x, weight)
     if weight is not None and weight.numel() != edges.source.numel():
         raise misfit(f"one weight for each of {edges.source.numel():,} edges", f"{weight.numel():,}")

@@ -27,8 +27,8 @@ pytestmark = ONLY_INTERPRETED
 GRAPHS = [*strategies.odd_graphs()[3:5], strategies.from_edges(7, [(i, i + 1) for i in range(6)], 11)]
 
 
-def network(architecture: str, encoder: str, policy: esan.Policy, **choices: Any) -> SubgraphGNN:
-    return strategies.model(architecture, encoder, policy, width=6, num_layers=2, **choices).float()
+def network(architecture: str, encoder: str, policy: esan.Policy, width: int = 6, **choices: Any) -> SubgraphGNN:
+    return strategies.model(architecture, encoder, policy, width=width, num_layers=2, **choices).float()
 
 
 def same_gradients(ours: dict[str, Tensor | None], theirs: dict[str, Tensor | None]) -> None:
@@ -40,7 +40,9 @@ def same_gradients(ours: dict[str, Tensor | None], theirs: dict[str, Tensor | No
 @pytest.mark.parametrize(
     ("architecture", "encoder", "name", "literal", "choices"),
     [
-        ("dss", "gine", "EGO+(2)", False, {}),
+        # So wide that the kernels pad rows, marks and edge features with columns of zeros.
+        ("dss", "gine", "EGO+(2)", False, {"width": 18}),
+        ("ds", "gine", "ED", False, {"width": 20}),
         pytest.param(
             "dss",
             "gine",

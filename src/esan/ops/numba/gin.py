@@ -113,7 +113,7 @@ def layer(
 def branch(of: GINBranch, h: Tensor, rows: BranchRows, relu: bool = False, added: Tensor | None = None) -> Tensor:
     """A convolution and the norm after it, plus the row of its node to each row if `added`, and ReLU if wanted."""
     features = None if of.features is None else of.features(h)
-    check_edge_features(h, rows.edges, features)
+    check_edge_features(h.size(-1), rows.edges, features)
     e, edge_type = features, None
     if isinstance(features, EdgeTypeFeatures):
         e, edge_type = features.table, features.edge_type.contiguous()

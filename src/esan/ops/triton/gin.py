@@ -99,7 +99,7 @@ def _on_side_stream(side: "torch.cuda.Stream | None") -> Iterator[None]:
 
 def _messages(branch: GINBranch, h: Tensor, edges: Edges, pool: JointPool | None = None) -> Tensor:
     e = None if branch.features is None else branch.features(h)
-    check_edge_features(h, edges, e)
+    check_edge_features(branch.w1.size(-1), edges, e)  # h may be padded with columns of zeros
     return message_sum(h, edges, e, branch.own, edges.weight_like(h), pool)
 
 
