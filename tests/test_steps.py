@@ -197,6 +197,40 @@ def _check_captured(change: str, device: torch.device, optimiser: Any, close: fl
         torch.testing.assert_close(got, expected, rtol=10 * close, atol=10 * close, msg=name)
 
 
+OPTIONS: dict[str, dict[str, Any]] = {
+    "edge features": {"conv": "gine", "edge_channels": esan.Categories(2)},
+    "graphconv": {"conv": "graphconv"},
+    "gcn": {"conv": "gcn"},
+    "deepsets": {"set_encoder": "deepsets"},
+    "degrees": {"degrees": 5},
+    "concatenation": {"jk": "cat-input"},
+    "layer norm": {"norm": "layer_norm"},
+    "dropout": {"dropout": 0.5, "dropout_on": "nodes"},
+}
+
+
+@pytest.mark.parametrize("make", [esan.ds_gnn, esan.dss_gnn])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_what_a_network_is_made_of_does_not_wait(option: str, make: Any, device: torch.device) -> None:
+    made = graphs()
+    for data in made:
+        data.edge_attr = (data.edge_index.sum(0) % 2).reshape(-1, 1)
+    model = make(esan.Categories(3), WIDTH, LAYERS, 1, marked=True, **OPTIONS[option]).to(device)
+    bag = esan.Bag.of(made, "EGO+(2)@0.5", LAYERS + 1)
+    loader = esan.Loader(bag, BATCH, device=device, padded=True)
+    Again.state = [model]
+
+    @esan.step(loader)
+    def train(bag: Any) -> Tensor:
+        loss: Tensor = model(bag).square().mean()
+        loss.backward()
+        return loss.detach()
+
+    for _ in range(3):
+        assert all(train(bag).isfinite() for bag in loader)
+    assert train.captures >= 1
+
+
 def test_results_stay_what_they_were(device: torch.device) -> None:
     trained = Trained(device, True)
     losses = [loss for _ in range(3) for loss in trained.epoch()]
