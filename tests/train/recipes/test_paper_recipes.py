@@ -83,7 +83,7 @@ def test_protocols() -> None:
     csl = [named(f"csl/{method}") for method in ("ds-gin-ego", "ds-gin-ed", "dss-graphconv-nd", "dss-gin-ed-5%")]
     assert [recipe.num_layers for recipe in csl] == [4, 8, 8, 8]
     assert [recipe.double for recipe in csl] == [False, False, True, False]
-    assert [recipe.recalibrate_norms for recipe in csl] == [False, True, True, True]
+    assert [recipe.recalibrate_norms for recipe in csl] == [False, False, True, True]
     assert not named("exp/gin").recalibrate_norms
     assert (named("csl/ds-gin-ego").policy, named("csl/ds-gin-ego").folds) == (EgoNets(4), 5)
     assert (named("nci1/ds-graphconv-ed").num_layers, named("nci1/ds-graphconv-ed").hidden_channels) == (3, 64)

@@ -111,8 +111,9 @@ def named(name: str) -> Recipe:
         # CSL(41, 9) and CSL(41, 12) differ after 5 rounds of refinement of edge-deleted bags only, and after 4 of
         # node-deleted ones; the paper's other choice is 4 layers.
         values["num_layers"] = 8
-        # Nearly all nodes have one degree, and norms over near constants need statistics that do not lag.
-        values["recalibrate_norms"] = True
+        # What subgraphs share is nearly the same for all nodes, and norms over near constants need statistics that do
+        # not lag.
+        values["recalibrate_norms"] = model == "dss"
         # Bags that are whole look alike for two layers: what four norms one after another, each over constants, make
         # of rounding in single precision is as large as what follows.
         values["double"] = model == "dss" and not isinstance(policy, Sampled)
