@@ -7,8 +7,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from esan.plural import counted
 from esan.report.formatting import escape_markdown
 from esan.report.reproduced_tables import method, paper_number
+from esan.report.reproduction.deviation import Deviation
 from esan.report.rows import empty_row, in_paper_units
 from esan.train.campaigns.grid import Search, read_scores
 from esan.train.recipes.catalogue import named
@@ -76,7 +78,31 @@ def grid_results_table(found: Sequence[GridResult]) -> str:
     return (
         "Grids that were run whole, as the paper tunes: mean validation of their configurations, beside the paper's "
         "number where it is one of validation. All runs are stored; "
-        f"{GRIDS} has every score.\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+        f"{GRIDS} has every score.\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n" + _gain(found)
+    )
+
+
+def _gain(found: Sequence[GridResult]) -> str:
+    """What the best of a grid gains over the recipe, and how far it is from the paper; empty where neither is known."""
+    gains, differences, digits = [], [], 0
+    for one in found:
+        recipe, cited = named(one.recipe), paper_number(one.recipe)
+        if cited is None or recipe.select != "mean-valid" or one.recipe not in one.scores:
+            continue
+        metric, best = empty_row(recipe).metric, next(iter(one.scores.values()))
+        ours, mine = (in_paper_units(MeanStd(value, None), metric, cited) for value in (best, one.scores[one.recipe]))
+        assert ours is not None
+        assert mine is not None
+        gains.append(ours.mean - mine.mean)
+        differences.append(ours.mean - cited.value)
+        digits = max(digits, ours.digits)
+    if not gains:
+        return ""
+    gain, difference = Deviation.of(gains).text(digits), Deviation.of(differences).text(digits)
+    return (
+        f"\nOver {counted(len(gains), 'row')}, the best configuration is **{gain}** above the recipe as it is, and "
+        f"differs from the paper by **{difference}**"
+        + (" (mean ± its standard error).\n" if len(gains) > 1 else ".\n")
     )
 
 
