@@ -101,8 +101,7 @@ def _gain(found: Sequence[GridResult]) -> str:
     gain, difference = Deviation.of(gains).text(digits), Deviation.of(differences).text(digits)
     return (
         f"\nOver {counted(len(gains), 'row')}, the best configuration is **{gain}** above the recipe as it is, and "
-        f"differs from the paper by **{difference}**"
-        + (" (mean ± its standard error).\n" if len(gains) > 1 else ".\n")
+        f"differs from the paper by **{difference}**" + (" (mean ± its standard error).\n" if len(gains) > 1 else ".\n")
     )
 
 
