@@ -118,7 +118,7 @@ def _reported(recipe: Recipe, outcome: Summary) -> str:
         return f"{outcome.metric} {text}{sign}" if text else f"{outcome.metric} not measured"
 
     words = f"{measured(outcome.value)}: {outcome.rule}"
-    words += f" (epoch {outcome.epoch})" if outcome.epoch is not None else ""
+    words += f" (epoch {outcome.epoch}, {counted(outcome.runs, 'run')})" if outcome.epoch is not None else ""
     if recipe.select in ("mean-valid", "last"):
         words += f"\n{measured(outcome.best)}: {outcome.part} at the best validation of each run"
     paper = paper_number(recipe.name)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import Any
 
-from esan.plural import counted
 from esan.train.runs.records import Record
 
 #: Equal means of accuracies differ by 1e-7 at most where curves are stored with seven digits. Unequal ones differ by
@@ -83,8 +82,7 @@ def summary(records: Sequence[Record]) -> Summary:
     value = None
     if epoch is not None:
         value = _mean_std([getattr(record.curve[epoch - 1], part) for record in records])
-    rule = f"{part} at the epoch of best mean validation over {counted(len(records), 'run')}"
-    return Summary(**common, rule=rule, value=value, epoch=epoch)
+    return Summary(**common, rule=f"{part} at the epoch of best mean validation", value=value, epoch=epoch)
 
 
 def _best_mean_epoch(records: Sequence[Record]) -> int | None:
