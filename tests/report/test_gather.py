@@ -70,6 +70,23 @@ def test_two_records_of_one_job_count_once(tmp_path: Path) -> None:
     assert gather([tmp_path / "a", tmp_path / "a"]).problems == ()
 
 
+def test_a_packed_run_has_the_outcome_of_its_own_record(tmp_path: Path) -> None:
+    """A table stores seven digits of a curve."""
+    one = record("zinc/gin", 1 / 3)
+    save([one], tmp_path / "a")
+    add_records(tmp_path / "b", [one])
+    assert "the same outcome of the same job" in gather([tmp_path]).problems[0]
+
+
+def test_runs_on_other_data_are_not_mixed(tmp_path: Path) -> None:
+    save([replace(record("zinc/gin", 0.25, seed=seed), data_sha256=sha) for seed, sha in enumerate("aab")], tmp_path)
+    save([replace(record("zinc/gin", 0.25, seed=3), data_sha256=None)], tmp_path)
+    found = gather([tmp_path])
+    assert [one.seed for one in found.records] == [0, 1, 3]
+    (problem,) = found.problems
+    assert "0-2/record.json: left out. Its data are not those of " in problem
+
+
 def test_two_recipes_of_one_name_are_not_mixed(tmp_path: Path) -> None:
     recipe = named("zinc/gin")
     save([record(recipe, 0.25, seed=0)], tmp_path)

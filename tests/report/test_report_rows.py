@@ -120,6 +120,22 @@ def test_every_table_holds_one_metric_and_says_which() -> None:
     assert "| valid at best validation |" in markdown([folds])
 
 
+def test_a_row_is_complete_with_every_fold_of_every_seed() -> None:
+    def row(*jobs: tuple[int, int]) -> Row:
+        return row_of([record("mutag/gin", 0.9, fold=fold, seed=seed) for fold, seed in jobs])
+
+    first = [(fold, 0) for fold in range(10)]
+    assert row(*first).is_complete
+    assert row(*[(fold, 4) for fold in range(10)]).is_complete, "whichever the seed is"
+    assert row(*first, *[(fold, 1) for fold in range(10)]).state == "10 folds × 2 seeds"
+    halves = row(*[(fold, seed) for fold in range(5) for seed in range(2)])
+    assert (halves.is_complete, halves.state) == (False, "10 of 20 runs")
+    more = row(*first, *[(fold, 1) for fold in range(3)])
+    assert (more.is_complete, more.state) == (False, "13 of 20 runs")
+    seeds = row_of([record("zinc/gin", 0.2, seed=seed) for seed in range(11)])
+    assert (seeds.is_complete, seeds.state) == (True, "11 seeds")
+
+
 @pytest.mark.parametrize(
     ("recipe", "words"),
     [

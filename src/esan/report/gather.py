@@ -8,7 +8,7 @@ from pathlib import Path
 from esan.report.reproduced_tables import by_recipe
 from esan.report.rows import Row, empty_row, row_of
 from esan.train.recipes.recipe import Recipe
-from esan.train.runs.record_table import RUNS, read_table
+from esan.train.runs.record_table import RUNS, as_stored, read_table
 from esan.train.runs.records import Record
 
 #: A record in its run folder, or on its own (3-0.json: fold 3, seed 0), or a record table.
@@ -68,6 +68,7 @@ def gather(folders: Sequence[str | Path]) -> GatheredRecords:
     jobs: dict[tuple[str, int, int], str] = {}
     records: dict[str, Record] = {}
     first: dict[str, str] = {}
+    data: dict[str, str] = {}
     problems = []
     for path in dict.fromkeys(path.resolve() for path in paths):
         try:
@@ -78,8 +79,9 @@ def gather(folders: Sequence[str | Path]) -> GatheredRecords:
         for shown, record in found:
             job = (record.recipe.name, record.fold, record.seed)
             if job in jobs:
-                same = "the same outcome" if record == records[jobs[job]] else "another outcome"
-                problems.append(f"{shown}: left out. It has {same} of the same job as {jobs[job]}, which is used.")
+                same = as_stored(record) == as_stored(records[jobs[job]])
+                outcome = "the same outcome" if same else "another outcome"
+                problems.append(f"{shown}: left out. It has {outcome} of the same job as {jobs[job]}, which is used.")
                 continue
             example = first.setdefault(record.recipe.name, shown)
             if record.metric != records.get(example, record).metric:
@@ -87,6 +89,11 @@ def gather(folders: Sequence[str | Path]) -> GatheredRecords:
                 continue
             if record.recipe != records.get(example, record).recipe:
                 problems.append(f"{shown}: left out. Its recipe differs from that in {example}, of the same name.")
+                continue
+            # Runs of version 0.1 do not say what they were trained on.
+            source = data.setdefault(record.recipe.name, shown) if record.data_sha256 is not None else shown
+            if record.data_sha256 != records.get(source, record).data_sha256:
+                problems.append(f"{shown}: left out. Its data are not those of {source}, of the same recipe.")
                 continue
             jobs[job], records[shown] = shown, record
     unfinished = []

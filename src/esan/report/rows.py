@@ -45,7 +45,7 @@ class Row:
         best: the number at each run's epoch of best validation, beside it.
         rule: what `ours` is, in words.
         epoch: the epoch of `ours`, where all runs share one.
-        jobs: how many runs the protocol has.
+        jobs: how many runs there should be: of every fold, with as many seeds as the protocol has, or were begun.
         records: of those that are done.
         unfinished: how many more runs were started and have no record.
         part: what `ours` and `best` are measured on: "test", or "valid" where there is no test set.
@@ -119,12 +119,11 @@ class Row:
         return "good" if worse <= 1e-9 else "" if worse <= tolerance else "bad"
 
 
-def row_of(records: Sequence[Record], jobs: int | None = None, unfinished: int = 0) -> Row:
+def row_of(records: Sequence[Record], unfinished: int = 0) -> Row:
     """The row of one recipe's records.
 
     Args:
         records: of one recipe, each job once.
-        jobs: how many runs there should be; None for those of the recipe's protocol.
         unfinished: how many more runs were started and have no record.
     """
     first = records[0]
@@ -141,12 +140,19 @@ def row_of(records: Sequence[Record], jobs: int | None = None, unfinished: int =
         best=in_paper_units(found.best, first.metric, cited),
         rule=found.rule,
         epoch=found.epoch,
-        jobs=max(len(protocol(recipe)) if jobs is None else jobs, len(records)),
+        jobs=_num_jobs(recipe, records),
         records=tuple(records),
         unfinished=unfinished,
         part=found.part,
         targets=recipe.targets,
     )
+
+
+def _num_jobs(recipe: Recipe, records: Sequence[Record]) -> int:
+    """How many runs a row needs: a mean over some folds of a further seed would count these folds twice."""
+    asked = protocol(recipe)
+    folds = {run.fold for some in (asked, records) for run in some}
+    return len(folds) * max(len({run.seed for run in some}) for some in (asked, records))
 
 
 def empty_row(recipe: Recipe, unfinished: int = 0) -> Row:

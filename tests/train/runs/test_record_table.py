@@ -30,8 +30,8 @@ def made(seed: int = 0, fold: int = 0, epochs: int = 3, name: str = RECIPE.name)
         task="classification",
         metric="accuracy",
         epochs=epochs,
-        best=Point(last.epoch, None, 1 / 3, None),
-        final=Point(last.epoch, 0.9, 2 / 3, None),
+        best=Point(last.epoch, None, last.valid, None),
+        final=Point(last.epoch, 0.9, last.valid, None),
         curve=curve,
         parameters=10,
         spread=0.25,
@@ -155,6 +155,9 @@ def test_a_recipe_is_called_by_its_key(tmp_path: Path) -> None:
         ('"curve":[3,6]', '"curve":[6,3]', "line 2: a curve at"),
         ('"curve":[3,6]', '"curve":"36"', "line 2: a curve at '36'"),
         (f'"recipe":"{RECIPE.name}","fold":0,"seed":1', '"recipe":"x","fold":0,"seed":1', "line 2: the recipe 'x'"),
+        ('"curve":[3,6]', '"curve":[2,5]', "line 2: a curve at 2, which is within that of an earlier line"),
+        ('"curve":[3,6]', '"curve":[3,5]', "line 2: Expected best at one of 2 epochs"),
+        ('"epochs":3', '"epochs":4', "line 1: 4 epochs, and a curve of 3 in curves.npz"),
         ('"seconds":1.5', '"seconds":NaN', "line 1: NaN"),
         ('"parameters":10', '"params":10', "line 1: "),
         (f'"commit":"{"0" * 40}"', '"commit":7', "line 1: Expected commit to be text or null"),
@@ -171,6 +174,47 @@ def test_a_damaged_line_is_named(tmp_path: Path, old: str, new: str, words: str)
     with pytest.raises(ValueError, match="Expected whole lines"):
         add_records(tmp_path, [made(2)])
     assert files(tmp_path) == before, "nothing is added to a damaged table"
+
+
+@pytest.mark.parametrize(("column", "value"), [("valid", 0.1), ("valid", np.nan), ("test", 0.5)])
+def test_the_curves_of_other_runs_are_refused(tmp_path: Path, column: str, value: float) -> None:
+    """As where two tables were merged, and the binary file is that of one of them."""
+    add_records(tmp_path, [made(0), made(1)])
+    np.savez(tmp_path / CURVES, **dict(np.load(tmp_path / CURVES)) | {column: np.full(6, value)})
+    with pytest.raises(ValueError, match=rf"damage in line 1: {column} .* there in the curve in curves\.npz"):
+        read_table(tmp_path)
+
+
+def test_a_run_whose_results_are_not_those_of_its_curve_is_not_added(tmp_path: Path) -> None:
+    other = replace(made(), final=Point(3, 0.9, 0.123, None))
+    with pytest.raises(ValueError, match=r"Expected a run whose results are those of its curve \(got valid 0\.123 at"):
+        add_records(tmp_path, [other])
+
+
+def test_runs_on_other_data_are_refused(tmp_path: Path) -> None:
+    add_records(tmp_path, [replace(made(0), data_sha256=None), made(1)])
+    before = files(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"on the data of those in .* 111111111111… \(got 222222222222…, in fold"
+    ):
+        add_records(tmp_path, [replace(made(2), data_sha256="2" * 64)])
+    assert files(tmp_path) == before
+    assert add_records(tmp_path, [made(2), replace(made(name="b"), data_sha256="2" * 64)]) == 2
+
+
+def test_a_reader_sees_whole_tables_while_runs_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_records(tmp_path, [made(0)])
+    read_columns = record_table._read_columns
+
+    def slowly(path: Path) -> record_table.Columns:
+        monkeypatch.setattr(record_table, "_read_columns", read_columns)
+        found = read_columns(path)
+        add_records(tmp_path, [made(1, name="b")])  # another process, between two files that are read
+        return found
+
+    monkeypatch.setattr(record_table, "_read_columns", slowly)
+    assert [one.seed for one in read_table(tmp_path).records] == [0]
+    assert [one.seed for one in read_table(tmp_path).records] == [0, 1]
 
 
 def test_damaged_recipes_and_curves_are_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import fcntl
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -113,6 +113,8 @@ def read_table(folder: str | Path) -> RecordTable:
     folder = Path(folder)
     if not is_table(folder):
         return RecordTable(folder, (), {}, 0, {name: np.zeros(0) for name in COLUMNS})
+    # Lines first: a writer writes them last, so that the other two files have all that these lines refer to.
+    lines = (folder / RUNS).read_bytes()
     plain, recipes = _read_recipes(folder / RECIPES)
     columns = _read_columns(folder / CURVES)
     records: dict[JobKey, Record] = {}
@@ -120,12 +122,12 @@ def read_table(folder: str | Path) -> RecordTable:
 
     def read(values: Any) -> None:
         nonlocal end
-        record = _read_run(values, recipes, columns)
-        end = max(end, values["curve"][1])
+        record = _read_run(values, recipes, columns, end)
+        end = values["curve"][1]
         if records.setdefault(job_key(record), record) is not record:
             raise ValueError(f"a second run of {record.recipe.name}, fold {record.fold}, seed {record.seed}")
 
-    read_json_lines(folder / RUNS, read)
+    read_json_lines(folder / RUNS, read, lines)
     return RecordTable(folder, tuple(records.values()), plain, end, columns)
 
 
@@ -138,14 +140,17 @@ def add_records(
 
     Args:
         folder: of the table; it is made where it is not there.
-        records: of any recipes. One of a recipe that has the name of a stored one, and other settings, is an error.
+        records: of any recipes. One of a recipe that has the name of a stored one, and other settings or other data,
+            is an error.
         recorded: recipes by name as an earlier version wrote them, to be stored as they are.
     """
     folder = Path(folder)
-    with _lock(folder):
+    with table_lock(folder):
         table = read_table(folder)
         known, recipes = table.by_job(), dict(table.recipes)
         first = {record.recipe.name: record.recipe for record in table.records}
+        # Runs of version 0.1 do not say what they were trained on.
+        data = {record.recipe.name: record.data_sha256 for record in table.records if record.data_sha256 is not None}
         new: dict[JobKey, Record] = {}
         for record in records:
             name = record.recipe.name
@@ -153,6 +158,18 @@ def add_records(
                 raise ValueError(
                     f"Expected runs of one recipe of the name {name} in {folder} (got two that differ). Give one of "
                     "them another name, or choose another folder."
+                )
+            sha256 = record.data_sha256
+            if sha256 is not None and data.setdefault(name, sha256) != sha256:
+                raise ValueError(
+                    f"Expected runs of {name} that were all trained on the data of those in {folder}, with the SHA-256 "
+                    f"{data[name][:12]}… (got {sha256[:12]}…, in fold {record.fold}, seed {record.seed}). Choose "
+                    "another folder, or remove the runs on other data."
+                )
+            if why := _why_not_its_curve(record):
+                raise ValueError(
+                    f"Expected a run whose results are those of its curve (got {why}, in fold {record.fold}, seed "
+                    f"{record.seed} of {name}). Restore its record, or train again."
                 )
             if (key := job_key(record)) not in known:
                 new.setdefault(key, record)
@@ -187,6 +204,12 @@ def load_records(runs: str | Path) -> list[Record]:
     return found + [record for path in sorted(Path(runs).rglob(RUNS)) for record in read_table(path.parent).records]
 
 
+def as_stored(record: Record) -> Record:
+    """The record with seven digits in its curve, as a table stores it."""
+    curve = (Epoch(line.epoch, *(None if v is None else _seven(v) for v in line[1:])) for line in record.curve)  # type: ignore[arg-type]
+    return replace(record, curve=tuple(curve))
+
+
 def _seven(value: float) -> float:
     return float(f"{value:.7g}")
 
@@ -215,13 +238,32 @@ def _read_columns(path: Path) -> Columns:
     return columns
 
 
-def _read_run(values: Any, recipes: Mapping[str, Recipe], columns: Columns) -> Record:
+def _read_run(values: Any, recipes: Mapping[str, Recipe], columns: Columns, end: int) -> Record:
+    """The record of a line; `end` is where the curve of the line before ends."""
     if values["recipe"] not in recipes:
         raise ValueError(f"the recipe {values['recipe']!r:.80}, which is not in {RECIPES}")
     start, stop = values["curve"]
     if type(start) is not int or type(stop) is not int or not 0 <= start < stop <= len(columns["lr"]):
         raise ValueError(f"a curve at {values['curve']!r:.40}, where {CURVES} has {len(columns['lr'])} epochs")
-    return Record.of_fields(values, recipes[values["recipe"]], Curve(columns, start, stop))
+    if start < end:
+        raise ValueError(f"a curve at {start}, which is within that of an earlier line")
+    record = Record.of_fields(values, recipes[values["recipe"]], Curve(columns, start, stop))
+    if why := _why_not_its_curve(record):
+        raise ValueError(f"{why} in {CURVES}")
+    return record
+
+
+def _why_not_its_curve(record: Record) -> str:
+    """How the curve differs from the results of the run, as that of another run does; empty if it does not."""
+    if record.epochs != len(record.curve):
+        return f"{record.epochs} epochs, and a curve of {len(record.curve)}"
+    for point in (record.best, record.final):
+        line = record.curve[point.epoch - 1]
+        for name in ("valid", "test"):
+            own, there = getattr(point, name), getattr(line, name)
+            if (own is None) != (there is None) or (own is not None and _seven(own) != _seven(there)):
+                return f"{name} {own} at epoch {point.epoch}, and {there} there in the curve"
+    return ""
 
 
 def _damaged(path: Path, why: str) -> ValueError:
@@ -232,7 +274,7 @@ def _damaged(path: Path, why: str) -> ValueError:
 
 
 @contextmanager
-def _lock(folder: Path) -> Iterator[None]:
+def table_lock(folder: Path) -> Iterator[None]:
     """Wait for other processes that add to the table; the system releases the lock when this process ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:

@@ -36,17 +36,19 @@ def write_text(path: Path, text: str) -> None:
     write_file(path, lambda file: file.write(text.encode()), _AFTER_FULL_DISK)
 
 
-def read_json_lines(path: Path, read: Callable[[Any], T]) -> list[T]:
+def read_json_lines(path: Path, read: Callable[[Any], T], content: bytes | None = None) -> list[T]:
     """Read a file of one JSON value per line; ValueError names the file and the first line that is damaged.
 
     Args:
         path: the file.
         read: what a value means; its ValueError, TypeError, KeyError or AttributeError says that it is damaged.
+        content: of the file, where it was read before.
     """
     found: list[T] = []
     try:
+        text = (path.read_bytes() if content is None else content).decode()
         # Not splitlines, which also splits at separators that JSON allows inside of text.
-        for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n"):
+        for line in text.replace("\r\n", "\n").removesuffix("\n").split("\n"):
             found.append(read(json.loads(line, parse_constant=refuse_constant)))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         why = f"no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0][:300]
