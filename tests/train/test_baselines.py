@@ -94,10 +94,19 @@ def test_random_features_beside_degrees() -> None:
     model = ModelSpec.of(recipe, dataset).build()
     assert isinstance(model.features, RandomFeatures)
     assert model.features.first.lin_rel.in_features == 9
-    assert model(Bag.of(dataset.graphs, Whole(), 2)).shape == (24, 2)
+    bag = Bag.of(dataset.graphs, Whole(), 2)
+    assert model(bag).shape == (24, 2)
+    highest = int(dataset.graphs.degree.max())
+    small_degrees = ModelSpec.of(replace(recipe, degrees=highest), dataset).build()
+    for look in (lambda: small_degrees(bag), lambda: small_degrees.features.check(dataset.graphs)):
+        with pytest.raises(ValueError, match=rf"Expected degrees below {highest} \(got {highest}\)"):
+            look()
 
 
-@pytest.mark.parametrize("more", [{"drop_edge": 0.2}, {"random_features": 0.5}, {"walk_features": 10}])
+@pytest.mark.parametrize(
+    "more",
+    [{"drop_edge": 0.2}, {"random_features": 0.5}, {"walk_features": 10}, {"random_features": 0.5, "walk_features": 3}],
+)
 def test_baselines_train_in_the_same_protocol(more: dict[str, float]) -> None:
     (record,) = run_jobs([Job(quick(model="gnn", policy="identity", **more))], None, dataset=small())
     assert record.epochs == 4

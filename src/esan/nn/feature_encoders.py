@@ -238,6 +238,16 @@ def _edge_types(value: Tensor, sizes: tuple[int, ...], name: str, type_cache: di
 _AT_ONCE = 2**14
 
 
+def checked_degree(degree: Tensor, columns: int) -> Tensor:
+    """Degrees below the number of columns; higher ones are an error, but on a GPU, where reading them would wait."""
+    highest = 0 if is_gpu(degree.device) or not degree.numel() else int(degree.max())
+    if highest >= columns:
+        raise ValueError(
+            f"Expected degrees below {columns} (got {highest}). Build the model with degrees={highest + 1}."
+        )
+    return degree.clamp(max=columns - 1)
+
+
 @stackable
 class NodeFeatures(nn.Module):
     """The input of a network, one row per row of a bag: marks, encoded node features, degrees in the subgraph.
@@ -274,13 +284,7 @@ class NodeFeatures(nn.Module):
             encoder(some.cpu(), some.size(0), torch.empty(0))
         # A subgraph has no edges that its graph has not.
         if self.degrees and graphs.degree.numel():
-            self._check_degree(int(graphs.degree.max()))
-
-    def _check_degree(self, highest: int) -> None:
-        if self.degrees and highest >= self.degrees:
-            raise ValueError(
-                f"Expected degrees below {self.degrees} (got {highest}). Build the model with degrees={highest + 1}."
-            )
+            checked_degree(graphs.degree.cpu(), self.degrees)
 
     def forward(self, bag: Bag, view: LayerView | DedupLayerView, like: Tensor, width: int | None = None) -> Tensor:
         """The rows of a view.
@@ -296,12 +300,9 @@ class NodeFeatures(nn.Module):
         if not self.degrees:
             return input_rows(self._checked(self.encoded(bag, like), bag), view.by_node, marked, width)
         assert isinstance(view, LayerView)
-        degree = view.degree
-        if not is_gpu(degree.device) and degree.numel():
-            self._check_degree(int(degree.max()))
         # Each degree is looked up as if it were a node whose features are its one-hot vector.
         table = torch.eye(self.degrees, dtype=like.dtype, device=like.device)
-        by_degree = CSR(degree.clamp(max=self.degrees - 1), self.degrees)
+        by_degree = CSR(checked_degree(view.degree, self.degrees), self.degrees)
         by_degree.row_ranges = view.by_node.row_ranges
         if isinstance(self.encoder, Nothing):
             return input_rows(table, by_degree, marked, width)

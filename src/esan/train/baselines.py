@@ -11,7 +11,7 @@ from esan.bags import Bag
 from esan.data import Dataset
 from esan.graphs import Graphs
 from esan.nn.convs.paper_convs import GraphConv
-from esan.nn.feature_encoders import FeatureEncoder, NodeFeatures
+from esan.nn.feature_encoders import FeatureEncoder, NodeFeatures, checked_degree
 from esan.ops import ragged
 from esan.policies import Policy, Selection
 from esan.train.engines.engine import Augment
@@ -61,11 +61,17 @@ class RandomFeatures(NodeFeatures):
         self.second = GraphConv(half, width - self.random_channels)
         self.out_channels = 2 * marked + width
 
+    def check(self, graphs: Graphs) -> None:
+        super().check(graphs)
+        if self.given_degrees and graphs.degree.numel():
+            checked_degree(graphs.degree.cpu(), self.given_degrees)
+
     def encoded(self, bag: Bag, like: Tensor) -> Tensor:
         edges = bag.shared.between_nodes("original")
         known = super().encoded(bag, like)
         if self.given_degrees:
-            known = torch.cat([known, F.one_hot(edges.degree, self.given_degrees).to(known.dtype)], 1)
+            degree = checked_degree(edges.degree, self.given_degrees)
+            known = torch.cat([known, F.one_hot(degree, self.given_degrees).to(known.dtype)], 1)
         for conv in (self.first, self.second):
             known = F.elu(conv(known, edges, None, None))
         noise = torch.randn(known.size(0), self.random_channels, dtype=known.dtype, device=known.device)

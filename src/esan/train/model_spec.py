@@ -83,6 +83,7 @@ class ModelSpec:
         given = NodeFeatures(channels, width, False, recipe.degrees)
         if recipe.walk_features:
             given.encoder = WalkFeatures(given.encoder, recipe.walk_features)
+            given.out_channels += recipe.walk_features
         features: NodeFeatures | None = None
         if recipe.random_features:
             features = RandomFeatures(given, width, recipe.random_features, marked)

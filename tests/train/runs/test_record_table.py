@@ -194,9 +194,7 @@ def test_a_run_whose_results_are_not_those_of_its_curve_is_not_added(tmp_path: P
 def test_runs_on_other_data_are_refused(tmp_path: Path) -> None:
     add_records(tmp_path, [replace(made(0), data_sha256=None), made(1)])
     before = files(tmp_path)
-    with pytest.raises(
-        ValueError, match=r"on the data of those in .* 111111111111… \(got 222222222222…, in fold"
-    ):
+    with pytest.raises(ValueError, match=r"on the data of those in .* 111111111111… \(got 222222222222…, in fold"):
         add_records(tmp_path, [replace(made(2), data_sha256="2" * 64)])
     assert files(tmp_path) == before
     assert add_records(tmp_path, [made(2), replace(made(name="b"), data_sha256="2" * 64)]) == 2
