@@ -265,6 +265,13 @@ def test_the_command_names_an_unknown_table_and_writes_tables_without_running(
     assert CliRunner().invoke(app, ["reproduce", "zinc", "--executor", "slurm"]).exit_code == 2
 
 
+@pytest.mark.parametrize("more", [["--set", "epochs=2"], ["--grid"]])
+def test_nothing_is_asked_of_what_runs_nothing(tmp_path: Path, more: list[str]) -> None:
+    done = CliRunner().invoke(app, ["reproduce", "zinc", "--dry", "--results", str(tmp_path), *more])
+    assert done.exit_code == 2
+    assert f"Expected --dry alone, which runs nothing (got {more[0]} too)" in " ".join(done.output.split())
+
+
 def test_rows_of_all_tables_are_those_of_the_tables_that_have_them(tmp_path: Path) -> None:
     assert rows_of_all([]) == {table: [] for table in TABLES}
     assert rows_of_all(["mutag/gin", "zinc"]) == {"zinc": ["zinc"], "tu": ["mutag/gin"], "timing": ["zinc"]}

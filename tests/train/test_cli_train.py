@@ -31,7 +31,9 @@ def esan(*words: str) -> Result:
 def test_train_and_predict(place: Path) -> None:
     done = esan("train", "small.toml", "--set", "epochs=2", "--set", "policy=ED@0.5", "--seeds", "0..1", "--quiet")
     assert done.exit_code == 0, done.output
-    assert re.search(r"valid at the epoch of best mean validation \(epoch [12], 4 runs\)", done.output)
+    assert re.search(
+        r"valid at the epoch of best mean validation \(epoch [12], 4 runs\)", " ".join(done.output.split())
+    )
     assert "valid at the best validation of each run" in done.output
     found = sorted((place / "runs").rglob("record.json"))
     assert [path.parent.name for path in found] == ["0-0", "0-1", "1-0", "1-1"]

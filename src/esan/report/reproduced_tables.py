@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from esan.train.recipes.paper_values import PRINTED
+from esan.train.recipes.paper_values import PRINTED, cited_recipe
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def by_recipe() -> dict[str, PaperNumber]:
 
 
 def paper_number(recipe: str) -> PaperNumber | None:
-    """The paper's number for a recipe; for a variant (`zinc/gin~lr=0.01`) that of the recipe it changes."""
-    return by_recipe().get(recipe.partition("~")[0])
+    """The paper's number for a recipe; for a variant (`zinc/gin~lr=0.01`) on the same data that of what it changes."""
+    return by_recipe().get(cited_recipe(recipe))
 
 
 def _printed(table: str) -> list[PaperNumber]:

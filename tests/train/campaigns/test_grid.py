@@ -53,6 +53,11 @@ def test_among_equals_the_first_of_the_grid_is_chosen_and_what_has_no_value_come
     blank = Record(**{**vars(blank), "best": blank.best._replace(valid=None)})
     equal = [record(name, 0, [0.7], [t], "accuracy", "best-valid") for name, t in (("a", 0.1), ("b", 0.9))]
     assert [one.recipe.name for one in rank_by_validation([blank, *equal])] == ["a", "b", "blank"]
+    # One from a record table, whose curves have seven digits, and one as it was written.
+    stored = [
+        record(name, 0, [value], [0.1], "accuracy", "best-valid") for name, value in (("a", 2 / 3), ("b", 0.6666667))
+    ]
+    assert [one.recipe.name for one in rank_by_validation(stored)] == ["a", "b"]
 
 
 def test_a_search_does_not_show_the_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

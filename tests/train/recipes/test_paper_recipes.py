@@ -6,6 +6,7 @@ import pytest
 
 from esan.data.sets.catalogue import CATALOGUE
 from esan.policies import Augmented, EgoNets, NodeDeletion, Sampled
+from esan.report.reproduced_tables import paper_number
 from esan.train import MeanStd, Recipe, named, names, paper_table, paper_value
 from esan.train.model_spec import WITH_EDGES, ModelSpec
 from esan.train.recipes.catalogue import BIG_WIDTHS, DEGREES, FAMILIES, TU, find_recipe
@@ -65,6 +66,9 @@ def test_what_the_paper_does_not_report() -> None:
     assert paper_value("rdt-b/ds-gin-ed") is None
     assert paper_value("mutag/rni-gin") is None
     assert paper_value(named("zinc/gin").variant(lr=0.1)) == MeanStd(0.252, 0.017)
+    assert paper_value(named("mutag/gin").variant(data="ptc", lr=0.1)) is None, "on other data"
+    assert paper_number("mutag/gin~data=ptc,lr=0.1") is None
+    assert paper_number("mutag/gin~lr=0.1") == paper_number("mutag/gin")
 
 
 def test_protocols() -> None:

@@ -115,6 +115,19 @@ def test_a_campaign_reads_its_data_once_and_refuses_others(tmp_path: Path, monke
     assert run_campaign(jobs, tmp_path / "runs").records == records, "nothing to compare with"
 
 
+def test_a_campaign_refuses_finished_runs_on_another_copy_of_a_named_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [Job(quick(data="csl", epochs=1, split="folds", folds=2), fold) for fold in (0, 1)]
+    monkeypatch.setattr(recipe_data, "load_recipe_data", lambda *_: small())
+    (record,) = run_jobs([replace(jobs[0], recipe=quick(epochs=1))], None, dataset=small(count=28))
+    jobs[0].folder(tmp_path).mkdir(parents=True)
+    replace(record, recipe=jobs[0].recipe).save(jobs[0].folder(tmp_path) / "record.json")
+    with pytest.raises(ValueError, match=OTHER_DATA):
+        run_campaign(jobs, tmp_path)
+    assert not jobs[1].folder(tmp_path).exists()
+
+
 def test_a_named_set_is_not_read_for_finished_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(quick(data="csl", epochs=1))
     (record,) = run_jobs([Job(quick(epochs=1))], None, dataset=small())

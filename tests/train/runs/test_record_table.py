@@ -12,7 +12,8 @@ import pytest
 
 from esan.train import Epoch, Point, Record, load_records
 from esan.train.runs import record_table
-from esan.train.runs.record_table import CURVES, RECIPES, RUNS, add_records, read_table
+from esan.train.runs.record_table import CURVES, RECIPES, RUNS, add_records, append_json_line, read_table
+from esan.train.runs.run_files import read_json_lines
 from small_sets import quick
 
 RECIPE = quick()
@@ -134,6 +135,12 @@ def test_many_writers_at_once(tmp_path: Path) -> None:
         added = list(threads.map(lambda seed: add_records(tmp_path, [made(seed), made(seed + 1)]), range(8)))
     assert sum(added) == 9
     assert sorted(one.seed for one in read_table(tmp_path).records) == list(range(9))
+
+
+def test_many_writers_of_lines_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda number: append_json_line(tmp_path / "more.jsonl", number), range(40)))
+    assert sorted(read_json_lines(tmp_path / "more.jsonl", int)) == list(range(40))
 
 
 def test_a_recipe_is_called_by_its_key(tmp_path: Path) -> None:

@@ -78,6 +78,9 @@ def run(
         check_rows(table, rows)
         tables = {table: rows}
     numbers = chosen_numbers(seeds, seed, "seeds")
+    if dry and (change or grid):
+        other = "--set" if change else "--grid"
+        raise ValueError(f"Expected --dry alone, which runs nothing (got {other} too). Leave out one of the two.")
     if grid and (change or numbers is not None or table == "timing"):
         what = "--set" if change else "--seeds" if seeds else "--seed" if numbers is not None else "the table timing"
         raise ValueError(

@@ -12,7 +12,7 @@ from esan.report.page.plots import LOSS, TEST, VALID
 from esan.report.rows import Measured, Row
 from esan.train.runs.records import Record
 
-#: Values of curves that a page holds, about: a page of thousands of runs stays below a megabyte.
+#: Values of curves that a page holds, about: a page of thousands of runs has about a megabyte.
 MOST_VALUES = 150_000
 #: Points of one curve, at most and at least.
 MOST_POINTS, LEAST_POINTS = 400, 24

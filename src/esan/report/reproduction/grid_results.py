@@ -14,7 +14,8 @@ from esan.report.reproduction.deviation import Deviation
 from esan.report.rows import empty_row, in_paper_units
 from esan.train.campaigns.grid import Search, read_scores
 from esan.train.recipes.catalogue import named
-from esan.train.runs.run_files import json_line, read_json_lines, write_text
+from esan.train.runs.record_table import append_json_line
+from esan.train.runs.run_files import read_json_lines
 from esan.train.runs.summary import MeanStd
 
 #: The scores of the grids of a table, one line per row, beside its records.
@@ -57,9 +58,7 @@ def save_grid_result(recipe: str, found: Search, folder: Path) -> None:
         for one in found.scored
         for mean, std in [(None, None) if one.valid is None else (one.valid.mean, one.valid.std)]
     ]
-    path = folder / GRIDS
-    before = path.read_text(encoding="utf-8") if path.is_file() else ""
-    write_text(path, before + json_line({"recipe": recipe, "configurations": numbers}))
+    append_json_line(folder / GRIDS, {"recipe": recipe, "configurations": numbers})
 
 
 def _scores(values: Any) -> tuple[str, dict[str, float]]:

@@ -145,6 +145,6 @@ def _better(row: Row, rows: Sequence[Row]) -> str:
     if not row.is_complete or row.part != "valid":
         return ""
     variants = [other for other in rows if other.recipe.startswith(f"{row.recipe}~") and other.is_complete]
-    # Of equals, the one that changes least: the row itself, or the shortest name.
-    best = max([row, *variants], key=lambda some: (some.merit, -len(some.recipe)))
+    # Of equals, the one that changes least: the row itself, or the shortest name. Curves have seven digits.
+    best = max([row, *variants], key=lambda some: (round(some.merit, 4), -len(some.recipe)))
     return "" if best is row else f" ({best.ours} {escape_markdown(best.name.removeprefix(f'{row.name} '))})"

@@ -17,9 +17,10 @@ from esan.train.recipes.catalogue import named
 from esan.train.runs.job import Job
 from esan.train.runs.prepare_data import prepare
 from esan.train.runs.provenance import code_commit
+from esan.train.runs.record_table import append_json_line
 from esan.train.runs.records import hardware, now, versions
 from esan.train.runs.run import Run
-from esan.train.runs.run_files import json_line, read_json_lines, write_text
+from esan.train.runs.run_files import read_json_lines
 
 #: The times of all recipes, one line each.
 TIMES = "times.jsonl"
@@ -130,9 +131,7 @@ def measure(
 
 def save_times(timed: EpochTimes, folder: Path) -> None:
     """Add the times of a recipe to those of the table."""
-    path = folder / TIMES
-    before = path.read_text(encoding="utf-8") if path.is_file() else ""
-    write_text(path, before + json_line(asdict(timed)))
+    append_json_line(folder / TIMES, asdict(timed))
 
 
 def load_times(folder: Path) -> dict[str, EpochTimes]:

@@ -2,8 +2,8 @@
 
 import fcntl
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -113,16 +113,12 @@ def run_campaign(
         show_test: whether the bars show the test metric.
         progress: called after every group.
     """
-    if executor is None or isinstance(executor, Serial | Processes):
+    if _is_here(executor):
         device_here(device)  # one error now instead of one per job; other machines have other devices
     jobs = unique_jobs(jobs)
     before = {job.name: record for job in jobs if (record := finished_record(job, runs)) is not None}
-    # Here, where each data set is read once, and not in every group.
-    data = RecipeData(dataset, root, cache)
-    for job in jobs:
-        if job.name in before:
-            data.check(job, before[job.name], runs)
     missing = [job for job in jobs if job.name not in before]
+    _check_finished(jobs, before, missing if _is_here(executor) else [], runs, RecipeData(dataset, root, cache))
     if together is None:
         together = len(jobs) if str(device).startswith("cuda") else 1
     groups = job_groups(missing, together) if missing else []
@@ -145,6 +141,32 @@ def run_campaign(
     # Some jobs of a failed group may have finished before the failure.
     failures = {name: failure for name, failure in failures.items() if after[name] is None}
     return Outcome(tuple(record for record in after.values() if record is not None), failures, len(before))
+
+
+def _is_here(executor: Executor | None) -> bool:
+    """Whether jobs run on this machine, with its devices and files."""
+    return executor is None or isinstance(executor, Serial | Processes)
+
+
+def _check_finished(
+    jobs: Sequence[Job], finished: Mapping[str, Record], missing: Sequence[Job], runs: str | Path, data: RecipeData
+) -> None:
+    """ValueError if a finished run was trained on other data than now; here, where each set is read once.
+
+    Args:
+        jobs: all of them.
+        finished: records by the name of the job.
+        missing: jobs whose data this machine reads anyway: what they share with finished ones is compared, too.
+        runs: the folder of the runs.
+        data: reads the data.
+    """
+    there = {job.recipe.data for job in jobs if job.name in finished and finished[job.name].data_sha256 is not None}
+    for recipe in {job.recipe for job in missing if job.recipe.data in there}:
+        with suppress(ValueError, OSError):  # the job that needs it will say so
+            data.dataset(recipe)
+    for job in jobs:
+        if job.name in finished:
+            data.check(job, finished[job.name], runs)
 
 
 def unique_jobs(jobs: Sequence[Job]) -> list[Job]:

@@ -142,7 +142,9 @@ def rank_by_validation(records: Sequence[Record]) -> tuple[ConfigurationScore, .
     def rank(one: ConfigurationScore) -> float:
         if one.valid is None:
             return -float("inf")
-        return one.valid.mean if one.records[0].higher_is_better else -one.valid.mean
+        # Rounded: curves of record tables have seven digits, and equal results must stay equal.
+        mean = round(one.valid.mean, 6)
+        return mean if one.records[0].higher_is_better else -mean
 
     return tuple(sorted(scored, key=rank, reverse=True))
 

@@ -12,7 +12,7 @@ from esan.checks import shown
 from esan.data import Task
 from esan.data.sets.catalogue import CATALOGUE
 from esan.policies import Augmented, EdgeDeletion, NodeDeletion, Policy, Sampled, Whole, policy_named
-from esan.train.recipes.paper_values import PRINTED, paper_values, table_recipes
+from esan.train.recipes.paper_values import PRINTED, cited_recipe, paper_values, table_recipes
 from esan.train.recipes.recipe import Recipe
 from esan.train.runs.summary import MeanStd
 
@@ -158,10 +158,10 @@ def paper_table(table: str) -> tuple[Recipe, ...]:
 def paper_value(recipe: Recipe | str) -> MeanStd | None:
     """What the paper reports for a recipe, in the units of records; None where it reports nothing.
 
-    A recipe with other values than the named one (`zinc/gin~lr=0.01`) is held against the number of that one.
+    A recipe with other values than the named one (`zinc/gin~lr=0.01`) is held against the number of that one, but not
+    if it has other data.
     """
-    name = recipe if isinstance(recipe, str) else recipe.name
-    return paper_values().get(name.partition("~")[0])
+    return paper_values().get(cited_recipe(recipe if isinstance(recipe, str) else recipe.name))
 
 
 def policy_of(policy: Policy) -> Policy:

@@ -219,6 +219,12 @@ def paper_values() -> dict[str, MeanStd]:
     return found
 
 
+def cited_recipe(name: str) -> str:
+    """Which recipe's number of the paper a recipe is held against: of a variant on the same data what it changes."""
+    base, _, changes = name.partition("~")
+    return name if any(part.startswith("data=") for part in changes.split(",")) else base
+
+
 @cache
 def table_recipes() -> dict[str, tuple[str, ...]]:
     """The names of the recipes of each table, row by row."""

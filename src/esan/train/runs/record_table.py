@@ -145,7 +145,7 @@ def add_records(
         recorded: recipes by name as an earlier version wrote them, to be stored as they are.
     """
     folder = Path(folder)
-    with table_lock(folder):
+    with _lock(folder):
         table = read_table(folder)
         known, recipes = table.by_job(), dict(table.recipes)
         first = {record.recipe.name: record.recipe for record in table.records}
@@ -196,6 +196,13 @@ def write_table(table: RecordTable, recipes: Mapping[str, Mapping[str, Any]], ne
     write_text(folder / RECIPES, "{\n" + ",\n".join(entries) + "\n}\n")
     write_file(folder / CURVES, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
     write_text(folder / RUNS, lines)
+
+
+def append_json_line(path: Path, values: Any) -> None:
+    """Add a line to another file beside the records of a table; several processes may."""
+    with _lock(path.parent):
+        before = path.read_text(encoding="utf-8") if path.is_file() else ""
+        write_text(path, before + json_line(values))
 
 
 def load_records(runs: str | Path) -> list[Record]:
@@ -274,7 +281,7 @@ def _damaged(path: Path, why: str) -> ValueError:
 
 
 @contextmanager
-def table_lock(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     """Wait for other processes that add to the table; the system releases the lock when this process ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
