@@ -52,7 +52,12 @@ class Layer(nn.Module):
         return self._around_convs(bag, view, h)
 
     def _around_convs(self, bag: Bag, view: LayerView, h: Tensor) -> Tensor:
-        """The convolutions are called; what goes into them is replayed, and their sum."""
+        """The convolutions are called; what goes into them is replayed, and their sum. A layer that is one operator
+        stays one: its rows may be padded, and those of multiplicity 0 unwritten, which convolutions must not see.
+        """
+        fused = self._fused(h, bag, view)
+        if fused is not None:
+            return fused
         values = self._terms_apart(bag, view, h)
         parts = [part for part in (*(term.norm for term in self.terms), self.act) if isinstance(part, nn.Module)]
         unchanged = all(is_plain(part, type(part)) for part in parts) and usual_activation(self.act)

@@ -188,9 +188,11 @@ def on_capture_stream(device: torch.device) -> Iterator[None]:
     """Within, work runs on the capture stream, ordered with the work before and after on the current stream."""
     here, there = torch.cuda.current_stream(device), _capturing(device)
     there.wait_stream(here)
-    with torch.cuda.stream(there):
-        yield
-    here.wait_stream(there)
+    try:
+        with torch.cuda.stream(there):
+            yield
+    finally:  # also where the work was refused: what it has begun comes first
+        here.wait_stream(there)
 
 
 @cache

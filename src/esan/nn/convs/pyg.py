@@ -207,11 +207,11 @@ def _exactness(conv: nn.Module) -> tuple[int, str | None]:
     for module in conv.modules():
         if type(module) in _ORDERED:
             return 0, f"{name} holds a {type(module).__name__}, which reads messages in an order"
-    if any(getattr(module, "cached", False) is True for module in conv.modules()):
-        raise ValueError(
-            f"Expected a convolution that reads the edges of each batch (got {name} with cached=True, which keeps the "
-            "first ones). Leave cached out."
-        )
+        if vars(module).get("cached", getattr(type(module), "cached", False)) is True:
+            raise ValueError(
+                f"Expected a convolution that reads the edges of each batch (got {name} with cached=True, which keeps "
+                "the first ones). Leave cached out."
+            )
     declared = getattr(conv, "lookahead", None)
     if declared is not None:
         return declared_lookahead(conv), None
