@@ -84,10 +84,11 @@ def test_protocols() -> None:
     assert (ogb.readout, named("ogbg-molhiv/ds-gin-nd").readout) == ("sum", "mean")
     assert (named("ogbg-molhiv/dss-gcn-nd").dropout, named("ogbg-molhiv/dss-gcn-nd").last_act) == (0.0, True)
     assert (named("exp/gin").num_layers, named("exp/gin").hidden_channels) == (6, 32)
-    csl = [named(f"csl/{method}") for method in ("ds-gin-ego", "ds-gin-ed", "dss-graphconv-nd", "dss-gin-ed-5%")]
-    assert [recipe.num_layers for recipe in csl] == [4, 8, 8, 8]
-    assert [recipe.double for recipe in csl] == [False, False, True, False]
-    assert [recipe.recalibrate_norms for recipe in csl] == [False, False, True, True]
+    methods = ("ds-gin-ego", "ds-gin-ed", "dss-graphconv-nd", "dss-gin-ed-5%", "dss-gin-nd-5%", "ds-gin-ed-5%")
+    csl = [named(f"csl/{method}") for method in methods]
+    assert [recipe.num_layers for recipe in csl] == [4, 8, 8, 8, 8, 8]
+    assert [recipe.double for recipe in csl] == [False, False, True, False, False, False]
+    assert [recipe.recalibrate_norms for recipe in csl] == [False, False, True, True, False, False]
     assert not named("exp/gin").recalibrate_norms
     assert (named("csl/ds-gin-ego").policy, named("csl/ds-gin-ego").folds) == (EgoNets(4), 5)
     assert (named("nci1/ds-graphconv-ed").num_layers, named("nci1/ds-graphconv-ed").hidden_channels) == (3, 64)

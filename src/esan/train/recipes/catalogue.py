@@ -111,12 +111,13 @@ def named(name: str) -> Recipe:
         # CSL(41, 9) and CSL(41, 12) differ after 5 rounds of refinement of edge-deleted bags only, and after 4 of
         # node-deleted ones; the paper's other choice is 4 layers.
         values["num_layers"] = 8
+        whole, edges = not isinstance(policy, Sampled), isinstance(policy_of(policy), EdgeDeletion)
         # What subgraphs share is nearly the same for all nodes, and norms over near constants need statistics that do
-        # not lag.
-        values["recalibrate_norms"] = model == "dss"
+        # not lag. What samples of node-deleted subgraphs share varies enough.
+        values["recalibrate_norms"] = model == "dss" and (whole or edges)
         # Bags that are whole look alike for two layers: what four norms one after another, each over constants, make
         # of rounding in single precision is as large as what follows.
-        values["double"] = model == "dss" and not isinstance(policy, Sampled)
+        values["double"] = model == "dss" and whole
         # What subgraphs share depends on the class alone: the mean of a batch says which classes are in it. So all
         # training graphs are one.
         values["recalibrate_batch"] = 120 if values["double"] else 0
