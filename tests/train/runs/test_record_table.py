@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,15 +210,15 @@ def test_runs_on_other_data_are_refused(tmp_path: Path) -> None:
 
 def test_a_reader_sees_whole_tables_while_runs_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_records(tmp_path, [made(0)])
-    read_columns = record_table._read_columns
+    arrays_in = record_table.arrays_in
 
-    def slowly(path: Path) -> record_table.Columns:
-        monkeypatch.setattr(record_table, "_read_columns", read_columns)
-        found = read_columns(path)
+    def slowly(path: Path) -> dict[str, Any]:
+        monkeypatch.setattr(record_table, "arrays_in", arrays_in)
+        found = arrays_in(path)
         add_records(tmp_path, [made(1, name="b")])  # another process, between two files that are read
         return found
 
-    monkeypatch.setattr(record_table, "_read_columns", slowly)
+    monkeypatch.setattr(record_table, "arrays_in", slowly)
     assert [one.seed for one in read_table(tmp_path).records] == [0]
     assert [one.seed for one in read_table(tmp_path).records] == [0, 1]
 
