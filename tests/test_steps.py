@@ -2,11 +2,9 @@
 stands in for a CUDA graph.
 """
 
-import copy
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -14,46 +12,19 @@ from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
 import esan
-from device_waits import RefusingToWait, leave_out_checks_of_values
+from device_waits import leave_out_checks_of_values
 from esan import steps
 from esan.graphs import cycle, path, star
+from recorded_again import Again, record_again
 
 WIDTH, LAYERS, BATCH = 8, 2, 4
-
-
-class Again:
-    """In place of `esan.ops.device.Recording`: a replay does the work again; what is recorded is not done."""
-
-    #: Whatever the work changes.
-    state: ClassVar[list[Any]] = []
-
-    def __init__(self, work: Callable[[], Any], pool: Any, device: torch.device) -> None:
-        self._work, self._mode = work, torch.is_grad_enabled()
-        before = [copy.deepcopy(one.state_dict()) for one in self.state]
-        with RefusingToWait():
-            self.replay()
-        for one, values in zip(self.state, before, strict=True):
-            one.load_state_dict(values)
-
-    def replay(self) -> None:
-        with torch.set_grad_enabled(self._mode):
-            self.results = self._work()
-
-
-@contextmanager
-def _nothing(device: torch.device) -> Iterator[None]:
-    yield
 
 
 @pytest.fixture(params=["simulated", pytest.param("gpu", marks=pytest.mark.gpu)], autouse=True)
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> torch.device:
     if request.param == "gpu":
         return request.getfixturevalue("gpu")
-    monkeypatch.setattr(Again, "state", [])
-    monkeypatch.setattr(steps, "Recording", Again)
-    monkeypatch.setattr(steps, "is_gpu", lambda device: True)
-    monkeypatch.setattr(steps, "graph_pool", object)
-    monkeypatch.setattr(steps, "on_capture_stream", _nothing)
+    record_again(monkeypatch, steps)
     leave_out_checks_of_values(monkeypatch)
     return torch.device("cpu")
 

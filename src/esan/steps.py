@@ -153,9 +153,12 @@ class Step(Generic[T]):
             self._pool = graph_pool()
         try:
             graph = _Graph(self._work, bag, self._known, self._pool)
-        except MissingFieldError:
-            # It reads a field that the first batch did not need: the next batches have it.
+        except BaseException as error:
+            # torch refuses a pool whose only capture has failed.
             self._pool = self._pool if self._graphs else None
+            if not isinstance(error, MissingFieldError):
+                raise
+            # It reads a field that the first batch did not need: the next batches have it.
             return self._eagerly(bag)
         self._graphs[key] = graph
         if len(self._graphs) > _MOST_GRAPHS:

@@ -1,6 +1,7 @@
 """A GPU gives the CPU's answer: bags built, taken apart and computed on there; its kernels and products."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from esan.bags.build import compact
 from esan.bags.build.on_gpu import bag_built_on
 from esan.bags.padded.column_store import ColumnLimits
 from esan.bags.padded.padder import Padder
+from esan.graphs import cycle
 from esan.nn.linear import Linear
 from esan.testing.compare import check_close
 
@@ -78,6 +80,28 @@ def test_networks(architecture: str, encoder: str, policy: esan.Policy, gpu: tor
             check_close(other.grad.cpu(), mine.grad, f"gradient of {name} on the GPU")
     for (name, buffer), theirs in zip(network.named_buffers(), on_gpu.buffers(), strict=True):
         check_close(theirs.cpu(), buffer, f"{name} on the GPU")
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_passes_before_the_first_backward_pass(hooked: bool, gpu: torch.device) -> None:
+    """The first captures are given up, since the fields that a backward pass reads are not known yet."""
+    graphs = [cycle(size) for size in range(4, 12)]
+    for graph in graphs:
+        graph.x = torch.arange(graph.num_nodes)[:, None] % 3
+    bag = esan.Bag.of(graphs, "EGO+(2)", 3)
+    torch.manual_seed(1)
+    model = esan.dss_gnn(esan.Categories(3), 8, 2, 1, marked=True).double()
+    if hooked:
+        model.encoder.layers[0].register_forward_hook(lambda *_: None)
+    found = []
+    for device in (torch.device("cpu"), gpu):
+        network: Any = copy.deepcopy(model).to(device)
+        batches = esan.Loader(bag, 4, device=device)
+        outs = [network(batch) for _ in range(4) for batch in batches]
+        sum(out.sum() for out in outs).backward()
+        found.append([*outs, *(p.grad for p in network.parameters()), *network.buffers()])
+    for plain, ours in zip(*found, strict=True):
+        check_close(ours.cpu(), plain, "what the GPU gives")
 
 
 def test_loader_draws_on_the_gpu(gpu: torch.device) -> None:

@@ -5,8 +5,7 @@ does its work again stands in for a CUDA graph, and what would wait for a device
 
 import copy
 import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,47 +16,19 @@ from torch_geometric import nn as pyg
 from torch_geometric.nn import MessagePassing
 
 import esan
-from device_waits import RefusingToWait, leave_out_checks_of_values, refusing_to_wait
+from device_waits import leave_out_checks_of_values, refusing_to_wait
 from esan.graphs import cycle, path, star
 from esan.nn.execution import replay
+from recorded_again import Again, record_again
 
 WIDTH, LAYERS, STEPS = 8, 2, 2
-
-
-class Again:
-    """In place of `esan.ops.device.Recording`: a replay does the work again, in the mode that it was recorded in."""
-
-    def __init__(self, work: Callable[[], Any], pool: Any, device: torch.device) -> None:
-        self._work, self._mode = work, torch.is_grad_enabled()
-        before = [buffer.clone() for buffer in NETWORKS[-1].buffers()]
-        with RefusingToWait():
-            self.replay()
-        with torch.no_grad():  # what is recorded is not done
-            for buffer, value in zip(NETWORKS[-1].buffers(), before, strict=True):
-                buffer.copy_(value)
-
-    def replay(self) -> None:
-        with torch.set_grad_enabled(self._mode):
-            self.results = self._work()
-
-
-@contextmanager
-def _nothing(device: torch.device) -> Iterator[None]:
-    yield
-
-
-#: The networks that were made, of which the last is trained.
-NETWORKS: list[nn.Module] = []
 
 
 @pytest.fixture(params=["simulated", pytest.param("gpu", marks=pytest.mark.gpu)], autouse=True)
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> torch.device:
     if request.param == "gpu":
         return request.getfixturevalue("gpu")
-    monkeypatch.setattr(replay, "Recording", Again)
-    monkeypatch.setattr(replay, "is_gpu", lambda device: True)
-    monkeypatch.setattr(replay, "graph_pool", object)
-    monkeypatch.setattr(replay, "on_capture_stream", _nothing)
+    record_again(monkeypatch, replay)
     monkeypatch.setattr(replay, "refusing_to_wait", refusing_to_wait)
     leave_out_checks_of_values(monkeypatch)
     return torch.device("cpu")
@@ -100,7 +71,7 @@ def network(conv: Any, shares: bool, device: torch.device, dtype: torch.dtype = 
     torch.manual_seed(1)
     make = esan.dss_gnn if shares else esan.ds_gnn
     model = make(esan.Categories(3), WIDTH, LAYERS, 1, conv=conv, marked=True).to(device, dtype)
-    NETWORKS.append(model)
+    Again.state = [model]
     return model
 
 
@@ -192,7 +163,7 @@ def test_features_of_edges(hooked: bool, device: torch.device) -> None:
     model: Any = esan.dss_gnn(
         esan.Categories(3), WIDTH, LAYERS, 1, conv=OwnWithEdges, edge_channels=esan.Categories(2), marked=True
     ).to(device, torch.float64)
-    NETWORKS.append(model)
+    Again.state = [model]
     seen: list[int] = []
     if hooked:
         model.encoder.layers[0].inside.edge_encoder.register_forward_hook(_count(seen))

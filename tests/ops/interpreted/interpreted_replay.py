@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import esan
 from esan.bags.padded import batches
@@ -20,6 +20,7 @@ from esan.nn import feature_encoders
 from esan.nn.execution import replay
 from esan.ops import norm
 from interpreting import ONLY_INTERPRETED, close, poison, use_reference_layout
+from recorded_again import Again, record_again
 
 pytestmark = ONLY_INTERPRETED
 WAITS = "called a synchronizing CUDA operation"
@@ -30,7 +31,6 @@ class Simulated:
 
     def __init__(self) -> None:
         self.recording = self.refusing = False
-        self.network: nn.Module = nn.Identity()
 
     def check(self) -> None:
         if self.recording or self.refusing:
@@ -49,34 +49,13 @@ class Simulated:
         finally:
             self.refusing = False
 
-    def record(self, work: Callable[[], Any], pool: Any, device: torch.device) -> "_Recording":
-        before = [buffer.clone() for buffer in self.network.buffers()]
+    @contextmanager
+    def while_recording(self) -> Iterator[None]:
         self.recording = True
         try:
-            made = _Recording(work)
+            yield
         finally:
             self.recording = False
-        with torch.no_grad():  # what is recorded is not done
-            for buffer, value in zip(self.network.buffers(), before, strict=True):
-                buffer.copy_(value)
-        return made
-
-
-class _Recording:
-    """A replay does the work again, in the mode that it was recorded in."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work, self._mode = work, torch.is_grad_enabled()
-        self.replay()
-
-    def replay(self) -> None:
-        with torch.set_grad_enabled(self._mode):
-            self.results = self._work()
-
-
-@contextmanager
-def _nothing(device: torch.device) -> Iterator[None]:
-    yield
 
 
 @pytest.fixture
@@ -88,10 +67,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Simulated:
         return is_true(tensor)
 
     monkeypatch.setattr(Tensor, "__bool__", checked)
-    monkeypatch.setattr(replay, "Recording", made.record)
-    monkeypatch.setattr(replay, "is_gpu", lambda device: True)
-    monkeypatch.setattr(replay, "graph_pool", object)
-    monkeypatch.setattr(replay, "on_capture_stream", _nothing)
+    record_again(monkeypatch, replay)
+    monkeypatch.setattr(Again, "recording", made.while_recording)
     monkeypatch.setattr(replay, "refusing_to_wait", made.refusing_to_wait)
     for module in (batches, feature_encoders, replay):
         monkeypatch.setattr(module, "is_capturing", lambda: made.recording)
@@ -100,6 +77,13 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Simulated:
     use_reference_layout(monkeypatch)
     poison(monkeypatch)
     return made
+
+
+def three_graphs() -> list[Any]:
+    graphs = [cycle(4), path(4), star(3)]
+    for graph in graphs:
+        graph.x = torch.arange(graph.num_nodes)[:, None] % 3
+    return graphs
 
 
 def hooked(model: Any) -> None:
@@ -122,9 +106,8 @@ def hooked(model: Any) -> None:
 def test_layers_beside_recordings(
     simulated: Simulated, width: int, types: int, floats: bool, change: Callable[[Any], None] | None, backward: bool
 ) -> None:
-    graphs = [cycle(4), path(4), star(3)]
+    graphs = three_graphs()
     for graph in graphs:
-        graph.x = torch.arange(graph.num_nodes)[:, None] % 3
         graph.edge_attr = graph.edge_index.sum(0)[:, None] % 2
         graph.edge_attr = graph.edge_attr.float() if floats else graph.edge_attr
     bag = esan.Bag.of(graphs, "EGO+(2)", 2)
@@ -136,7 +119,7 @@ def test_layers_beside_recordings(
         change(model)
     found = []
     for network, padded in ((copy.deepcopy(model).double(), False), (model, True)):
-        simulated.network, results = network, []
+        Again.state, results = [network], []
         loader = esan.Loader(bag, 3, padded=padded)
         for _ in range(4):
             (batch,) = loader
@@ -145,5 +128,22 @@ def test_layers_beside_recordings(
             if backward:
                 out.square().sum().backward()
         found.append([*results, *(buffer.clone() for buffer in network.buffers())])
+    for number, (plain, ours) in enumerate(zip(*found, strict=True)):
+        close(ours, plain, f"result {number}")
+
+
+@pytest.mark.usefixtures("simulated")
+def test_passes_before_the_first_backward_pass() -> None:
+    """A capture that finds what the backward pass reads is given up; what is recorded later has another pool."""
+    bag = esan.Bag.of(three_graphs(), "EGO+(2)", 2)
+    torch.manual_seed(1)
+    model = esan.dss_gnn(esan.Categories(3), 8, 1, 1, marked=True)
+    found = []
+    for network, padded in ((copy.deepcopy(model).double(), False), (model, True)):
+        Again.state = [network]
+        loader = esan.Loader(bag, 3, padded=padded)
+        outs = [network(batch) for _ in range(4) for batch in loader]
+        sum(out.square().sum() for out in outs).backward()
+        found.append([*(out.detach() for out in outs), *(p.grad for p in network.parameters()), *network.buffers()])
     for number, (plain, ours) in enumerate(zip(*found, strict=True)):
         close(ours, plain, f"result {number}")

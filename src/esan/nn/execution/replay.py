@@ -292,7 +292,7 @@ class _Call:
         kinds = tuple((t.shape, t.dtype, t.requires_grad) for t in tensors)
         key = self._number, tuple(map(id, modules)), getattr(view, "block", None), kinds
         parts = self._workspace.parts
-        if key not in parts:
+        if key not in parts and not self._stale:
             try:
                 parts[key] = self._captured(part, modules, bag, view, tensors)
             except MissingFieldError:
@@ -316,9 +316,12 @@ class _Call:
 
         before = _ACTIVE.set(None)
         try:
-            return _RecordedPart(run, modules, bag, tensors, self._workspace.pools)
+            return _RecordedPart(run, modules, bag, tensors, workspace.pools)
         except WaitsError:
             return None
+        except BaseException:
+            workspace.pools = graph_pool(), graph_pool()  # torch refuses a pool whose only capture has failed
+            raise
         finally:
             _ACTIVE.reset(before)
 
