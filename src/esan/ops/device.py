@@ -134,7 +134,8 @@ def refusing_to_wait(device: torch.device) -> Iterator[list[str]]:  # noqa: ARG0
     except RuntimeError as error:
         if "synchronizing" not in str(error):
             raise
-        refused.append(str(error))  # not the error: it would hold this frame, which holds the list
+        # Neither the error nor its traceback is kept: both hold frames, and these what the work has made.
+        refused.append(str(error.with_traceback(None)))
     finally:
         torch.cuda.set_sync_debug_mode(before)
 
