@@ -36,9 +36,9 @@ number in its tables was typed by hand. The text below each table comes from `no
 """
 _EARLIER_HEAD = """# {title}: networks of version 0.1
 
-These {runs} were made before version 0.2.0 corrected the recipes. Their networks are not the paper's, and their numbers
-do not count in its tables. "with jk=cat" and the like say what differs from the recipe of today; `recipes.json` has the
-settings as they were recorded, under that name.
+These {runs} were made before version 0.2.0 corrected the recipes. Their networks are not the paper's, or the files were
+not, and their numbers do not count in its tables. "with jk=cat" and the like say what differs from the recipe of today;
+`recipes.json` has the settings as they were recorded, under that name.
 """
 #: The folder of earlier results, beside those of the tables.
 EARLIER = "earlier"
