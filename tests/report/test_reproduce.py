@@ -14,7 +14,7 @@ from esan.cli.main import app
 from esan.report.reproduced_tables import TABLES, PaperNumber
 from esan.report.reproduction import timing
 from esan.report.reproduction.results_page import EARLIER, README, earlier_text, overview, results_page, table_text
-from esan.report.reproduction.run_tables import reproduce, rows_of_all, table_jobs
+from esan.report.reproduction.run_tables import reproduce, reproduce_tables, rows_of_all, table_jobs
 from esan.report.reproduction.stored_results import chosen_rows, is_current, load_results, result_rows
 from esan.report.reproduction.timing import EpochTimes, load_times, save_times, times_table, timing_recipes
 from esan.report.rows import Measured, Row
@@ -96,6 +96,31 @@ def test_a_row_is_stored_when_it_ends(tmp_path: Path) -> None:
         [f"zinc/ds-gin-nd/0-{seed}" for seed in range(3)], 3
     )
     assert len(kept(results)) == 6
+
+
+def test_several_tables_are_one_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker waits for the last run of a table: the jobs of all tables are handed out together."""
+    campaigns: list[int] = []
+
+    class Counting(Pretend):
+        def map(self, work: Any, items: Any) -> Any:
+            campaigns.append(len(items))
+            return super().map(work, items)
+
+    executor, results, said = Counting(), tmp_path / "results", []
+    tables = {"zinc": ["gin"], "csl": ["csl/gin", "csl/graphconv"]}
+    assert reproduce_tables(tables, results, tmp_path / "runs", executor, seeds=2, say=said.append) == {}
+    assert campaigns == [2 + 10 + 10]
+    assert {table: len(kept(results / table)) for table in tables} == {"zinc": 2, "csl": 20}
+    assert said[:3] == ["zinc: 0 of 2 runs are there", "csl: 0 of 20 runs are there", "zinc: 1 of 2 runs"]
+    assert said[-1] == "csl: 20 of 20 runs"
+    monkeypatch.setattr(Serial, "map", executor.map)
+    options = ["--results", str(tmp_path / "more"), "--runs", str(tmp_path / "runs2"), "--seeds", "1"]
+    done = CliRunner().invoke(app, ["reproduce", "all", "--row", "mutag/gin", "--row", "exp/gin", *options])
+    assert campaigns[1:] == [10 + 10]
+    assert "mutag/gin" in done.output
+    assert "exp/gin" in done.output
+    assert done.exit_code == 0
 
 
 def test_results_of_a_recipe_that_has_changed_are_not_passed_off_as_its_own(tmp_path: Path) -> None:

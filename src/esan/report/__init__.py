@@ -7,6 +7,7 @@ from esan.report.page.prediction_plots import PredictionTable as PredictionTable
 from esan.report.page.prediction_plots import load_predictions as load_predictions
 from esan.report.reproduced_tables import TABLES as TABLES
 from esan.report.reproduction.run_tables import reproduce as reproduce
+from esan.report.reproduction.run_tables import reproduce_tables as reproduce_tables
 from esan.report.rows import Row as Row
 from esan.report.rows import row_of as row_of
 from esan.report.tables import markdown as markdown

@@ -1,6 +1,5 @@
 """`esan reproduce TABLE`: run the rows of a table of the paper, and write the table with its numbers and ours."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,7 @@ from esan.report.reproduction.run_tables import (
     check_rows,
     chosen_times,
     problems_of,
-    reproduce,
+    reproduce_tables,
     rows_of_all,
     rows_run,
     tune,
@@ -90,7 +89,6 @@ def run(
     settings |= {"together": together, "root": data, "cache": cache}
     del settings["progress"]
     runner = settings.pop("executor")
-    work = tune if grid else partial(reproduce, seeds=numbers, changes=change or ())
 
     def say(words: str) -> None:
         if not quiet:
@@ -98,9 +96,14 @@ def run(
 
     failures: dict[str, Failure] = {}
     done = 0
+    if grid and not dry:
+        for name, some in tables.items():
+            failures |= tune(name, results, runs, runner, rows=some, say=say, **settings)
+    elif not dry:
+        failures = reproduce_tables(
+            tables, results, runs, runner, seeds=numbers, changes=change or (), say=say, **settings
+        )
     for name, some in tables.items():
-        if not dry:
-            failures |= work(name, results, runs, runner, rows=some, say=say, **settings)
         written = write_table(name, results)
         if not dry:
             done += _show_rows(name, results, some, change or [])

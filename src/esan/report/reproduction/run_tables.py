@@ -1,6 +1,7 @@
 """`reproduce`, `tune`: run the rows of a table, or their grids, as a resumable campaign; store records and pages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,49 +76,115 @@ def reproduce(
     Returns:
         the failures by name of job.
     """
-    table_named(table)
-    if table == "timing":
-        return _time(results, rows, say, **settings)
-    jobs = table_jobs(table, rows, seeds, changes)
-    folder = results / table
-    there = stored_records(jobs, folder)
-    missing = [job for job in jobs if job.name not in there]
-    write_table(table, results)  # a folder that cannot be written to is better known before than after
-    missing = _pack(missing, runs, folder, unfinished_rows=True)
-    say(f"{table}: {len(jobs) - len(missing)} of {len(jobs)} runs are there")
-    left = missing
-
-    def pack_rows(done: int, total: int) -> None:
-        nonlocal left
-        before, left = left, _pack(left, runs, folder)
-        if len(left) < len(before):
-            write_table(table, results)
-        if done:
-            say(f"{table}: {len(jobs) - total + done} of {len(jobs)} runs")
-
-    try:
-        outcome = run_campaign(missing, runs, executor, progress=pack_rows, **settings)
-    finally:
-        _pack(left, runs, folder, unfinished_rows=True)
-        write_table(table, results)
-    return outcome.failures
+    return reproduce_tables({table: rows}, results, runs, executor, seeds=seeds, changes=changes, say=say, **settings)
 
 
-def _pack(jobs: Sequence[Job], runs: Path, folder: Path, *, unfinished_rows: bool = False) -> list[Job]:
-    """Add the records of finished runs to the table, whole rows at a time, and return the jobs that are left.
+def reproduce_tables(
+    tables: Mapping[str, Sequence[str]],
+    results: Path,
+    runs: Path,
+    executor: Executor | None = None,
+    *,
+    seeds: int | Sequence[int] | None = None,
+    changes: Sequence[str] = (),
+    say: ProgressLine = _nothing,
+    **settings: Any,
+) -> dict[str, Failure]:
+    """`reproduce` for several tables as one campaign: workers without a job of one table go on with another.
+
+    Times are measured last, with nothing beside.
 
     Args:
-        jobs: that the table does not have yet.
-        runs: the folder of the runs.
-        folder: of the table.
-        unfinished_rows: whether to add the finished runs of other rows too.
+        tables: which rows of each table, by its name; empty for all rows.
+        results: the folder of the results, one folder per table.
+        runs: the folder of the runs, with their checkpoints.
+        executor: where they run.
+        seeds: how many seeds, or which; None for those of the recipes.
+        changes: settings that make variants of the rows.
+        say: called with lines of progress.
+        settings: anything else for `run_campaign`: together, device, root, cache, bars.
+
+    Returns:
+        the failures by name of job.
     """
-    waiting = {job.recipe.name for job in jobs if not (job.folder(runs) / "record.json").is_file()}
-    ready = [job for job in jobs if unfinished_rows or job.recipe.name not in waiting]
-    found = {job.name: record for job in ready if (record := finished_record(job, runs)) is not None}
-    if found:
-        add_records(folder, list(found.values()))
-    return [job for job in jobs if job.name not in found]
+    for table in tables:
+        table_named(table)
+    jobs = {table: table_jobs(table, rows, seeds, changes) for table, rows in tables.items() if table != "timing"}
+    begun = [_begin(table, some, results, runs, say) for table, some in jobs.items()]
+
+    def pack_rows(done: int, total: int) -> None:  # noqa: ARG001
+        for one in begun:
+            if one.pack(runs):
+                write_table(one.table, results)
+            one.tell(runs, say)
+
+    failures: dict[str, Failure] = {}
+    if begun:
+        try:
+            missing = [job for one in begun for job in one.left]
+            failures |= run_campaign(missing, runs, executor, progress=pack_rows, **settings).failures
+        finally:
+            for one in begun:
+                one.pack(runs, unfinished_rows=True)
+                write_table(one.table, results)
+    if "timing" in tables:
+        failures |= _time(results, tables["timing"], say, **settings)
+    return failures
+
+
+@dataclass
+class _Begun:
+    """A table that is being run.
+
+    Attributes:
+        table: its name.
+        folder: of the table.
+        jobs: all that were asked for.
+        left: those that the table does not have yet.
+        told: how many of them were last said to have ended.
+    """
+
+    table: str
+    folder: Path
+    jobs: list[Job]
+    left: list[Job]
+    told: int = 0
+
+    def pack(self, runs: Path, *, unfinished_rows: bool = False) -> int:
+        """Add the records of finished runs to the table, whole rows at a time, and return how many.
+
+        Args:
+            runs: the folder of the runs.
+            unfinished_rows: whether to add the finished runs of other rows too.
+        """
+        waiting = {job.recipe.name for job in self.left if not _has_record(job, runs)}
+        ready = [job for job in self.left if unfinished_rows or job.recipe.name not in waiting]
+        found = {job.name: record for job in ready if (record := finished_record(job, runs)) is not None}
+        if found:
+            add_records(self.folder, list(found.values()))
+        self.left = [job for job in self.left if job.name not in found]
+        return len(found)
+
+    def tell(self, runs: Path, say: ProgressLine, there: str = "") -> None:
+        """Say how many runs have ended, if that has changed."""
+        ended = len(self.jobs) - len(self.left) + sum(_has_record(job, runs) for job in self.left)
+        if there or ended != self.told:
+            say(f"{self.table}: {ended} of {len(self.jobs)} runs{there}")
+        self.told = ended
+
+
+def _begin(table: str, jobs: list[Job], results: Path, runs: Path, say: ProgressLine) -> _Begun:
+    """A table, with the runs that have ended and those that are left."""
+    there = stored_records(jobs, results / table)
+    write_table(table, results)  # a folder that cannot be written to is better known before than after
+    begun = _Begun(table, results / table, jobs, [job for job in jobs if job.name not in there])
+    begun.pack(runs, unfinished_rows=True)
+    begun.tell(runs, say, " are there")
+    return begun
+
+
+def _has_record(job: Job, runs: Path) -> bool:
+    return (job.folder(runs) / "record.json").is_file()
 
 
 def tune(
