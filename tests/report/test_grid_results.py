@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 from esan.cli.main import app
 from esan.report.reproduction.grid_results import load_grid_results, save_grid_result
 from esan.report.reproduction.results_page import table_text
-from esan.report.reproduction.run_tables import reproduce, tune
+from esan.report.reproduction.run_tables import reproduce, tune_tables
 from esan.report.reproduction.stored_results import load_results
 from esan.train.campaigns.grid import search
 from esan.train.recipes.catalogue import named
@@ -31,7 +32,7 @@ class Graded(Pretend):
 
 def tuned(results: Path, executor: Pretend) -> list[str]:
     said: list[str] = []
-    tune("tu", results, results / "runs", executor, rows=[ROW], say=said.append)
+    tune_tables({"tu": [ROW]}, results, results / "runs", executor, say=said.append)
     return said
 
 
@@ -57,11 +58,25 @@ def test_the_best_of_a_grid_is_kept_with_the_scores_of_all(tmp_path: Path) -> No
 
 
 def test_what_grids_gain_has_a_standard_error_over_rows(tmp_path: Path) -> None:
-    tune("tu", tmp_path, tmp_path / "runs", Graded(), rows=[ROW, "ptc/gin"])
+    tune_tables({"tu": [ROW, "ptc/gin"]}, tmp_path, tmp_path / "runs", Graded())
     # 85.4 on both sets, where the paper has 89.4 and 64.6.
     text = table_text("tu", tmp_path)
     assert "Over 2 rows, the best configuration is **+15.0 ± 0.0** above the recipe as it is" in text
     assert "and differs from the paper by **+8.4 ± 12.4** (mean ± its standard error)." in text
+
+
+def test_grids_of_several_rows_are_one_campaign_and_each_is_stored_when_it_ends(tmp_path: Path) -> None:
+    stored: list[int] = []
+
+    class Watching(Graded):
+        def map(self, work: Any, items: Any) -> Any:
+            for result in super().map(work, items):
+                yield result
+                stored.append(len(load_grid_results(tmp_path / "tu")))
+
+    tables = {"tu": [ROW, "ptc/gin"], "zinc": ["zinc/gin"]}
+    assert tune_tables(tables, tmp_path, tmp_path / "runs", Watching()) == {}
+    assert stored == [0] * 79 + [1] * 80 + [2]
 
 
 def test_a_grid_that_is_there_is_not_run_again(tmp_path: Path) -> None:
@@ -86,7 +101,7 @@ def test_what_is_kept_is_scored_and_not_run_again(tmp_path: Path) -> None:
 
 
 def test_a_grid_is_scored_whole_or_not_at_all(tmp_path: Path) -> None:
-    failures = tune("tu", tmp_path, tmp_path / "runs", Graded(bad="lr=0.001"), rows=[ROW])
+    failures = tune_tables({"tu": [ROW]}, tmp_path, tmp_path / "runs", Graded(bad="lr=0.001"))
     assert failures
     assert not load_grid_results(tmp_path / "tu")
     assert not load_results(tmp_path / "tu").records
@@ -96,7 +111,7 @@ def test_a_grid_is_scored_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_row_without_a_grid_says_so(tmp_path: Path) -> None:
     said: list[str] = []
-    tune("zinc", tmp_path, tmp_path / "runs", Graded(), rows=["zinc/gin"], say=said.append)
+    tune_tables({"zinc": ["zinc/gin"]}, tmp_path, tmp_path / "runs", Graded(), say=said.append)
     assert said == ["zinc/gin: the paper tunes nothing"]
 
 

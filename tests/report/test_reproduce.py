@@ -107,7 +107,8 @@ def test_several_tables_are_one_campaign(tmp_path: Path, monkeypatch: pytest.Mon
             campaigns.append(len(items))
             return super().map(work, items)
 
-    executor, results, said = Counting(), tmp_path / "results", []
+    executor, results = Counting(), tmp_path / "results"
+    said: list[str] = []
     tables = {"zinc": ["gin"], "csl": ["csl/gin", "csl/graphconv"]}
     assert reproduce_tables(tables, results, tmp_path / "runs", executor, seeds=2, say=said.append) == {}
     assert campaigns == [2 + 10 + 10]

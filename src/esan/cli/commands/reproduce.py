@@ -19,7 +19,7 @@ from esan.report.reproduction.run_tables import (
     reproduce_tables,
     rows_of_all,
     rows_run,
-    tune,
+    tune_tables,
     write_page,
     write_table,
 )
@@ -97,8 +97,7 @@ def run(
     failures: dict[str, Failure] = {}
     done = 0
     if grid and not dry:
-        for name, some in tables.items():
-            failures |= tune(name, results, runs, runner, rows=some, say=say, **settings)
+        failures = tune_tables(tables, results, runs, runner, say=say, **settings)
     elif not dry:
         failures = reproduce_tables(
             tables, results, runs, runner, seeds=numbers, changes=change or (), say=say, **settings

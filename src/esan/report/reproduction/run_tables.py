@@ -1,9 +1,9 @@
-"""`reproduce`, `tune`: run the rows of a table, or their grids, as a resumable campaign; store records and pages."""
+"""`reproduce`, `tune_tables`: run rows of tables, or their grids, as a resumable campaign; store records and pages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from esan.report.reproduced_tables import TABLES, table_named
 from esan.report.reproduction.grid_results import load_grid_results, save_grid_result
@@ -13,9 +13,8 @@ from esan.report.reproduction.timing import load_times, measure, save_times, tim
 from esan.report.rows import Row
 from esan.train.campaigns.campaign import run_campaign
 from esan.train.campaigns.executors import Executor, Failure
-from esan.train.campaigns.grid import search, select_jobs
+from esan.train.campaigns.grid import Search, rank_by_validation, select_jobs
 from esan.train.recipes.catalogue import named
-from esan.train.recipes.recipe import Recipe
 from esan.train.runs.job import Job, protocol
 from esan.train.runs.record_table import add_records
 from esan.train.runs.run_files import write_text
@@ -110,34 +109,60 @@ def reproduce_tables(
     for table in tables:
         table_named(table)
     jobs = {table: table_jobs(table, rows, seeds, changes) for table, rows in tables.items() if table != "timing"}
-    begun = [_begin(table, some, results, runs, say) for table, some in jobs.items()]
-
-    def pack_rows(done: int, total: int) -> None:  # noqa: ARG001
-        for one in begun:
-            if one.pack(runs):
-                write_table(one.table, results)
-            one.tell(runs, say)
-
-    failures: dict[str, Failure] = {}
-    if begun:
-        try:
-            missing = [job for one in begun for job in one.left]
-            failures |= run_campaign(missing, runs, executor, progress=pack_rows, **settings).failures
-        finally:
-            for one in begun:
-                one.pack(runs, unfinished_rows=True)
-                write_table(one.table, results)
+    begun = [_Begun.of(table, table, some, results, runs, say) for table, some in jobs.items()]
+    failures = _run(begun, results, runs, executor, say, **settings) if begun else {}
     if "timing" in tables:
         failures |= _time(results, tables["timing"], say, **settings)
     return failures
 
 
+def tune_tables(
+    tables: Mapping[str, Sequence[str]],
+    results: Path,
+    runs: Path,
+    executor: Executor | None = None,
+    *,
+    say: ProgressLine = _nothing,
+    **settings: Any,
+) -> dict[str, Failure]:
+    """Run the grid searches of rows, as the paper tunes them, as one campaign; stored ones are not run again.
+
+    Stored are the records of all configurations, and their scores, when the last run of a row has ended. A row with a
+    failed run stores nothing: the best of some configurations is not the best of all. Its finished runs stay in the
+    folder of the runs, and are not run again.
+
+    Args:
+        tables: which rows of each table, by its name; empty for all rows that have a grid.
+        results: the folder of the results, one folder per table.
+        runs: the folder of the runs, with their checkpoints.
+        executor: where they run.
+        say: called with lines of progress.
+        settings: anything else for `run_campaign`: together, device, root, cache, bars.
+
+    Returns:
+        the failures by name of job.
+    """
+    begun: list[_Begun] = []
+    for table, rows in tables.items():
+        write_table(table, results)  # a folder that cannot be written to is better known before than after
+        there = {one.recipe for one in load_grid_results(results / table)}
+        for recipe in map(named, chosen_rows(table, rows)):
+            if not recipe.grid or recipe.name in there:
+                say(f"{recipe.name}: {'its grid is there' if recipe.grid else 'the paper tunes nothing'}")
+                continue
+            jobs = [job for one in recipe.configurations() for job in protocol(one)]
+            begun.append(_BegunGrid.of(table, recipe.name, jobs, results, runs, say))
+    # The test metric is hidden, so that nobody chooses by it.
+    return _run(begun, results, runs, executor, say, show_test=False, **settings) if begun else {}
+
+
 @dataclass
 class _Begun:
-    """A table that is being run.
+    """A table, or the grid of a row, that is being run.
 
     Attributes:
-        table: its name.
+        table: the name of the table.
+        name: what is run, in words.
         folder: of the table.
         jobs: all that were asked for.
         left: those that the table does not have yet.
@@ -145,16 +170,34 @@ class _Begun:
     """
 
     table: str
+    name: str
     folder: Path
     jobs: list[Job]
     left: list[Job]
     told: int = 0
+    kind: ClassVar[str] = ""
 
-    def pack(self, runs: Path, *, unfinished_rows: bool = False) -> int:
-        """Add the records of finished runs to the table, whole rows at a time, and return how many.
+    @classmethod
+    def of(cls, table: str, name: str, jobs: list[Job], results: Path, runs: Path, say: ProgressLine) -> Self:
+        """With the runs that have ended, and those that are left."""
+        there = stored_records(jobs, results / table)
+        write_table(table, results)  # a folder that cannot be written to is better known before than after
+        begun = cls(table, name, results / table, jobs, [job for job in jobs if job.name not in there])
+        begun.told = begun.ended(runs)
+        say(f"{name}: {begun.told} of {len(jobs)} runs{cls.kind} are there")
+        begun.store(runs, say, unfinished_rows=True)
+        return begun
+
+    def ended(self, runs: Path) -> int:
+        """How many runs have ended."""
+        return len(self.jobs) - len(self.left) + sum(_has_record(job, runs) for job in self.left)
+
+    def store(self, runs: Path, say: ProgressLine, *, unfinished_rows: bool = False) -> bool:  # noqa: ARG002
+        """Add the records of finished runs to the table, whole rows at a time, and return whether there were any.
 
         Args:
             runs: the folder of the runs.
+            say: called with lines of progress.
             unfinished_rows: whether to add the finished runs of other rows too.
         """
         waiting = {job.recipe.name for job in self.left if not _has_record(job, runs)}
@@ -163,85 +206,59 @@ class _Begun:
         if found:
             add_records(self.folder, list(found.values()))
         self.left = [job for job in self.left if job.name not in found]
-        return len(found)
-
-    def tell(self, runs: Path, say: ProgressLine, there: str = "") -> None:
-        """Say how many runs have ended, if that has changed."""
-        ended = len(self.jobs) - len(self.left) + sum(_has_record(job, runs) for job in self.left)
-        if there or ended != self.told:
-            say(f"{self.table}: {ended} of {len(self.jobs)} runs{there}")
-        self.told = ended
+        return bool(found)
 
 
-def _begin(table: str, jobs: list[Job], results: Path, runs: Path, say: ProgressLine) -> _Begun:
-    """A table, with the runs that have ended and those that are left."""
-    there = stored_records(jobs, results / table)
-    write_table(table, results)  # a folder that cannot be written to is better known before than after
-    begun = _Begun(table, results / table, jobs, [job for job in jobs if job.name not in there])
-    begun.pack(runs, unfinished_rows=True)
-    begun.tell(runs, say, " are there")
-    return begun
+class _BegunGrid(_Begun):
+    """The grid of a row; it is stored whole."""
+
+    kind = " of its grid"
+
+    def store(self, runs: Path, say: ProgressLine, *, unfinished_rows: bool = False) -> bool:  # noqa: ARG002
+        """Add the records and scores of all configurations to the table, once all runs have ended."""
+        if not all(_has_record(job, runs) for job in self.left) or self.name in self._stored():
+            return False
+        records = stored_records(self.jobs, self.folder)
+        records |= {job.name: one for job in self.left if (one := finished_record(job, runs)) is not None}
+        if len(records) < len(self.jobs):  # a damaged one
+            return False
+        found = Search(rank_by_validation([records[job.name] for job in self.jobs]), {})
+        add_records(self.folder, list(records.values()))
+        save_grid_result(self.name, found, self.folder)
+        self.left = []
+        say(f"{self.name}: {found.best.recipe.name} is the best of {len(found.scored)}")
+        return True
+
+    def _stored(self) -> set[str]:
+        return {one.recipe for one in load_grid_results(self.folder)}
+
+
+def _run(
+    begun: Sequence[_Begun], results: Path, runs: Path, executor: Executor | None, say: ProgressLine, **settings: Any
+) -> dict[str, Failure]:
+    """Run what is left as one campaign, and store what has ended as soon as it may be."""
+
+    def store(done: int, total: int) -> None:  # noqa: ARG001
+        for one in begun:
+            if (ended := one.ended(runs)) != one.told:
+                one.told = ended
+                say(f"{one.name}: {ended} of {len(one.jobs)} runs")
+            if one.left and one.store(runs, say):
+                write_table(one.table, results)
+
+    try:
+        return run_campaign(
+            [job for one in begun for job in one.left], runs, executor, progress=store, **settings
+        ).failures
+    finally:
+        for one in begun:
+            if one.left:
+                one.store(runs, say, unfinished_rows=True)
+            write_table(one.table, results)
 
 
 def _has_record(job: Job, runs: Path) -> bool:
     return (job.folder(runs) / "record.json").is_file()
-
-
-def tune(
-    table: str,
-    results: Path,
-    runs: Path,
-    executor: Executor | None = None,
-    *,
-    rows: Sequence[str] = (),
-    say: ProgressLine = _nothing,
-    **settings: Any,
-) -> dict[str, Failure]:
-    """Run the grid searches of rows, as the paper tunes them, one row after another; stored ones are not run again.
-
-    Stored are the records of all configurations, and their scores. A row with a failed run stores nothing: the best of
-    some configurations is not the best of all. Its finished runs stay in the folder of the runs, and are not run again.
-
-    Args:
-        table: its name.
-        results: the folder of the results, one folder per table.
-        runs: the folder of the runs, with their checkpoints.
-        executor: where they run.
-        rows: which rows; empty for all that have a grid.
-        say: called with lines of progress.
-        settings: anything else for `run_campaign`: together, device, root, cache, bars.
-
-    Returns:
-        the failures by name of job.
-    """
-    write_table(table, results)  # a folder that cannot be written to is better known before than after
-    failures: dict[str, Failure] = {}
-    for name in chosen_rows(table, rows):
-        failures |= _tune_row(named(name), results / table, runs, executor, say, **settings)
-        write_table(table, results)
-    return failures
-
-
-def _tune_row(
-    recipe: Recipe, folder: Path, runs: Path, executor: Executor | None, say: ProgressLine, **settings: Any
-) -> dict[str, Failure]:
-    if not recipe.grid or recipe.name in {one.recipe for one in load_grid_results(folder)}:
-        say(f"{recipe.name}: {'its grid is there' if recipe.grid else 'the paper tunes nothing'}")
-        return {}
-    jobs = [job for one in recipe.configurations() for job in protocol(one)]
-    known = list(stored_records(jobs, folder).values())
-    say(f"{recipe.name}: {len(known)} of {len(jobs)} runs of its grid are there")
-
-    def report_progress(done: int, total: int) -> None:
-        say(f"{recipe.name}: {len(jobs) - total + done} of {len(jobs)} runs")
-
-    found = search(recipe, runs, executor, known=known, progress=report_progress, **settings)
-    if found.failures:
-        return found.failures
-    add_records(folder, [record for one in found.scored for record in one.records])
-    save_grid_result(recipe.name, found, folder)
-    say(f"{recipe.name}: {found.best.recipe.name} is the best of {len(found.scored)}")
-    return {}
 
 
 def check_rows(table: str, rows: Sequence[str]) -> None:
