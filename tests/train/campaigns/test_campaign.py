@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from esan.train.campaigns import campaign
 from esan.train.campaigns.campaign import TrainGroup, job_groups, run_campaign
-from esan.train.campaigns.executors import Processes, TaskResult
+from esan.train.campaigns.executors import Processes, TaskResult, run_task
 from esan.train.runs.job import Job, protocol
 from esan.train.runs.records import Record
 from esan.train.runs.training_loop import finished_record, run_jobs
@@ -89,6 +90,39 @@ def test_a_job_that_fails_is_reported_and_the_others_run(place: Path, tmp_path: 
     assert sorted(outcome.failures) == ["small/nowhere/0-0", "small/nowhere/1-0"]
     assert "nowhere" in outcome.failures["small/nowhere/0-0"].reason
     assert len(outcome.records) == 2
+
+
+class Crowded:
+    """An executor of several workers, for which the memory of a device is too small for all groups at once."""
+
+    def __init__(self, workers: int, always: str = "") -> None:
+        self.workers, self.always = workers, always
+        self.rounds: list[list[str]] = []
+
+    def map(self, work: Callable[[Any], object], items: Sequence[Any]) -> Iterator[TaskResult]:
+        self.rounds.append([jobs[0].name for jobs in items])
+        for index, jobs in enumerate(items):
+            full = (index < 2 and len(items) > 1) or (self.always and self.always in jobs[0].name)
+
+            def fill(_: Any) -> None:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+
+            yield TaskResult(index, run_task(fill if full else work, jobs))
+
+
+def test_groups_that_found_no_memory_beside_others_are_tried_alone(place: Path, tmp_path: Path) -> None:
+    jobs = protocol(recipe(place))
+    names = [job.name for job in jobs]
+    executor, counts = Crowded(workers=2), []
+    outcome = run_campaign(jobs, tmp_path / "a", executor, progress=lambda done, total: counts.append(done))
+    assert not outcome.failures
+    assert [record.seed for record in outcome.records] == [job.seed for job in jobs]
+    assert executor.rounds == [names, [names[0]], [names[1]]]
+    assert counts == [0, 0, 0, 1, 2, 3, 4]
+    executor = Crowded(workers=2, always=names[0])
+    assert set(run_campaign(jobs, tmp_path / "b", executor).failures) == {names[0]}, "once more, not for ever"
+    executor = Crowded(workers=1)
+    assert set(run_campaign(jobs, tmp_path / "c", executor).failures) == set(names[:2]), "it was alone"
 
 
 def test_a_damaged_record_is_put_aside_and_the_job_ends_again(place: Path, tmp_path: Path) -> None:

@@ -97,7 +97,8 @@ def run_campaign(
     """Run every job that has no record yet. Killed at any moment and called again, it continues with what is missing.
 
     A job with a record is not run again, and is refused if its data, given or in a file, are not those of the record.
-    One that was interrupted continues from its checkpoint. A job that fails does not stop the others.
+    One that was interrupted continues from its checkpoint. A job that fails does not stop the others. A group for which
+    memory ran out beside other groups is tried again at the end, alone.
 
     Args:
         jobs: configurations × folds × seeds, e.g. from `esan.train.protocol`.
@@ -130,13 +131,20 @@ def run_campaign(
     done = len(before)
     if progress is not None:
         progress(done, len(jobs))
-    for result in (executor or Serial()).map(work, groups):
-        if result.failure is None:
-            done += len(groups[result.index])
-        else:
-            failures |= {job.name: result.failure for job in groups[result.index]}
-        if progress is not None:
-            progress(done, len(jobs))
+    crowded = not (executor is None or isinstance(executor, Serial) or getattr(executor, "workers", 0) == 1)
+    rounds = [groups]
+    while rounds:
+        some = rounds.pop(0)
+        for result in (executor or Serial()).map(work, some):
+            group = some[result.index]
+            if result.failure is None:
+                done += len(group)
+            elif result.failure.out_of_memory and crowded and len(some) > 1:
+                rounds.append([group])
+            else:
+                failures |= {job.name: result.failure for job in group}
+            if progress is not None:
+                progress(done, len(jobs))
     after = {job.name: before.get(job.name) or finished_record(job, runs) for job in jobs}
     # Some jobs of a failed group may have finished before the failure.
     failures = {name: failure for name, failure in failures.items() if after[name] is None}

@@ -1,5 +1,6 @@
 """Executors: where the tasks of a campaign run: `Serial` in this process, `Processes` in several of this machine."""
 
+import gc
 import os
 import signal
 import threading
@@ -30,10 +31,12 @@ class Failure:
     Attributes:
         reason: one line.
         trace: the traceback; empty if the process died.
+        out_of_memory: whether memory ran out, which others may have taken.
     """
 
     reason: str
     trace: str = ""
+    out_of_memory: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def run_task(work: Callable[[Item], object], item: Item) -> Failure | None:
     except Exception as error:
         message = str(error) or "no message"
         if isinstance(error, MemoryError | torch.OutOfMemoryError) or "out of memory" in message.lower():
-            return Failure(_beyond_memory(message))  # without a trace: nothing is wrong with the input
+            return Failure(_beyond_memory(message), out_of_memory=True)  # no trace: nothing is wrong with the input
         reason = message if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {message}"
         return Failure(reason, traceback.format_exc())
     return None
@@ -210,9 +213,18 @@ def _serve(pipe: Connection, threads: int) -> None:
     try:
         while True:
             work, item = pipe.recv()
-            pipe.send(run_task(work, item))
+            failure = run_task(work, item)
+            _release_memory()
+            pipe.send(failure)
     except (EOFError, KeyboardInterrupt):
         return
+
+
+def _release_memory() -> None:
+    """Give back what torch keeps of a GPU's memory for its next tensors: other workers may need it first."""
+    if torch.cuda.is_initialized():
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def _end_with_parent() -> None:
