@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from esan import memory_limits
-from esan.memory_limits import available_memory, in_words, refuse_beyond_memory
+from esan.memory_limits import available_memory, in_words, is_out_of_memory, refuse_beyond_memory
 
 
 def test_available_memory_is_no_more_than_the_machine_has() -> None:
@@ -82,3 +83,23 @@ def test_a_limit_on_the_address_space_counts(monkeypatch: pytest.MonkeyPatch) ->
     limit = (used + 2**28, resource.RLIM_INFINITY)
     monkeypatch.setattr(resource, "getrlimit", lambda which: limit if which == resource.RLIMIT_AS else None)
     assert 0 < available_memory() <= 2**28 + 2**20
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("CUDA out of memory."), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate(handle)"), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (ValueError("Expected a smaller bag"), False),
+    ],
+)
+def test_errors_that_say_that_memory_ran_out(error: Exception, expected: bool) -> None:
+    assert is_out_of_memory(error) == expected
+
+
+def test_what_torch_cannot_allocate_says_that_memory_ran_out() -> None:
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(2**50)
+    assert is_out_of_memory(raised.value)

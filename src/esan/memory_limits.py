@@ -16,6 +16,20 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _PROC = Path("/proc")
 
 
+#: How allocators say that there is no memory left.
+_NO_MEMORY = ("not enough memory", "out of memory", "can't allocate", "cannot allocate", "unable to allocate")
+#: How NVIDIA's libraries do.
+_NO_MEMORY_OF_LIBRARIES = ("cublas_status_alloc_failed", "cudnn_status_alloc_failed")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    text = str(error).lower()
+    return any(words in text for words in (*_NO_MEMORY, *_NO_MEMORY_OF_LIBRARIES))
+
+
 def available_memory(device: torch.device | None = None, *, proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int:
     """Bytes that this process can still allocate: free memory of the machine, its cgroup and its address space.
 

@@ -17,13 +17,16 @@ from esan.bags.loader import Loader
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import BatchFields, MissingFieldError
 from esan.nn.execution.called_networks import networks_called
+from esan.nn.execution.capabilities import settings_getter
 from esan.nn.execution.replay import StaticFields, avoiding_waits
 from esan.ops.device import Recording, graph_pool, is_gpu, on_capture_stream
-from esan.ops.dispatch import is_plain
+from esan.ops.dispatch import is_observed, is_plain
 
 T = TypeVar("T")
 #: The most CUDA graphs of a step: a few shapes, in two modes.
 _MOST_GRAPHS = 32
+#: How often a step is captured again because it adds to other gradients: once or twice, where these come to rest.
+_MOST_MOVES = 8
 _BEGINS_NOW = (
     "Expected an optimiser that had made a step before esan.step captured one (got one that begins now). "
     "Call optimiser.step() in every step."
@@ -92,6 +95,8 @@ class Step(Generic[T]):
             if isinstance(value, nn.Module):
                 self._known.add(value)
         self._why_eager: str | None = None
+        #: How often the gradients that a captured step adds to were others.
+        self._moved = 0
         _refuse_other_arguments(work)
         update_wrapper(self, work)
 
@@ -110,12 +115,14 @@ class Step(Generic[T]):
     def __call__(self, bag: Bag) -> T:
         if not isinstance(bag, PaddedBag) or not isinstance(bag.fields, BatchFields) or self._why_eager:
             return self._work(bag)
-        if not is_gpu(bag.device):
+        if not is_gpu(bag.device) or is_observed() or bag.fields.is_edited:
             return self._work(bag)
         key = self._key(bag)
         graph = self._graphs.get(key)
         if graph is not None and graph.fits(bag):
-            return graph.replay(bag)
+            if self._moved == _MOST_MOVES or graph.adds_in_place():
+                return graph.replay(bag)
+            self._moved += 1  # it is captured again, over the gradients of now
         self._seen[key] = self._seen.get(key, 0) + 1
         chunk = bag.fields.chunk
         if self._seen[key] == 1 or chunk is None or not bag.fields.batches.fields_read <= chunk.fields.keys():
@@ -126,7 +133,7 @@ class Step(Generic[T]):
         # Tensors of inference mode cannot be written to outside of it.
         mode = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         state = self._known.state() if self._state is None else self._state
-        return bag.shape, bag.networks, bag.literal, mode, state
+        return bag.shape, bag.networks, bag.literal, bag.covered, mode, self._known.without_gradient, state
 
     def _eagerly(self, bag: PaddedBag) -> T:
         """Run the step, and record the modules and optimisers that it uses."""
@@ -198,8 +205,13 @@ class _TrackedState:
     def __init__(self) -> None:
         self.modules: dict[int, nn.Module] = {}
         self.optimisers: dict[int, Optimizer] = {}
-        #: The parameters of each module, by name.
+        #: The parameters and buffers of each module, by name.
         self._parameters: list[dict[str, nn.Parameter | None]] = []
+        self._buffers: list[dict[str, Tensor | None]] = []
+        #: The hooks of each module.
+        self._hooks: list[Any] = []
+        #: What reads the settings of each module, and where.
+        self._settings: list[tuple[Any, dict[str, Any]]] = []
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -232,6 +244,10 @@ class _TrackedState:
             if id(part) not in self.modules:
                 self.modules[id(part)] = part
                 self._parameters.append(part._parameters)
+                self._buffers.append(part._buffers)
+                self._settings.append((settings_getter(part), vars(part)))
+                self._hooks += [part._forward_hooks, part._forward_pre_hooks]
+                self._hooks += [part._backward_hooks, part._backward_pre_hooks]
 
     def _prepared(self, optimiser: Optimizer) -> None:
         """Prepare an optimiser for capture: step counts on the device."""
@@ -246,16 +262,19 @@ class _TrackedState:
 
     def hooked(self) -> str | None:
         """The class of a module with hooks; None if there is none."""
-        return next((type(m).__name__ for m in self.modules.values() if not is_plain(m, type(m))), None)
+        return next((type(m).__name__ for m in self.modules.values() if not is_plain(m, type(m)) or _hooks(m)), None)
 
     def state(self) -> tuple[Any, ...]:
         """What a captured step depends on: modes, addresses and requires_grad of parameters, hyper-parameters."""
         # Every step computes it, so without a call per parameter in Python.
-        modes = tuple([module.training for module in self.modules.values()])
+        settings = tuple([get(own) for get, own in self._settings])
         parameters = [p for held in self._parameters for p in held.values() if p is not None]
-        addresses, frozen = tuple(map(Tensor.data_ptr, parameters)), tuple([p.requires_grad for p in parameters])
-        groups = tuple([_fixed(group) for o in self.optimisers.values() for group in o.param_groups])
-        return modes, addresses, frozen, groups
+        buffers = [b for held in self._buffers if held for b in held.values() if b is not None]
+        addresses = tuple(map(Tensor.data_ptr, parameters)), tuple(map(Tensor.data_ptr, buffers))
+        frozen = tuple([p.requires_grad for p in parameters])
+        groups = tuple([(id(group), _fixed(group)) for o in self.optimisers.values() for group in o.param_groups])
+        moments = tuple([(id(o.state), len(o.state)) for o in self.optimisers.values()])
+        return settings, addresses, frozen, groups, moments, any(self._hooks) or any(map(_hooks_of, parameters))
 
     @property
     def rates(self) -> list[dict[str, Any]]:
@@ -265,7 +284,24 @@ class _TrackedState:
 
     @property
     def parameters(self) -> list[Tensor]:
-        return [p for o in self.optimisers.values() for group in o.param_groups for p in group["params"]]
+        """Those of the optimisers, then those of modules that no optimiser in the step has."""
+        stepped = [p for o in self.optimisers.values() for group in o.param_groups for p in group["params"]]
+        called = [p for held in self._parameters for p in held.values() if p is not None and p.requires_grad]
+        return list({id(p): p for p in (*stepped, *called)}.values())
+
+    @property
+    def without_gradient(self) -> tuple[bool, ...]:
+        """Which parameters have none: a backward pass makes one there, and adds to the others."""
+        return tuple([p is None or p.grad is None for held in self._parameters for p in held.values()])
+
+
+def _hooks(module: nn.Module) -> bool:
+    """Whether there are hooks on the parameters of a module."""
+    return any(_hooks_of(parameter) for parameter in module._parameters.values() if parameter is not None)
+
+
+def _hooks_of(parameter: Tensor) -> bool:
+    return bool(parameter._backward_hooks or parameter._post_accumulate_grad_hooks)
 
 
 def _fixed(group: dict[str, Any]) -> tuple[Any, ...]:
@@ -286,6 +322,8 @@ class _Graph:
         assert isinstance(fields, BatchFields)
         assert fields.chunk is not None
         self._known, self._batches = known, fields.batches
+        #: What the key knows by its address, which no other may get.
+        self._held = [(o.state, *o.param_groups) for o in known.optimisers.values()]
         ints, floats = fields.buffers
         self._ints, self._floats = ints.to(torch.int64, copy=True), floats.clone()
         self._fields = fields.chunk.fields
@@ -293,7 +331,9 @@ class _Graph:
         device = bag.device
         self._rates = [(group, torch.tensor(float(group["lr"]), device=device)) for group in known.rates]
         self._last = [float(group["lr"]) for group, _ in self._rates]
-        before = [parameter.grad for parameter in known.parameters]
+        parameters = known.parameters
+        before = [parameter.grad for parameter in parameters]
+        versions = [None if grad is None else grad._version for grad in before]
         states = sum(len(o.state) for o in known.optimisers.values())
         # Those that the step uses are known, for it has run before.
         with self._rates_in_memory(), known.refusing_others(), avoiding_waits(known.modules.values(), bag):
@@ -301,9 +341,11 @@ class _Graph:
                 # A new bag, since the cached values of this one would not be part of the graph.
                 batches, shape = fields.batches, fields.shape
                 self._recording = Recording(lambda: work(batches.of_fields(views, shape)), pool, device)
-            except MissingFieldError:
-                raise
-            except RuntimeError as error:
+            except BaseException as error:
+                for parameter, grad in zip(parameters, before, strict=True):
+                    parameter.grad = grad
+                if isinstance(error, MissingFieldError) or not isinstance(error, RuntimeError):
+                    raise
                 error.add_note(
                     "Raised while esan.step captured the step as a CUDA graph, in which nothing may be read back from "
                     "the device (item(), print of a tensor, if on a tensor). Return tensors and read them outside, or "
@@ -312,13 +354,17 @@ class _Graph:
                 raise
         if states != sum(len(o.state) for o in known.optimisers.values()):
             raise RuntimeError(_BEGINS_NOW)
-        self._grads = [parameter.grad for parameter in known.parameters]
-        #: Gradients that the step adds to, by the index of their parameter.
-        self._added_to = [
-            (index, one)
-            for index, (one, after) in enumerate(zip(before, self._grads, strict=True))
-            if one is not None and one is after
-        ]
+        #: The parameters whose gradients are made or read by the step, with these gradients.
+        self._grads: list[tuple[Tensor, Tensor | None]] = []
+        #: Gradients that the step adds to, with their parameters.
+        self._added_to: list[tuple[Tensor, Tensor]] = []
+        stepped = {id(p) for o in known.optimisers.values() for group in o.param_groups for p in group["params"]}
+        for parameter, one, version in zip(parameters, before, versions, strict=True):
+            after = parameter.grad
+            if id(parameter) in stepped or after is not one or (after is not None and after._version != version):
+                self._grads.append((parameter, after))
+                if one is not None and one is after:
+                    self._added_to.append((parameter, one))
 
     @contextmanager
     def _rates_in_memory(self) -> Iterator[None]:
@@ -348,16 +394,18 @@ class _Graph:
             self._fields = fields  # that of the next batches, too: seen at once then
         return True
 
+    def adds_in_place(self) -> bool:
+        """Whether the gradients that it adds to are those of the capture."""
+        return all(parameter.grad is before for parameter, before in self._added_to)
+
     def replay(self, bag: PaddedBag) -> Any:
         assert isinstance(bag.fields, BatchFields)
-        parameters = self._known.parameters
-        for index, before in self._added_to:
-            if parameters[index].grad is not before:
-                raise RuntimeError(
-                    "Expected the gradients that the captured step adds to (got others). Call zero_grad() inside the "
-                    "step, or with set_to_none=False outside."
-                )
-        ints, floats = bag.fields.buffers
+        if not self.adds_in_place():
+            raise RuntimeError(
+                "Expected the gradients that the captured step adds to (got others). Call zero_grad() inside the "
+                "step, or with set_to_none=False outside."
+            )
+        ints, floats = bag.fields.current
         self._ints.copy_(ints)
         self._floats.copy_(floats)
         for index, (group, rate) in enumerate(self._rates):
@@ -366,7 +414,7 @@ class _Graph:
                 rate.fill_(lr)
                 self._last[index] = lr
         self._recording.replay()
-        for parameter, grad in zip(parameters, self._grads, strict=True):
+        for parameter, grad in self._grads:
             parameter.grad = grad
         results = self._recording.results
         if results is None:

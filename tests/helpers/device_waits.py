@@ -30,12 +30,17 @@ class RefusingToWait(TorchDispatchMode):
     """Within, operations that wait for a device are an error, in the words that torch has for it."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        by_mask = name in _INDEXING and any(isinstance(i, Tensor) and i.dtype == torch.bool for i in args[1])
-        repeats = name == "repeat_interleave" and "output_size" not in (kwargs or {})
-        if name in _WAITING or by_mask or repeats:
-            raise RuntimeError(f"called a synchronizing CUDA operation ({func})")
+        refuse_waiting(func, args, kwargs)
         return func(*args, **(kwargs or {}))
+
+
+def refuse_waiting(func: Any, args: Any, kwargs: Any) -> None:
+    """An error where an operation waits for a device."""
+    name = func.overloadpacket.__name__
+    by_mask = name in _INDEXING and any(isinstance(i, Tensor) and i.dtype == torch.bool for i in args[1])
+    repeats = name == "repeat_interleave" and "output_size" not in (kwargs or {})
+    if name in _WAITING or by_mask or repeats:
+        raise RuntimeError(f"called a synchronizing CUDA operation ({func})")
 
 
 @contextmanager

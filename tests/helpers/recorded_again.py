@@ -1,6 +1,5 @@
 """In place of CUDA graphs on a CPU: a recording that does its work again, refuses what waits, and has torch's pools."""
 
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
@@ -8,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from device_waits import RefusingToWait
 
@@ -33,16 +32,25 @@ class Again:
         pool.graphs += 1
         self._work, self._pool = work, pool
         self._context, self._mode = copy_context(), torch.is_grad_enabled()
-        before = [copy.deepcopy(one.state_dict()) for one in self.state]
+        with self._not_done():
+            try:
+                with type(self).recording():
+                    self.replay()
+            except BaseException:
+                self._leave_pool()
+                raise
+
+    @contextmanager
+    def _not_done(self) -> Iterator[None]:
+        """What is recorded is not done: tensors are afterwards as they were."""
+        tensors = [tensor for one in self.state for tensor in _tensors(one)]
+        before = [tensor.detach().clone() for tensor in tensors]
         try:
-            with type(self).recording():
-                self.replay()
-        except BaseException:
-            self._leave_pool()
-            raise
+            yield
         finally:
-            for one, values in zip(self.state, before, strict=True):
-                _restore(one, values)
+            for tensor, value in zip(tensors, before, strict=True):
+                if not torch.equal(tensor, value):  # else autograd may have saved it
+                    tensor.data.copy_(value)
 
     def _leave_pool(self) -> None:
         self._pool.graphs -= 1
@@ -54,15 +62,13 @@ class Again:
             self.results = self._context.copy().run(self._work)
 
 
-def _restore(one: Any, values: dict[str, Any]) -> None:
-    """Modules and optimisers are what they were. What has not changed is not written: autograd may have saved it."""
-    if not isinstance(one, nn.Module):
-        one.load_state_dict(values)
-        return
-    with torch.no_grad():
-        for name, value in one.state_dict().items():
-            if not torch.equal(value, values[name]):
-                value.copy_(values[name])
+def _tensors(one: Any) -> Iterator[Tensor]:
+    """The tensors of a module, with their gradients, or the state of an optimiser."""
+    if isinstance(one, nn.Module):
+        yield from (*one.parameters(), *one.buffers())
+        yield from (p.grad for p in one.parameters() if p.grad is not None)
+    else:
+        yield from (t for held in one.state.values() for t in held.values() if isinstance(t, Tensor))
 
 
 @contextmanager

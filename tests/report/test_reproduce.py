@@ -124,6 +124,55 @@ def test_several_tables_are_one_campaign(tmp_path: Path, monkeypatch: pytest.Mon
     assert done.exit_code == 0
 
 
+class Damaging(Pretend):
+    """Damages a table during the first run."""
+
+    def __init__(self, path: Path, stop_after: int | None = None) -> None:
+        super().__init__(stop_after=stop_after)
+        self.path = path
+
+    def make(self, job: Job) -> float:
+        if len(self.ran) == 1:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text("{\n")
+        return super().make(job)
+
+
+def test_a_table_that_becomes_damaged_does_not_stop_the_others(tmp_path: Path) -> None:
+    results, tables = tmp_path / "results", {"zinc": ["gin"], "csl": ["csl/gin"]}
+    damaged = results / "zinc" / "runs.jsonl"
+    with pytest.raises(ValueError, match="Expected a whole file of a record table at .*zinc"):
+        reproduce_tables(tables, results, tmp_path / "runs", Damaging(damaged), seeds=1)
+    assert len(kept(results / "csl")) == 5
+    damaged.unlink()
+    assert reproduce_tables(tables, results, tmp_path / "runs", Pretend(stop_after=0), seeds=1) == {}
+    assert len(kept(results / "zinc")) == 1, "what was run is not lost"
+
+
+def test_an_interrupt_is_not_hidden_by_a_damaged_table(tmp_path: Path) -> None:
+    results, tables = tmp_path / "results", {"zinc": ["gin"], "csl": ["csl/gin"]}
+    executor = Damaging(results / "zinc" / "runs.jsonl", stop_after=3)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce_tables(tables, results, tmp_path / "runs", executor, seeds=1)
+    assert len(kept(results / "csl")) == 2
+
+
+def test_a_damaged_record_is_not_counted(tmp_path: Path) -> None:
+    save([record("zinc/gin", 0.25, seed=seed) for seed in range(3)], tmp_path / "runs")
+    (tmp_path / "runs" / "zinc" / "gin" / "0-1" / "record.json").write_text("{")
+    said: list[str] = []
+    with pytest.warns(UserWarning, match="was damaged"):
+        reproduce("zinc", tmp_path, tmp_path / "runs", Pretend(), rows=["gin"], seeds=3, say=said.append)
+    assert said == ["zinc: 2 of 3 runs are there", "zinc: 3 of 3 runs"]
+
+
+def test_what_is_wrong_with_times_is_said_before_anything_runs(tmp_path: Path) -> None:
+    executor = Pretend()
+    with pytest.raises(ValueError, match="Expected a row of the table timing"):
+        reproduce_tables({"zinc": ["gin"], "timing": ["nonsense"]}, tmp_path, tmp_path / "runs", executor)
+    assert executor.ran == []
+
+
 def test_results_of_a_recipe_that_has_changed_are_not_passed_off_as_its_own(tmp_path: Path) -> None:
     old = named("zinc/gin").variant(name="zinc/gin", lr=0.5)
     add_records(tmp_path / "zinc", [record(old, 0.2)])

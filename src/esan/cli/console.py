@@ -42,8 +42,6 @@ EXTRAS = {
 }
 #: What reading a user's input may raise besides the errors of this package; all else is a bug.
 _OF_INPUT = (ValueError, TypeError, OSError, OverflowError, LookupError, RuntimeError, EOFError, ImportError)
-#: How allocators say that there is no memory left.
-_OUT_OF_MEMORY = ("not enough memory", "out of memory", "can't allocate", "cannot allocate", "unable to allocate")
 #: What the parser of the command line raises: typer has it from click, or has a copy of its own.
 _Usage: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
@@ -114,7 +112,7 @@ def words_of(error: Exception) -> str | None:
     """An error of the input in one line; None for one that can only be a bug."""
     # Here, because both load torch, which a start without errors need not wait for.
     from esan.checks import shown
-    from esan.memory_limits import available_memory, in_words
+    from esan.memory_limits import available_memory, in_words, is_out_of_memory
 
     # The words of a KeyError are the key as Python writes it.
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
@@ -128,7 +126,7 @@ def words_of(error: Exception) -> str | None:
         return (
             f"Expected a path that can be read or written (got {error.strerror}{place}). Check it and its permissions."
         )
-    if isinstance(error, MemoryError) or any(words in text.lower() for words in _OUT_OF_MEMORY):
+    if is_out_of_memory(error):
         return (
             f"Expected the work to fit into memory (got {text[:120] or 'no more of it'}; "
             f"{in_words(available_memory())} of main memory available). Take fewer graphs, a smaller batch or a "

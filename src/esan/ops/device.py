@@ -160,7 +160,11 @@ def capture(graph: Any, pool: Any, device: torch.device) -> Iterator[None]:
     collected = gc.isenabled()
     gc.disable()
     try:
-        with torch.cuda.graph(graph, pool=pool, stream=_capturing(device), capture_error_mode="thread_local"):
+        # Around it, since a capture that fails to end leaves its stream current.
+        with (
+            torch.cuda.stream(torch.cuda.current_stream(device)),
+            torch.cuda.graph(graph, pool=pool, stream=_capturing(device), capture_error_mode="thread_local"),
+        ):
             yield
     finally:
         if collected:

@@ -95,6 +95,31 @@ def _module(chosen: Backend, family: str) -> Any:
     return import_module(name) if find_spec(name) is not None else None
 
 
+def is_observed() -> bool:
+    """Whether somebody follows every operation: torch traces them, checks them, or asks what they save."""
+    return _REFERENCE.get() or _traced([]) or torch.is_anomaly_enabled() or _saved_tensors_are_watched()
+
+
+def _saved_tensors_are_watched() -> bool:
+    """Whether somebody is told what operations save for their gradients, as in checkpoints."""
+    if _SAVING is None:
+        return False
+    try:
+        return _SAVING(True) is not None
+    except TypeError:  # a version of torch without the argument
+        return _SAVING() is not None
+
+
+def keeps_graph() -> bool:
+    """Within a backward pass: whether it may be run again."""
+    return _KEEPS_GRAPH is None or bool(_KEEPS_GRAPH())
+
+
+#: What torch has no public name for; None in versions that lack it.
+_SAVING = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+_KEEPS_GRAPH = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
+
+
 def _traced(tensors: list[Tensor]) -> bool:
     """Whether torch traces the computation, so that every operation must be torch's own."""
     if any(type(t) not in (Tensor, nn.Parameter, nn.Buffer) for t in tensors):

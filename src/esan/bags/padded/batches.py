@@ -92,8 +92,7 @@ class PaddedBatches:
 
     def plain(self, bag: PaddedBag) -> Bag:
         """The same graphs without padding."""
-        assert isinstance(bag.fields, BatchFields)
-        ids = bag.fields.ids.reshape(-1)
+        ids = self._ids(bag).reshape(-1)
         return replace(self.bag, sampled_from=None)[ids[ids >= 0].to(self.bag.device)].to(self.device)
 
     def literal(self, bag: PaddedBag) -> Bag:
@@ -105,9 +104,19 @@ class PaddedBatches:
             )
         if self._literal is None:
             self._literal = PaddedBatches(replace(self.bag, sampled_from=None).to_literal(), self.device, self.networks)
-        assert isinstance(bag.fields, BatchFields)
-        ids = bag.fields.ids
+        ids = self._ids(bag)
         return self._literal.batch(ids.cpu().numpy(), ids)
+
+    @staticmethod
+    def _ids(bag: PaddedBag) -> Tensor:
+        """The numbers of the graphs, as long as they are those of one batch."""
+        ids: Tensor | None = getattr(bag.fields, "ids", None)
+        if ids is None:
+            raise RuntimeError(
+                "Expected the padding to stay in a step that is captured as a CUDA graph (got without_padding()). "
+                "Take it off outside of the step."
+            )
+        return ids
 
     def batch(self, ids: np.ndarray, on_device: Tensor) -> PaddedBag:
         """One batch, of the graphs `[S or 1, B]`; `on_device` are the same numbers on the device."""
@@ -227,6 +236,17 @@ class BatchFields(Mapping[str, Tensor]):
         """The buffers of all integers and of all floats of the batch."""
         assert self.chunk is not None
         return self.chunk.ints[self.k], self.chunk.floats[self.k]
+
+    @property
+    def current(self) -> tuple[Tensor, Tensor]:
+        """The buffers, as somebody who has written to a field has left them."""
+        ints, floats = self.buffers
+        return ints if self._ints is None else self._ints, floats
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether somebody wants the gradient of a field."""
+        return any(view.requires_grad for view in self._views.values())
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._views:

@@ -1,11 +1,13 @@
 """Which modules can run for several networks at once, and which inside a CUDA graph."""
 
+from collections.abc import Callable
 from functools import cache
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from esan.ops.dispatch import MAX_TABLE, is_changed
 
@@ -44,15 +46,22 @@ class Survey:
     """A network as it is now: what a captured pass has fixed, and which modules may run in one.
 
     Attributes:
-        state: the mode of every module, and of every parameter where it lies and whether it is trained.
+        state: every module with its settings; every parameter, where it lies and whether it is trained; where every
+            buffer lies.
     """
 
     def __init__(self, network: nn.Module) -> None:
-        self._modes: list[bool] = []
-        self._parameters: list[tuple[int, bool]] = []
+        self._settings: list[Any] = []
+        self._tensors: list[Tensor] = []
         self._capturable: dict[int, bool] = {}
         self._visit(network)
-        self.state = tuple(self._modes), tuple(self._parameters)
+        tensors = self._tensors
+        places = (
+            tuple(map(id, tensors)),
+            tuple(map(Tensor.data_ptr, tensors)),
+            tuple([t.requires_grad for t in tensors]),
+        )
+        self.state = tuple(self._settings), places
 
     def may_capture(self, *modules: nn.Module) -> bool:
         """Whether modules may run in a CUDA graph: nobody has changed or watches anything inside them.
@@ -69,10 +78,14 @@ class Survey:
     def _visit(self, module: nn.Module) -> tuple[bool, bool]:
         """Whether it may run in a CUDA graph with all that is inside it, and whether nothing inside it is changed."""
         own = vars(module)  # what torch's __getattr__ would look up, without its detours: this runs in every step
-        self._modes.append(own["training"])
-        for parameter in own["_parameters"].values():
-            if parameter is not None:
-                self._parameters.append((parameter.data_ptr(), parameter.requires_grad))
+        self._settings.append(id(module))
+        try:
+            self._settings.append(settings_getter(module)(own))
+        except KeyError:  # one that lacks what the first of its class had
+            self._settings.append(own["training"])
+        for held in (own["_parameters"], own["_buffers"]):
+            if held:
+                self._tensors += [tensor for tensor in held.values() if tensor is not None]
         inside, unchanged = True, True
         for part in own["_modules"].values():
             if part is not None:
@@ -86,6 +99,34 @@ class Survey:
             found = known and inside and unchanged and _is_usual(module)
         self._capturable[id(module)] = found
         return found, unchanged
+
+
+def settings_getter(module: nn.Module) -> Callable[[Any], Any]:
+    """What reads from `vars(module)` its mode and the constants that a captured pass holds.
+
+    Of classes that are neither torch's, PyG's nor esan's the mode alone: they may count calls in their attributes.
+    """
+    kind = type(module)
+    if kind not in _GETTERS:
+        known = kind.__module__.partition(".")[0] in ("torch", "torch_geometric", "esan")
+        fixed = [
+            name
+            for name, value in vars(module).items()
+            if known and name not in ("training", "act") and not name.startswith("_") and _may_be_fixed(value)
+        ]
+        constants = itemgetter("training", *fixed)
+        # An activation may be a module at first, which is visited, and a function of `_FUNCTIONS` later.
+        _GETTERS[kind] = (lambda own: (id(own.get("act")), constants(own))) if known else constants
+    return _GETTERS[kind]
+
+
+#: By class, as its first module has them.
+_GETTERS: dict[type, Callable[[Any], Any]] = {}
+
+
+def _may_be_fixed(value: Any) -> bool:
+    """Whether a value is a constant: a number, word or nothing."""
+    return value is None or type(value) in (bool, int, float, str)
 
 
 @cache

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from threading import Lock
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from esan.bags.padded.batches import BatchFields, MissingFieldError
 from esan.nn.execution.called_networks import is_watched
 from esan.nn.execution.capabilities import Survey
 from esan.ops.device import Recording, graph_pool, is_capturing, is_gpu, on_capture_stream, refusing_to_wait
-from esan.ops.dispatch import autocasts, first_order
+from esan.ops.dispatch import autocasts, first_order, is_observed, keeps_graph
 
 #: A part of a forward pass: a bag, one of its views (None if it needs none) and tensors → tensors.
 Part = Callable[..., Tensor | tuple[Tensor, ...]]
@@ -148,7 +149,7 @@ class Replays:
         self._seen: dict[Any, int] = {}
         self._free: dict[Any, list[_Workspace]] = {}
         self._count = 0
-        self._busy = False
+        self._lock = Lock()
 
     def __deepcopy__(self, memo: Any) -> "Replays":
         return Replays()
@@ -160,10 +161,19 @@ class Replays:
         """What `run`, the forward pass of a network, gives for a batch; None where it should run as it is."""
         if not isinstance(bag, PaddedBag) or not is_gpu(bag.device) or not isinstance(bag.fields, BatchFields):
             return None
-        if self._busy or is_capturing() or is_watched() or bag.keeps_padding or bag.seeds is not None:
+        if is_capturing() or is_watched() or bag.keeps_padding or bag.seeds is not None:
             return None
-        if _has_any_global_hook() or autocasts(next(network.parameters())):
+        if _has_any_global_hook() or autocasts(next(network.parameters())) or is_observed() or bag.fields.is_edited:
             return None
+        if not self._lock.acquire(blocking=False):  # a hook that calls the network, or another thread
+            return None
+        try:
+            return self._replayed(network, run, bag)
+        finally:
+            self._lock.release()
+
+    def _replayed(self, network: nn.Module, run: Callable[[Bag], Tensor], bag: PaddedBag) -> Tensor | None:
+        assert isinstance(bag.fields, BatchFields)
         survey = Survey(network)
         key = _key(survey, bag)
         free = self._free.get(key)
@@ -177,12 +187,7 @@ class Replays:
             free.pop()
             self._forget()
             return None
-        call = _Call(free.pop(), free, network, survey, self._forget)
-        self._busy = True
-        try:
-            return call.run(run, bag)
-        finally:
-            self._busy = False
+        return _Call(free.pop(), free, network, survey, self._forget).run(run, bag)
 
     def _forget(self) -> None:
         self._count -= 1
@@ -192,10 +197,17 @@ class Replays:
         assert isinstance(fields, BatchFields)
         self._seen[key] = self._seen.get(key, 0) + 1
         whole = fields.chunk is not None and fields.batches.fields_read <= fields.chunk.fields.keys()
-        if self._seen[key] <= _BEFORE or not whole or self._count >= _MOST:
+        if self._seen[key] <= _BEFORE or not whole:
             if len(self._seen) > 256:  # parameters that move all the time
                 self._seen.clear()
             return None
+        if self._count >= _MOST:
+            # The oldest, perhaps of a loader that has gone; those of calls whose gradient is still wanted are kept.
+            oldest = next((some for some in self._free.values() if some), None)
+            if oldest is None:
+                return None
+            oldest.pop()
+            self._count -= 1
         self._count += 1
         free = self._free.setdefault(key, [])
         free.append(_Workspace(fields))
@@ -207,7 +219,7 @@ def _key(survey: Survey, bag: PaddedBag) -> Any:
     assert isinstance(fields, BatchFields)
     # Tensors of inference mode cannot be written to outside of it.
     mode = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-    return bag.shape, bag.networks, bag.literal, mode, survey.state, id(fields.batches.fields_read)
+    return bag.shape, bag.networks, bag.literal, bag.covered, mode, survey.state, id(fields.batches.fields_read)
 
 
 class _Workspace:
@@ -228,7 +240,7 @@ class _Workspace:
         return fields.chunk is not None and fields.chunk.fields.keys() == self._fields.keys()
 
     def load(self, fields: BatchFields) -> None:
-        ints, floats = fields.buffers
+        ints, floats = fields.current
         self._ints.copy_(ints)
         self._floats.copy_(floats)
 
@@ -444,6 +456,7 @@ class _Replay(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, part: _RecordedPart, call: _Call, count: int, *given: Tensor) -> tuple[Tensor, ...]:
         ctx.part, ctx.call = part, call
+        ctx.save_for_backward(*given[count:])  # as torch's operators do: an error if they change before the gradient
         outs = part.forward(given[:count])
         ctx.mark_non_differentiable(*part.not_differentiable(outs))
         return outs
@@ -451,7 +464,11 @@ class _Replay(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, None, *ctx.part.backward(grads)
+        _ = ctx.saved_tensors
+        found = ctx.part.backward(grads)
+        if not keeps_graph():
+            ctx.call = None  # a loss that is kept does not keep the workspace
+        return None, None, None, *found
 
 
 class _Hold(torch.autograd.Function):
@@ -460,10 +477,12 @@ class _Hold(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: _Call, out: Tensor) -> Tensor:
         ctx.call = call
-        return out.view_as(out)
+        return out.clone()
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # noqa: ARG004
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        if not keeps_graph():
+            ctx.call = None
         return None, grad
 
 

@@ -1,7 +1,8 @@
 """`reproduce`, `tune_tables`: run rows of tables, or their grids, as a resumable campaign; store records and pages."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,6 +18,7 @@ from esan.train.campaigns.grid import Search, rank_by_validation, select_jobs
 from esan.train.recipes.catalogue import named
 from esan.train.runs.job import Job, protocol
 from esan.train.runs.record_table import add_records
+from esan.train.runs.records import Record
 from esan.train.runs.run_files import write_text
 from esan.train.runs.training_loop import finished_record
 
@@ -109,7 +111,14 @@ def reproduce_tables(
     for table in tables:
         table_named(table)
     jobs = {table: table_jobs(table, rows, seeds, changes) for table, rows in tables.items() if table != "timing"}
-    begun = [_Begun.of(table, table, some, results, runs, say) for table, some in jobs.items()]
+    if "timing" in tables:  # what is wrong with it is better known before than after
+        _timing_rows(tables["timing"])
+        load_times(results / "timing")
+    begun: list[_Begun] = []
+    for table, some in jobs.items():
+        there = stored_records(some, results / table)
+        write_table(table, results)  # a folder that cannot be written to, likewise
+        begun.append(_Begun(table, table, results / table, some, there).begin(runs, say))
     failures = _run(begun, results, runs, executor, say, **settings) if begun else {}
     if "timing" in tables:
         failures |= _time(results, tables["timing"], say, **settings)
@@ -145,13 +154,18 @@ def tune_tables(
     begun: list[_Begun] = []
     for table, rows in tables.items():
         write_table(table, results)  # a folder that cannot be written to is better known before than after
-        there = {one.recipe for one in load_grid_results(results / table)}
+        stored = {one.recipe for one in load_grid_results(results / table)}
+        grids: list[_BegunGrid] = []
         for recipe in map(named, chosen_rows(table, rows)):
-            if not recipe.grid or recipe.name in there:
+            if not recipe.grid or recipe.name in stored:
                 say(f"{recipe.name}: {'its grid is there' if recipe.grid else 'the paper tunes nothing'}")
                 continue
             jobs = [job for one in recipe.configurations() for job in protocol(one)]
-            begun.append(_BegunGrid.of(table, recipe.name, jobs, results, runs, say))
+            grids.append(_BegunGrid(table, recipe.name, results / table, jobs, {}))
+        known = stored_records([job for one in grids for job in one.jobs], results / table)
+        for one in grids:
+            there = {job.name: known[job.name] for job in one.jobs if job.name in known}
+            begun.append(replace(one, there=there).begin(runs, say))
     # The test metric is hidden, so that nobody chooses by it.
     return _run(begun, results, runs, executor, say, show_test=False, **settings) if begun else {}
 
@@ -165,43 +179,55 @@ class _Begun:
         name: what is run, in words.
         folder: of the table.
         jobs: all that were asked for.
-        left: those that the table does not have yet.
-        told: how many of them were last said to have ended.
+        there: the records that the table has, by the name of the job.
+        left: the other jobs.
+        waiting: the names of those that have not ended.
+        problem: why nothing more can be stored; None if it can.
     """
 
     table: str
     name: str
     folder: Path
     jobs: list[Job]
-    left: list[Job]
-    told: int = 0
+    there: Mapping[str, Record]
+    left: list[Job] = field(init=False)
+    waiting: set[str] = field(init=False)
+    problem: Exception | None = None
     kind: ClassVar[str] = ""
 
-    @classmethod
-    def of(cls, table: str, name: str, jobs: list[Job], results: Path, runs: Path, say: ProgressLine) -> Self:
-        """With the runs that have ended, and those that are left."""
-        there = stored_records(jobs, results / table)
-        write_table(table, results)  # a folder that cannot be written to is better known before than after
-        begun = cls(table, name, results / table, jobs, [job for job in jobs if job.name not in there])
-        begun.told = begun.ended(runs)
-        say(f"{name}: {begun.told} of {len(jobs)} runs{cls.kind} are there")
-        begun.store(runs, say, unfinished_rows=True)
-        return begun
+    def __post_init__(self) -> None:
+        self.left = [job for job in self.jobs if job.name not in self.there]
 
-    def ended(self, runs: Path) -> int:
-        """How many runs have ended."""
-        return len(self.jobs) - len(self.left) + sum(_has_record(job, runs) for job in self.left)
+    def begin(self, runs: Path, say: ProgressLine) -> Self:
+        """Find the runs that have ended, and store them."""
+        self.waiting = {job.name for job in self.left if finished_record(job, runs) is None}
+        say(f"{self.name}: {len(self.jobs) - len(self.waiting)} of {len(self.jobs)} runs{self.kind} are there")
+        self.store(runs, say, unfinished_rows=True)
+        return self
 
-    def store(self, runs: Path, say: ProgressLine, *, unfinished_rows: bool = False) -> bool:  # noqa: ARG002
-        """Add the records of finished runs to the table, whole rows at a time, and return whether there were any.
+    def end(self, jobs: Sequence[Job], runs: Path, say: ProgressLine) -> bool:
+        """These jobs were run: store what has ended, and return whether anything was stored."""
+        ended = {job.name for job in jobs if job.name in self.waiting and _has_record(job, runs)}
+        if not ended:
+            return False
+        self.waiting -= ended
+        say(f"{self.name}: {len(self.jobs) - len(self.waiting)} of {len(self.jobs)} runs")
+        return self.store(runs, say)
 
-        Args:
-            runs: the folder of the runs.
-            say: called with lines of progress.
-            unfinished_rows: whether to add the finished runs of other rows too.
-        """
-        waiting = {job.recipe.name for job in self.left if not _has_record(job, runs)}
-        ready = [job for job in self.left if unfinished_rows or job.recipe.name not in waiting]
+    def store(self, runs: Path, say: ProgressLine, *, unfinished_rows: bool = False) -> bool:
+        """Store what has ended; a table that has become damaged does not stop the others."""
+        if self.problem is not None or not self.left:
+            return False
+        try:
+            return self._store(runs, say, unfinished_rows)
+        except (ValueError, OSError) as problem:
+            self.problem = problem
+            return False
+
+    def _store(self, runs: Path, say: ProgressLine, unfinished_rows: bool) -> bool:  # noqa: ARG002
+        """Add the records of runs that have ended to the table, whole rows at a time."""
+        waiting = set() if unfinished_rows else {job.recipe.name for job in self.left if job.name in self.waiting}
+        ready = [job for job in self.left if job.name not in self.waiting and job.recipe.name not in waiting]
         found = {job.name: record for job in ready if (record := finished_record(job, runs)) is not None}
         if found:
             add_records(self.folder, list(found.values()))
@@ -214,47 +240,55 @@ class _BegunGrid(_Begun):
 
     kind = " of its grid"
 
-    def store(self, runs: Path, say: ProgressLine, *, unfinished_rows: bool = False) -> bool:  # noqa: ARG002
+    def _store(self, runs: Path, say: ProgressLine, unfinished_rows: bool) -> bool:  # noqa: ARG002
         """Add the records and scores of all configurations to the table, once all runs have ended."""
-        if not all(_has_record(job, runs) for job in self.left) or self.name in self._stored():
+        if self.waiting:
             return False
-        records = stored_records(self.jobs, self.folder)
-        records |= {job.name: one for job in self.left if (one := finished_record(job, runs)) is not None}
-        if len(records) < len(self.jobs):  # a damaged one
+        ended = {job.name: one for job in self.left if (one := finished_record(job, runs)) is not None}
+        if len(ended) < len(self.left):  # one was damaged meanwhile
             return False
-        found = Search(rank_by_validation([records[job.name] for job in self.jobs]), {})
-        add_records(self.folder, list(records.values()))
-        save_grid_result(self.name, found, self.folder)
+        records = [(ended.get(job.name) or self.there[job.name]) for job in self.jobs]
+        found = Search(rank_by_validation(records), {})
+        add_records(self.folder, records)
+        if self.name not in {one.recipe for one in load_grid_results(self.folder)}:  # by another process
+            save_grid_result(self.name, found, self.folder)
         self.left = []
         say(f"{self.name}: {found.best.recipe.name} is the best of {len(found.scored)}")
         return True
-
-    def _stored(self) -> set[str]:
-        return {one.recipe for one in load_grid_results(self.folder)}
 
 
 def _run(
     begun: Sequence[_Begun], results: Path, runs: Path, executor: Executor | None, say: ProgressLine, **settings: Any
 ) -> dict[str, Failure]:
     """Run what is left as one campaign, and store what has ended as soon as it may be."""
+    of_job: dict[str, list[_Begun]] = {}
+    for one in begun:
+        for job in one.left:
+            of_job.setdefault(job.name, []).append(one)
 
-    def store(done: int, total: int) -> None:  # noqa: ARG001
-        for one in begun:
-            if (ended := one.ended(runs)) != one.told:
-                one.told = ended
-                say(f"{one.name}: {ended} of {len(one.jobs)} runs")
-            if one.left and one.store(runs, say):
+    def store(jobs: Sequence[Job]) -> None:
+        for one in {id(one): one for job in jobs for one in of_job.get(job.name, ())}.values():
+            if one.end(jobs, runs, say):
                 write_table(one.table, results)
 
-    try:
-        return run_campaign(
-            [job for one in begun for job in one.left], runs, executor, progress=store, **settings
-        ).failures
-    finally:
+    def store_all() -> None:
         for one in begun:
-            if one.left:
-                one.store(runs, say, unfinished_rows=True)
-            write_table(one.table, results)
+            one.store(runs, say, unfinished_rows=True)
+        for table in dict.fromkeys(one.table for one in begun if one.problem is None):
+            write_table(table, results)
+
+    left = [job for one in begun for job in one.left]
+    try:
+        failures = run_campaign(left, runs, executor, ended=store, **settings).failures
+    except BaseException:
+        with suppress(ValueError, OSError):  # what ended the campaign is said, not what came of it
+            store_all()
+        raise
+    store_all()
+    problem = next((one.problem for one in begun if one.problem is not None), None)
+    if problem is not None:
+        raise problem
+    return failures
 
 
 def _has_record(job: Job, runs: Path) -> bool:

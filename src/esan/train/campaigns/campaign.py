@@ -93,6 +93,7 @@ def run_campaign(
     bars: bool = False,
     show_test: bool = True,
     progress: Progress | None = None,
+    ended: Callable[[Sequence[Job]], None] | None = None,
 ) -> Outcome:
     """Run every job that has no record yet. Killed at any moment and called again, it continues with what is missing.
 
@@ -113,6 +114,7 @@ def run_campaign(
         bars: whether to show a progress bar per job.
         show_test: whether the bars show the test metric.
         progress: called after every group.
+        ended: called after every group with its jobs, whether they have a record or failed.
     """
     if _is_here(executor):
         device_here(device)  # one error now instead of one per job; other machines have other devices
@@ -143,6 +145,8 @@ def run_campaign(
                 rounds.append([group])
             else:
                 failures |= {job.name: result.failure for job in group}
+            if ended is not None:
+                ended(group)
             if progress is not None:
                 progress(done, len(jobs))
     after = {job.name: before.get(job.name) or finished_record(job, runs) for job in jobs}

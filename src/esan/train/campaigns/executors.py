@@ -7,7 +7,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from esan.checks import whole_number
+from esan.memory_limits import is_out_of_memory
 
 Item = TypeVar("Item")
 
@@ -70,7 +71,7 @@ def run_task(work: Callable[[Item], object], item: Item) -> Failure | None:
         work(item)
     except Exception as error:
         message = str(error) or "no message"
-        if isinstance(error, MemoryError | torch.OutOfMemoryError) or "out of memory" in message.lower():
+        if is_out_of_memory(error):
             return Failure(_beyond_memory(message), out_of_memory=True)  # no trace: nothing is wrong with the input
         reason = message if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {message}"
         return Failure(reason, traceback.format_exc())
@@ -223,8 +224,9 @@ def _serve(pipe: Connection, threads: int) -> None:
 def _release_memory() -> None:
     """Give back what torch keeps of a GPU's memory for its next tensors: other workers may need it first."""
     if torch.cuda.is_initialized():
-        gc.collect()
-        torch.cuda.empty_cache()
+        with suppress(Exception):  # a device that has failed says so to the next run
+            gc.collect()
+            torch.cuda.empty_cache()
 
 
 def _end_with_parent() -> None:
