@@ -17,7 +17,7 @@ from esan.bags.loader import Loader
 from esan.bags.padded.bag import PaddedBag
 from esan.bags.padded.batches import BatchFields, MissingFieldError
 from esan.nn.execution.called_networks import networks_called
-from esan.nn.execution.capabilities import settings_getter
+from esan.nn.execution.capabilities import hashable, settings_getter
 from esan.nn.execution.replay import StaticFields, avoiding_waits
 from esan.ops.device import Recording, graph_pool, is_gpu, on_capture_stream
 from esan.ops.dispatch import is_observed, is_plain
@@ -90,7 +90,7 @@ class Step(Generic[T]):
         self._known = _TrackedState()
         self._pool: Any = None
         #: The state of modules and optimisers within `over`, where only the step itself can change it.
-        self._state: tuple[Any, ...] | None = None
+        self._state: Any = None
         for value in _named(work):
             if isinstance(value, nn.Module):
                 self._known.add(value)
@@ -245,7 +245,7 @@ class _TrackedState:
                 self.modules[id(part)] = part
                 self._parameters.append(part._parameters)
                 self._buffers.append(part._buffers)
-                self._settings.append((settings_getter(part), vars(part)))
+                self._settings.append((settings_getter(type(part), vars(part)), vars(part)))
                 self._hooks += [part._forward_hooks, part._forward_pre_hooks]
                 self._hooks += [part._backward_hooks, part._backward_pre_hooks]
 
@@ -264,17 +264,22 @@ class _TrackedState:
         """The class of a module with hooks; None if there is none."""
         return next((type(m).__name__ for m in self.modules.values() if not is_plain(m, type(m)) or _hooks(m)), None)
 
-    def state(self) -> tuple[Any, ...]:
-        """What a captured step depends on: modes, addresses and requires_grad of parameters, hyper-parameters."""
+    def state(self) -> Any:
+        """What a captured step depends on: settings, places and requires_grad of parameters, hyper-parameters, hooks."""
         # Every step computes it, so without a call per parameter in Python.
-        settings = tuple([get(own) for get, own in self._settings])
+        try:
+            settings = tuple([get(own) for get, own in self._settings])
+        except KeyError:  # an attribute has gone
+            self._settings = [(settings_getter(type(one), vars(one)), vars(one)) for one in self.modules.values()]
+            settings = tuple([get(own) for get, own in self._settings])
         parameters = [p for held in self._parameters for p in held.values() if p is not None]
         buffers = [b for held in self._buffers if held for b in held.values() if b is not None]
         addresses = tuple(map(Tensor.data_ptr, parameters)), tuple(map(Tensor.data_ptr, buffers))
         frozen = tuple([p.requires_grad for p in parameters])
         groups = tuple([(id(group), _fixed(group)) for o in self.optimisers.values() for group in o.param_groups])
         moments = tuple([(id(o.state), len(o.state)) for o in self.optimisers.values()])
-        return settings, addresses, frozen, groups, moments, any(self._hooks) or any(map(_hooks_of, parameters))
+        hooked = any(self._hooks) or any(map(_hooks_of, parameters))
+        return hashable((settings, addresses, frozen, groups, moments, hooked))
 
     @property
     def rates(self) -> list[dict[str, Any]]:

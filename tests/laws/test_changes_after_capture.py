@@ -291,3 +291,17 @@ def test_gradients_that_several_steps_add_up(device: torch.device) -> None:
                 step(batch)
         found.append([p.grad for p in model.parameters()])
     equal(*found)
+
+
+def test_settings_that_are_lists(device: torch.device) -> None:
+    """Modules of one class may have a word and a list in one attribute, as PyG's have."""
+    found = []
+    for model, padded in zip(two_networks(device), (True, False), strict=True):
+        loader = esan.Loader(bag_of(), 4, device=device, padded=padded)
+        outs = []
+        for epoch in range(4):
+            if epoch == 2:
+                model.head[0].in_features = [8]
+            outs += [model.eval()(batch).detach() for batch in loader]
+        found.append(outs)
+    equal(*found)

@@ -141,7 +141,7 @@ class Damaging(Pretend):
 def test_a_table_that_becomes_damaged_does_not_stop_the_others(tmp_path: Path) -> None:
     results, tables = tmp_path / "results", {"zinc": ["gin"], "csl": ["csl/gin"]}
     damaged = results / "zinc" / "runs.jsonl"
-    with pytest.raises(ValueError, match="Expected a whole file of a record table at .*zinc"):
+    with pytest.raises(ValueError, match=r"Expected a whole file of a record table at .*zinc"):
         reproduce_tables(tables, results, tmp_path / "runs", Damaging(damaged), seeds=1)
     assert len(kept(results / "csl")) == 5
     damaged.unlink()

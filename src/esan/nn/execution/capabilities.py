@@ -61,7 +61,7 @@ class Survey:
             tuple(map(Tensor.data_ptr, tensors)),
             tuple([t.requires_grad for t in tensors]),
         )
-        self.state = tuple(self._settings), places
+        self.state = hashable((*self._settings, places))
 
     def may_capture(self, *modules: nn.Module) -> bool:
         """Whether modules may run in a CUDA graph: nobody has changed or watches anything inside them.
@@ -78,11 +78,8 @@ class Survey:
     def _visit(self, module: nn.Module) -> tuple[bool, bool]:
         """Whether it may run in a CUDA graph with all that is inside it, and whether nothing inside it is changed."""
         own = vars(module)  # what torch's __getattr__ would look up, without its detours: this runs in every step
-        self._settings.append(id(module))
-        try:
-            self._settings.append(settings_getter(module)(own))
-        except KeyError:  # one that lacks what the first of its class had
-            self._settings.append(own["training"])
+        kind: Any = type(module)
+        self._settings += (id(module), settings_getter(kind, own)(own))
         for held in (own["_parameters"], own["_buffers"]):
             if held:
                 self._tensors += [tensor for tensor in held.values() if tensor is not None]
@@ -91,7 +88,6 @@ class Survey:
             if part is not None:
                 good, same = self._visit(part)
                 inside, unchanged = inside and good, unchanged and same and not is_changed(part)
-        kind: Any = type(module)
         wraps, known = _kind(kind)
         if wraps:
             found = unchanged and bool(module.is_capturable)
@@ -101,27 +97,32 @@ class Survey:
         return found, unchanged
 
 
-def settings_getter(module: nn.Module) -> Callable[[Any], Any]:
-    """What reads from `vars(module)` its mode and the constants that a captured pass holds.
+def settings_getter(kind: Any, own: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
+    """What reads the mode and the constants that a captured pass holds from the `vars` of modules of this class.
 
     Of classes that are neither torch's, PyG's nor esan's the mode alone: they may count calls in their attributes.
     """
-    kind = type(module)
-    if kind not in _GETTERS:
+    key = kind, *own
+    if key not in _GETTERS:
         known = kind.__module__.partition(".")[0] in ("torch", "torch_geometric", "esan")
-        fixed = [
-            name
-            for name, value in vars(module).items()
-            if known and name not in ("training", "act") and not name.startswith("_") and _may_be_fixed(value)
-        ]
-        constants = itemgetter("training", *fixed)
+        names = [name for name in own if name not in ("training", "act") and not name.startswith("_")]
+        constants = itemgetter("training", *(name for name in names if known and _may_be_fixed(own[name])))
         # An activation may be a module at first, which is visited, and a function of `_FUNCTIONS` later.
-        _GETTERS[kind] = (lambda own: (id(own.get("act")), constants(own))) if known else constants
-    return _GETTERS[kind]
+        _GETTERS[key] = (lambda own: (id(own.get("act")), constants(own))) if known else constants
+    return _GETTERS[key]
 
 
-#: By class, as its first module has them.
-_GETTERS: dict[type, Callable[[Any], Any]] = {}
+def hashable(state: tuple[Any, ...]) -> Any:
+    """A state as the key of a dictionary: as text where a setting is a list, such as several aggregations of PyG's."""
+    try:
+        hash(state)
+    except TypeError:
+        return repr(state)
+    return state
+
+
+#: By class and the names of attributes.
+_GETTERS: dict[tuple[Any, ...], Callable[[dict[str, Any]], Any]] = {}
 
 
 def _may_be_fixed(value: Any) -> bool:
