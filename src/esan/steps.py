@@ -265,7 +265,7 @@ class _TrackedState:
         return next((type(m).__name__ for m in self.modules.values() if not is_plain(m, type(m)) or _hooks(m)), None)
 
     def state(self) -> Any:
-        """What a captured step depends on: settings, places and requires_grad of parameters, hyper-parameters, hooks."""
+        """What a captured step depends on: settings, hyper-parameters, hooks, and where tensors lie."""
         # Every step computes it, so without a call per parameter in Python.
         try:
             settings = tuple([get(own) for get, own in self._settings])
