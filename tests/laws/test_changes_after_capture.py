@@ -213,6 +213,7 @@ def test_a_loss_that_is_kept_keeps_no_workspace(device: torch.device) -> None:
     assert 1 <= model._replays._count <= 2
 
 
+@pytest.mark.exhaustive
 def test_loaders_that_have_gone_make_room(device: torch.device) -> None:
     model, _ = two_networks(device)
     for _ in range(40):
@@ -253,7 +254,7 @@ STEP_CHANGES: dict[str, Callable[[Any, Any], object]] = {
 
 
 @pytest.mark.filterwarnings("ignore:The step is not captured")
-@pytest.mark.parametrize("inside", ["zs", "s", "z", ""])
+@pytest.mark.parametrize("inside", ["zs", *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("s", "z")), ""])
 @pytest.mark.parametrize("change", STEP_CHANGES)
 def test_steps_obey_a_change(change: str, inside: str, device: torch.device) -> None:
     """`zero_grad` and the optimiser's step are inside of the captured function, or outside."""
