@@ -115,7 +115,7 @@ class Step(Generic[T]):
     def __call__(self, bag: Bag) -> T:
         if not isinstance(bag, PaddedBag) or not isinstance(bag.fields, BatchFields) or self._why_eager:
             return self._work(bag)
-        if not is_gpu(bag.device) or is_observed() or bag.fields.is_edited:
+        if not is_gpu(bag.device) or is_observed() or bag.fields.wants_gradient:
             return self._work(bag)
         key = self._key(bag)
         graph = self._graphs.get(key)
@@ -326,7 +326,7 @@ class _Graph:
         fields = bag.fields
         assert isinstance(fields, BatchFields)
         assert fields.chunk is not None
-        self._known, self._batches = known, fields.batches
+        self._batches = fields.batches
         #: What the key knows by its address, which no other may get.
         self._held = [(o.state, *o.param_groups) for o in known.optimisers.values()]
         ints, floats = fields.buffers

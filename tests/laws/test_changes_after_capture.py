@@ -189,7 +189,7 @@ def test_weights_that_change_before_the_gradient_are_an_error(device: torch.devi
             loss.backward()
 
 
-def test_fields_that_somebody_writes_to_or_wants_the_gradient_of(device: torch.device) -> None:
+def test_fields_that_somebody_writes_to(device: torch.device) -> None:
     bag, found = bag_of(), []
     for model, padded in zip(two_networks(device), (True, False), strict=True):
         outs, loader = [], esan.Loader(bag, 4, device=device, padded=padded)
@@ -211,6 +211,23 @@ def test_a_loss_that_is_kept_keeps_no_workspace(device: torch.device) -> None:
         loss.backward()
         total = total + loss
     assert 1 <= model._replays._count <= 2
+
+
+def test_gradients_of_fields(device: torch.device) -> None:
+    torch.manual_seed(1)
+    model: Any = esan.dss_gnn(2, 8, LAYERS, 1, marked=True).to(device, torch.float64)
+    Tape.state = [model]
+    graphs = [cycle(n) for n in range(4, 8)]
+    for graph in graphs:
+        graph.x = torch.randn(graph.num_nodes, 2, dtype=torch.float64)
+    loader = esan.Loader(esan.Bag.of(graphs, "EGO+(2)", LAYERS + 1), 2, device=device, padded=True)
+    for epoch in range(4):
+        for batch in loader:
+            if epoch >= 2:
+                assert batch.x is not None
+                batch.x.requires_grad_()
+            model.eval()(batch).sum().backward()
+            assert epoch < 2 or (batch.x is not None and batch.x.grad is not None)
 
 
 @pytest.mark.exhaustive

@@ -244,7 +244,7 @@ class BatchFields(Mapping[str, Tensor]):
         return ints if self._ints is None else self._ints, floats
 
     @property
-    def is_edited(self) -> bool:
+    def wants_gradient(self) -> bool:
         """Whether somebody wants the gradient of a field."""
         return any(view.requires_grad for view in self._views.values())
 

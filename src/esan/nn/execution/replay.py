@@ -163,7 +163,9 @@ class Replays:
             return None
         if is_capturing() or is_watched() or bag.keeps_padding or bag.seeds is not None:
             return None
-        if _has_any_global_hook() or autocasts(next(network.parameters())) or is_observed() or bag.fields.is_edited:
+        if _has_any_global_hook() or autocasts(next(network.parameters())):
+            return None
+        if is_observed() or bag.fields.wants_gradient:
             return None
         if not self._lock.acquire(blocking=False):  # a hook that calls the network, or another thread
             return None

@@ -93,7 +93,7 @@ def reproduce_tables(
 ) -> dict[str, Failure]:
     """`reproduce` for several tables as one campaign: workers without a job of one table go on with another.
 
-    Times are measured last, with nothing beside.
+    Times are measured last, when nothing else runs.
 
     Args:
         tables: which rows of each table, by its name; empty for all rows.

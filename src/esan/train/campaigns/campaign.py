@@ -98,8 +98,8 @@ def run_campaign(
     """Run every job that has no record yet. Killed at any moment and called again, it continues with what is missing.
 
     A job with a record is not run again, and is refused if its data, given or in a file, are not those of the record.
-    One that was interrupted continues from its checkpoint. A job that fails does not stop the others. A group for which
-    memory ran out beside other groups is tried again at the end, alone.
+    One that was interrupted continues from its checkpoint. A job that fails does not stop the others. A group that ran
+    out of memory while others ran is tried again at the end, alone.
 
     Args:
         jobs: configurations × folds × seeds, e.g. from `esan.train.protocol`.
