@@ -323,3 +323,25 @@ def test_settings_that_are_lists(device: torch.device) -> None:
             outs += [model.eval()(batch).detach() for batch in loader]
         found.append(outs)
     equal(*found)
+
+
+def test_a_capture_that_is_given_up_leaves_no_gradients(device: torch.device) -> None:
+    """The step reads a field, after its backward pass, that the batches before did not have."""
+    found = []
+    for model, captured in zip(two_networks(device), (True, False), strict=True):
+        Tape.state, calls = [model], [0]
+
+        def train(batch: Any, model: Any = model, calls: list[int] = calls) -> None:
+            model(batch).square().sum().backward()
+            calls[0] += 1
+            if calls[0] > 2:
+                batch.fields["subgraphs_per_edge"].sum()
+
+        step: Any = esan.step(train) if captured else train
+        loader, grads = esan.Loader(bag_of(), 4, device=device, padded=True), []
+        for batch in (batch for _ in range(4) for batch in loader):
+            model.zero_grad()
+            step(batch)
+            grads += [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+        found.append(grads)
+    equal(*found)
